@@ -1,0 +1,82 @@
+"""Hooks that belong to the gateway as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ._markers import hookspec
+
+if TYPE_CHECKING:
+    from .executor import Run, Task
+    from .services import Services
+
+
+class InvalidArguments(Exception):
+    """A meta-tool cannot do anything with its arguments. The message tells the caller what, where and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetaTool:
+    """A tool the gateway serves itself. Its id is ``pml:<name>``; clients see the bare name.
+
+    Exactly one of :attr:`call` and :attr:`task` is set: a tool either answers, or stands for a task.
+    """
+
+    definition: Mapping[str, Any]
+    """Wire JSON of an MCP ``Tool``, the same on every start: clients' prompt caches depend on it."""
+    call: Callable[[Mapping[str, Any], Run], Awaitable[Mapping[str, Any]]] | None = None
+    """Returns the structured content. Raises :class:`InvalidArguments`."""
+    task: Callable[[Mapping[str, Any]], Task] | None = None
+    """Turns arguments into the task to run instead. Raises :class:`InvalidArguments`."""
+    aliases: tuple[str, ...] = ()
+    """Other names accepted in calls, never listed."""
+    listed: bool = True
+    """Whether the meta-tool modes list it. Unlisted ones can be called by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of ``pml plugins doctor``."""
+
+    title: str
+    ok: bool
+    detail: str = ""
+    remedy: str = ""
+    """What to do when not ok, as an imperative sentence."""
+
+
+class GatewayHooks:
+    """Hooks around the gateway's life, its own tools and its command line."""
+
+    @hookspec
+    def pml_lifespan(self, services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
+        """Bracket the life of the gateway: entered after every driver is up, left before any goes down.
+
+        Entered in plugin-name order, left in reverse. Failing to enter quarantines this plugin only, unless
+        ``[gateway] strict`` is set.
+        """
+        return ()
+
+    @hookspec
+    def pml_meta_tools(self, services: Services) -> Iterable[MetaTool]:
+        """Contribute tools the gateway serves itself. Called once, at start-up, in plugin-name order.
+
+        A name claimed twice is a start-up error that names both plugins. Raising quarantines the plugin.
+        """
+        return ()
+
+    @hookspec
+    def pml_commands(self, subcommands: Any) -> None:
+        """Add ``pml <verb>`` commands to an :mod:`argparse` sub-parser collection.
+
+        Each parser sets ``run``: ``parser.set_defaults(run=function)``, called with the parsed arguments and returning
+        the exit status. Called while the command line is parsed: import nothing heavy here.
+        """
+
+    @hookspec
+    def pml_checks(self, services: Services) -> Iterable[Check]:
+        """Contribute lines to ``pml plugins doctor``. May block for up to 10 s in all. The gateway is not running."""
+        return ()

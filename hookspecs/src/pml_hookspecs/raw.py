@@ -1,0 +1,95 @@
+"""JSON objects that pass through without being parsed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset, tuple)):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def encode(value: Any) -> bytes:
+    """JSON text of ``value``, compact, UTF-8.
+
+    A :class:`RawObject` on its own gives back its bytes. Lone surrogates, which UTF-8 cannot hold, come out as
+    ``\\uXXXX`` escapes.
+
+    Raises:
+        TypeError: ``value`` holds something JSON has no form for.
+    """
+    if isinstance(value, RawObject):
+        return value.raw
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
+
+
+class RawObject(Mapping[str, Any]):
+    """A JSON object that keeps the bytes it came in and decodes them on first use.
+
+    A result that only passes through the gateway is never parsed and encoded again; a plugin that reads it sees an
+    ordinary read-only mapping. Big integers, ``NaN`` and member order survive, as do members nobody knows.
+    """
+
+    __slots__ = ("_raw", "_value")
+
+    def __init__(self, raw: bytes) -> None:
+        """Take ``raw``, the UTF-8 text of one JSON object. It is not checked here."""
+        self._raw: bytes | None = raw
+        self._value: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> RawObject:
+        """``value`` itself when it is one already; otherwise one that encodes ``value`` when its bytes are asked for."""
+        if isinstance(value, RawObject):
+            return value
+        made = cls.__new__(cls)
+        made._raw, made._value = None, value if type(value) is dict else dict(value)
+        return made
+
+    @property
+    def raw(self) -> bytes:
+        """The object as UTF-8 JSON text on one line."""
+        if self._raw is None:
+            self._raw = encode(self._value)
+        return self._raw
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The object decoded; the same dictionary each time, not to be changed.
+
+        Raises:
+            ValueError: The bytes are not one JSON object.
+        """
+        if self._value is None:
+            decoded = json.loads(self._raw or b"")
+            if not isinstance(decoded, dict):
+                raise ValueError(f"expected a JSON object, found {type(decoded).__name__}")
+            self._value = decoded
+        return self._value
+
+    def __getitem__(self, key: str) -> Any:
+        return self.value[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.value)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __repr__(self) -> str:
+        text = self.raw[:200].decode(errors="replace")
+        return f"RawObject({text}{'…' if len(self.raw) > 200 else ''})"
+
+
+EMPTY = RawObject(b"{}")
+"""The empty object, for messages that carry no params."""

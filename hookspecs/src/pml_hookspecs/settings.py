@@ -1,0 +1,44 @@
+"""How a plugin declares its settings: a frozen dataclass whose fields are made by :func:`setting`.
+
+.. code-block:: python
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Settings:
+        limit: int = setting(10, "Most tools to show [tools].", ge=0)
+
+The driver names the class as its ``settings_type``, a hook plugin's module has it as an attribute of that name. The
+gateway validates with pydantic, and only when the configuration says something, so a plugin never pays that import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def setting(
+    default: T | Callable[[], T],
+    description: str,
+    *,
+    ge: float | None = None,
+    le: float | None = None,
+    secret: bool = False,
+) -> T:
+    """One field of a settings class.
+
+    Args:
+        default: The value, or for a list or dictionary the type that makes an empty one (``list``, ``dict``).
+        description: What it means, with the unit in brackets; shown by ``pml config explain``.
+        ge: Least value allowed.
+        le: Greatest value allowed.
+        secret: Never shown: not by ``pml config``, not in logs, not in records.
+    """
+    metadata = {"description": description, "ge": ge, "le": le, "secret": secret}
+    if callable(default):
+        made: T = field(default_factory=default, repr=not secret, metadata=metadata)
+        return made
+    plain: T = field(default=default, repr=not secret, metadata=metadata)
+    return plain

@@ -1,0 +1,200 @@
+"""Stores: remember executions, spans and the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .tracer import Ended
+    from .types import CatalogEntry, ExecutionId, Failure, Json, ServerStatus, Status
+
+GROUP = "pml.store"
+T = TypeVar("T")
+
+Trigger: TypeAlias = Literal["manual", "schedule", "agent", "mcp"]
+RecordStatus: TypeAlias = "Status | Literal['pending', 'running']"
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Part of an ordered result."""
+
+    items: Sequence[T]
+    cursor: str | None
+    """Pass back to get the next page; None on the last one. Opaque."""
+    total: int
+    """Matches over all pages, counted under the same scope."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Whose records a query may see. Applied inside the store, so counts and totals cannot leak."""
+
+    principals: frozenset[str] | None
+    """None means everyone's (system scope); an empty set means nobody's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionRecord:
+    """One execution: a tool call, a workflow, a piece of code, whoever asked for it."""
+
+    id: ExecutionId
+    parent: ExecutionId | None = None
+    """The execution that dispatched it; None for what a client asked for."""
+    kind: str
+    """``"tool"``, ``"workflow"``, ``"code"`` or ``"capability"``."""
+    target: str
+    """The tool id, the language, the capability's id; ``""`` for a workflow."""
+    principal: str
+    agent: str = ""
+    """Who acted for the principal: the client's name, or a configured agent's."""
+    trigger: Trigger = "mcp"
+    intent: str = ""
+    status: RecordStatus
+    started_at: datetime
+    """UTC, timezone-aware, to the microsecond."""
+    duration_ms: int | None = None
+    """None until it ends [ms]."""
+    dry_run: bool = False
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments or tasks, secrets taken out."""
+    response: Json = None
+    """The output, secrets taken out; ``{"truncated": true, "size_bytes": n, "head": text}`` when over the limit."""
+    failure: Failure | None = None
+    cost_usd: float | None = None
+    tool_calls: Sequence[str] = ()
+    """Tools called inside, in the order they ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionQuery:
+    """Which executions. Every field given narrows the result."""
+
+    scope: Scope
+    since: datetime | None = None
+    """UTC, inclusive."""
+    agent: str | None = None
+    statuses: frozenset[str] | None = None
+    """Any of these values of :data:`RecordStatus`."""
+    trigger: Trigger | None = None
+    parent: ExecutionId | None = None
+    """Children of this execution."""
+    top_level: bool = False
+    """Only executions without a parent."""
+    include_dry_runs: bool = True
+    limit: int = 20
+    """Page size, 1 to 100."""
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AgentActivity:
+    """What one agent did."""
+
+    agent: str
+    executions: int
+    succeeded: int
+    failed: int
+    running: int
+    cost_usd: float
+    mean_duration_ms: int | None
+    """None when nothing has ended."""
+    last_started_at: datetime | None
+
+
+class Executions(Protocol):
+    """Executions. A read sees everything recorded before it began."""
+
+    def record(self, record: ExecutionRecord) -> None:
+        """Insert or replace by id, soon: queued now, durable within a tenth of a second or at the next flush.
+
+        For the request path: never blocks and never raises. What a full queue drops is counted and reported by
+        ``health``.
+        """
+        ...
+
+    async def put(self, record: ExecutionRecord) -> None:
+        """Insert or replace by id. Durable when it returns."""
+        ...
+
+    async def get(self, id: ExecutionId, scope: Scope) -> ExecutionRecord | None:
+        """None when it does not exist or is out of scope; the two are not told apart."""
+        ...
+
+    async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
+        """Newest first; ties by id, descending. Pages do not skip or repeat records present throughout.
+
+        Raises:
+            ValueError: ``limit`` is out of range or the cursor is not one of this store's.
+        """
+        ...
+
+    async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
+        """One row per agent with a match, most executions first, ties by agent. Ignores ``limit`` and ``cursor``."""
+        ...
+
+
+class Traces(Protocol):
+    """Finished spans."""
+
+    async def append(self, spans: Sequence[Ended]) -> None:
+        """Add finished spans. Duplicate ``(trace_id, span_id)`` are ignored."""
+        ...
+
+    async def of(self, execution: ExecutionId, scope: Scope) -> Sequence[Ended]:
+        """Spans of one execution in start order; empty when there are none or it is out of scope."""
+        ...
+
+
+class CatalogCache(Protocol):
+    """The tools that each server had when last seen, so that a start need not wait for them."""
+
+    async def replace(self, server: str, fingerprint: str, entries: Sequence[CatalogEntry]) -> None:
+        """Make ``entries`` all that ``server`` has, atomically.
+
+        Args:
+            fingerprint: Changes with the server's configuration; entries are only valid for the same one.
+        """
+        ...
+
+    async def entries(self, server: str, fingerprint: str) -> Sequence[CatalogEntry]:
+        """By tool name; empty when nothing is known under this fingerprint."""
+        ...
+
+    async def report(self, status: ServerStatus) -> None:
+        """Remember how a server is doing, for ``pml plugins doctor``."""
+        ...
+
+    async def statuses(self) -> Sequence[ServerStatus]:
+        """The last report of each server, by name."""
+        ...
+
+
+class Store(Protocol):
+    """Registered in ``pml.store``: ``Driver(settings, services)``. ``[gateway] store`` names the one in use.
+
+    An async context manager: entered before and left after everything that writes to it. The parts share one
+    connection and one lifetime. A store is used from many tasks at once. It migrates its own schema on entry and
+    refuses, with a message, to open data written by a newer version of itself.
+    """
+
+    @property
+    def executions(self) -> Executions: ...
+    @property
+    def traces(self) -> Traces: ...
+    @property
+    def catalog(self) -> CatalogCache: ...
+
+    async def __aenter__(self) -> Store: ...
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Write what is queued, then close."""
+        ...
+
+    async def health(self) -> Mapping[str, Json]:
+        """Cheap self-check for ``pml plugins doctor``: path or address, schema version, size [bytes], drops."""
+        ...

@@ -1,0 +1,162 @@
+"""Transports: reach a downstream server, or serve upstream clients.
+
+A JSON-RPC connection has two equal ends: either may send requests and notifications at any time (JSON-RPC 2.0, MCP
+"base protocol"). So there is one :class:`Link` to send through and one :class:`Handler` for what arrives, whichever
+end the gateway is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from ._markers import hookspec
+
+if TYPE_CHECKING:
+    from .raw import RawObject
+    from .services import Services
+    from .types import Json
+
+GROUP = "pml.transport"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One ``[servers.<name>]`` table, or one of the gateway's own listeners."""
+
+    name: str
+    address: str
+    """The scheme picks the transport: ``stdio:npx -y server`` (quoted as a POSIX shell would), ``https://host/mcp``
+    (``https`` is read as ``http``). A stdio listener is ``stdio:``."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of a child process; values are secrets."""
+    options: Mapping[str, Json] = field(default_factory=dict)
+    """What the transport itself understands; it validates them."""
+
+
+class TransportError(Exception):
+    """The peer could not be reached or went away. ``retryable`` says whether trying again can help."""
+
+    def __init__(self, message: str, *, retryable: bool) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class RpcError(Exception):
+    """A JSON-RPC error object: what a peer answered, or what this end answers."""
+
+    def __init__(self, code: int, message: str, data: Json = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+    def to_wire(self) -> dict[str, Json]:
+        """``{"code", "message"[, "data"]}``."""
+        wire: dict[str, Json] = {"code": self.code, "message": self.message}
+        return wire if self.data is None else {**wire, "data": self.data}
+
+
+class Link(Protocol):
+    """The sending half of an open JSON-RPC connection. Safe to use from many tasks of the event loop at once.
+
+    Knows nothing of MCP but how a request is taken back: methods are strings, params and results JSON objects.
+    """
+
+    async def request(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> RawObject:
+        """Send a request and wait for the response that carries its id.
+
+        Responses may arrive in any order. One request timing out or being cancelled affects no other: the peer is
+        told (``notifications/cancelled``) and a late response is dropped and counted.
+
+        Args:
+            timeout_s: Seconds to wait, counted from the call, for writing as well as for the answer. Positive.
+
+        Raises:
+            TimeoutError: No response in time; the message names the peer and the limit.
+            TransportError: The connection failed before the response came; every pending request gets this at once.
+            RpcError: The peer answered with an error.
+        """
+        ...
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification. Queued in order and dropped when the connection is gone; never blocks or raises."""
+        ...
+
+
+class Handler(Protocol):
+    """What this end does with the messages that the other end starts."""
+
+    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Answer one request. Run in a task of its own, which is cancelled when the peer takes the request back.
+
+        Raises:
+            RpcError: Sent to the peer as it is. Any other exception is logged and becomes code -32603.
+        """
+        ...
+
+    def notification(self, method: str, params: RawObject) -> None:
+        """Take note. Called in the order of arrival; must not block."""
+        ...
+
+    def closed(self, error: TransportError | None) -> None:
+        """The connection is over. Called once. None when this end closed it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """An upstream client, as far as the listener knows it."""
+
+    address: str
+    """``stdio`` or ``host:port``."""
+    principal: str = "local"
+    scopes: frozenset[str] = frozenset()
+
+
+Accept: TypeAlias = Callable[[Link, Peer], Handler]
+"""Called by a listener once per client connection."""
+
+
+class Transport(Protocol):
+    """Registered in ``pml.transport`` under the address scheme it serves: ``Driver(settings, services)``.
+
+    The name picks the driver, so core need not import any to find one. Several are active at once; each is imported
+    when its scheme is first used.
+    """
+
+    def connect(self, endpoint: Endpoint, handler: Handler) -> AbstractAsyncContextManager[Link]:
+        """Open a link to a downstream server.
+
+        Entering returns once the server can take requests. Leaving closes it: pending requests fail, and a child
+        process with all its descendants is gone within 5 s (stdin closed, then SIGTERM, then SIGKILL), even when the
+        caller is cancelled.
+
+        Raises:
+            TransportError: On entry, when the server cannot be reached or started.
+            ValueError: At once, when the address or ``endpoint.options`` are not understood.
+        """
+        ...
+
+    async def serve(self, endpoint: Endpoint, accept: Accept, *, started: Callable[[str], None]) -> None:
+        """Serve upstream clients until cancelled, or until there can be no more of them (stdin at its end).
+
+        Args:
+            started: Called once with the bound address as soon as clients can connect.
+
+        Raises:
+            NotImplementedError: The transport only connects downstream.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not serve clients")
+
+
+class TransportHooks:
+    """Hooks around listeners."""
+
+    @hookspec
+    def pml_routes(self, services: Services) -> Iterable[Any]:
+        """Contribute Starlette routes, mounted under ``/<plugin name>/`` on HTTP listeners. Called once, at start-up.
+
+        Raising quarantines the plugin.
+        """
+        return ()

@@ -1,0 +1,212 @@
+"""Values that cross the plugin boundary. Immutable, JSON-friendly, and free of gateway internals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import IntEnum, StrEnum
+from typing import Any, Literal, NewType, Protocol, TypeAlias
+
+Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+
+ToolId = NewType("ToolId", str)
+"""``"<server>:<tool>"``, e.g. ``"filesystem:read_file"``; split at the first colon. Internal: clients see another
+spelling (``filesystem__read_file``), which the gateway maps back. ``Catalog.resolve`` accepts both."""
+
+ExecutionId = NewType("ExecutionId", str)
+"""UUIDv7 text (RFC 9562): sorts by start time."""
+
+GATEWAY_SERVER = "pml"
+"""Name of the server that the gateway's own tools belong to; no ``[servers.pml]`` may exist."""
+
+
+def split_tool_id(tool: str) -> tuple[str, str]:
+    """``"a:b:c"`` → ``("a", "b:c")``; without a colon the server is ``""``."""
+    server, colon, name = tool.partition(":")
+    return (server, name) if colon else ("", tool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Who is asking, while the gateway serves one request.
+
+    An identity, not a connection: two requests with the same :attr:`key` see the same tools, so caches use it.
+    """
+
+    key: str
+    """Identity of the view: endpoint, principal and intent hint."""
+    endpoint: str = "default"
+    """Which listener the request came in on; a listener can have its own exposure mode."""
+    principal: str = "local"
+    """Authenticated caller; ``"local"`` for whoever started the gateway on stdio."""
+    scopes: frozenset[str] = frozenset()
+    client: str = ""
+    """``name/version`` the peer gave, or ``""``."""
+    protocol: str = ""
+    """MCP revision spoken with the client; ``""`` before the handshake."""
+    intent: str = ""
+    """Hint at what the client is about to do: set for the endpoint or key, or sent in ``_meta``; usually ``""``."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """One tool the gateway could show."""
+
+    id: ToolId
+    server: str
+    definition: Mapping[str, Any]
+    """The tool as the server sent it: wire JSON, unknown members included, never modified."""
+    tokens: int
+    """Size of the definition in a client's context [tokens, estimated as UTF-8 bytes / 4]."""
+    digest: str = ""
+    """Changes when the definition changes: SHA-256 of its canonical JSON, hex."""
+    meta: bool = False
+    """True for the gateway's own tools that the meta-tool modes list."""
+
+    @property
+    def name(self) -> str:
+        """The server's own name for the tool."""
+        return str(self.definition["name"])
+
+    @property
+    def description(self) -> str:
+        """What the server says about the tool; ``""`` when it says nothing."""
+        return str(self.definition.get("description") or "")
+
+    @property
+    def own(self) -> bool:
+        """True for tools that the gateway serves itself, listed or not."""
+        return self.server == GATEWAY_SERVER
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A search hit."""
+
+    id: ToolId
+    score: float
+    """Relevance in ``[0, 1]``."""
+
+
+ServerState: TypeAlias = Literal["starting", "up", "down", "disabled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerStatus:
+    """How one configured server is doing."""
+
+    name: str
+    state: ServerState
+    reason: str = ""
+    """Why it is not up, in one sentence with what to do; ``""`` when it is."""
+    tools: int = 0
+    """Tools known, also from an earlier run while the server is not up."""
+    restarts: int = 0
+    """Times it was started again since the gateway started."""
+
+
+class Catalog(Protocol):
+    """Read-only view of every tool known right now, the gateway's own included."""
+
+    @property
+    def revision(self) -> str:
+        """Changes whenever the set of tools or any definition changes."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[CatalogEntry]:
+        """In ``(server, tool name)`` order."""
+        ...
+
+    def get(self, id: ToolId) -> CatalogEntry | None:
+        """None when there is no such tool."""
+        ...
+
+    def resolve(self, name: str) -> CatalogEntry | None:
+        """The tool meant by ``name``: ``server:tool``, the spelling that clients see, or an alias. None if unknown."""
+        ...
+
+    def exposed_name(self, id: ToolId) -> str:
+        """The spelling that clients see for ``id``, at most 64 characters of ``[A-Za-z0-9_.-]``."""
+        ...
+
+    async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
+        """Best matches first, ties by id; the gateway's own tools are not among them. An empty query finds nothing."""
+        ...
+
+    def servers(self) -> Sequence[ServerStatus]:
+        """Every configured server, by name."""
+        ...
+
+
+class Status(StrEnum):
+    """How a task ended."""
+
+    OK = "ok"
+    ERROR = "error"
+    """The task ran and failed, or could not be run."""
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    DENIED = "denied"
+    """A policy refused it; nothing ran."""
+    SKIPPED = "skipped"
+    """A task it needs did not end OK."""
+    SIMULATED = "simulated"
+    """Dry run: nothing ran. The output says where it came from."""
+    INPUT_REQUIRED = "input_required"
+    """Waiting for an answer or an approval; a durable record can resume it."""
+
+    @property
+    def good(self) -> bool:
+        """Whether tasks that need this one may go on."""
+        return self is Status.OK or self is Status.SIMULATED
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a task did not end OK, in words a client can act on."""
+
+    code: str
+    """Stable and greppable, e.g. ``"tool.not_connected"``."""
+    message: str
+    """What, where and what to do."""
+    retryable: bool = False
+    """Whether the same call may succeed later."""
+    details: Mapping[str, Json] = field(default_factory=dict)
+    """More for programs. A server's own JSON-RPC error stands here as ``rpc: {code, message, data?}``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Result of one task."""
+
+    task_id: str
+    status: Status
+    started_at: datetime
+    """UTC, timezone-aware."""
+    duration_ms: int
+    """Wall time, rounded [ms]."""
+    output: Json = None
+    """Of a tool call: the server's ``CallToolResult``, as it came. Of any other task: a JSON value."""
+    failure: Failure | None = None
+    """None exactly when the status is ``OK`` or ``SIMULATED``."""
+
+
+class Phase(IntEnum):
+    """Where a wrapper sits; lower is further out. Ties are broken by plugin name."""
+
+    OBSERVE = 100
+    AUDIT = 200
+    AUTHORIZE = 300
+    VALIDATE = 400
+    SUBSTITUTE = 500
+    """Answers instead of running: dry run, replay, cache. After the checks, so a bad call fails in a dry run too;
+    before limits, so a preview costs no quota."""
+    APPROVE = 600
+    """Asks a human."""
+    LIMIT = 700
+    """Quota, concurrency, time-out."""
+    RETRY = 800
+    ADAPT = 900

@@ -1,0 +1,189 @@
+"""What a plugin sees of the gateway, in memory and deterministic."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    GATEWAY_SERVER,
+    CatalogEntry,
+    ExecutionId,
+    Match,
+    Outcome,
+    ServerStatus,
+    Session,
+    Status,
+    ToolId,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Run, Store, Task
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def entry(
+    tool: str,
+    description: str = "",
+    *,
+    input_schema: Mapping[str, Any] | None = None,
+    meta: bool = False,
+    **members: Any,
+) -> CatalogEntry:
+    """A catalog entry for ``server:tool``; ``members`` are added to its definition (``outputSchema`` and such)."""
+    server, _, name = tool.partition(":")
+    definition = {"name": name, "description": description, "inputSchema": input_schema or {"type": "object"}, **members}
+    raw = encode(definition)
+    return CatalogEntry(ToolId(tool), server, definition, len(raw) // 4, hashlib.sha256(raw).hexdigest(), meta)
+
+
+def some_entries(servers: int, tools: int) -> list[CatalogEntry]:
+    """Two meta-tools, one unlisted tool of the gateway, and ``tools`` tools on each of ``servers`` servers."""
+    own = [entry(f"{GATEWAY_SERVER}:{name}", f"{name} of the gateway", meta=True) for name in ("execute_it", "search_it")]
+    own.append(entry(f"{GATEWAY_SERVER}:unlisted", "can be called, is not listed"))
+    verbs = ("read", "write", "list", "delete", "copy")
+    theirs = [
+        entry(f"s{s:02}:{verbs[t % len(verbs)]}_thing_{t:03}", f"{verbs[t % len(verbs)]} thing number {t}")
+        for s in range(servers)
+        for t in range(tools)
+    ]
+    return own + theirs
+
+
+class FakeCatalog:
+    """A catalog of fixed entries. Search counts the words that query and entry share."""
+
+    def __init__(self, entries: Sequence[CatalogEntry] = (), servers: Sequence[ServerStatus] = ()) -> None:
+        self._entries = {e.id: e for e in sorted(entries, key=lambda e: (e.server, e.name))}
+        self._servers = list(servers)
+
+    @property
+    def revision(self) -> str:
+        """A digest of the entries."""
+        return hashlib.sha256("".join(e.id + e.digest for e in self).encode()).hexdigest()[:16]
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[CatalogEntry]:
+        return iter(self._entries.values())
+
+    def get(self, id: ToolId) -> CatalogEntry | None:  # noqa: A002 - the protocol's name
+        return self._entries.get(id)
+
+    def resolve(self, name: str) -> CatalogEntry | None:
+        own = ToolId(f"{GATEWAY_SERVER}:{name}")
+        return self.get(ToolId(name)) or self.get(own) or self.get(ToolId(name.replace("__", ":", 1)))
+
+    def exposed_name(self, id: ToolId) -> str:  # noqa: A002 - the protocol's name
+        return id.removeprefix(f"{GATEWAY_SERVER}:").replace(":", "__")
+
+    async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
+        words = set(query.lower().split())
+        hits = []
+        for e in self:
+            text = set(f"{e.name} {e.description}".lower().replace("_", " ").split())
+            if not e.own and words and (shared := words & text):
+                hits.append(Match(e.id, len(shared) / len(words)))
+        hits = [h for h in hits if h.score >= min_score]
+        return sorted(hits, key=lambda h: (-h.score, h.id))[:limit]
+
+    def servers(self) -> Sequence[ServerStatus]:
+        return self._servers
+
+
+class FakeLog:
+    """Keeps what is logged as ``(level, event, fields)``."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str, dict[str, Any]]] = []
+
+    def _at(self, level: str) -> Callable[..., None]:
+        return lambda event, **fields: self.lines.append((level, event, fields))
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        if level not in ("debug", "info", "warning", "error", "exception", "critical"):
+            raise AttributeError(level)
+        return self._at(level)
+
+    def is_enabled_for(self, level: int) -> bool:  # noqa: ARG002 - structlog's signature
+        """Everything is kept."""
+        return True
+
+    def bind(self, **_fields: Any) -> FakeLog:
+        return self
+
+
+class FakeServices:
+    """Services with a fixed catalog, an optional store, and background tasks that the test ends with :meth:`stop`."""
+
+    def __init__(
+        self,
+        plugin: str = "plugin_under_test",
+        *,
+        settings: Any = None,
+        catalog: FakeCatalog | None = None,
+        store: Store | None = None,
+    ) -> None:
+        self.plugin, self.settings, self.log = plugin, settings, FakeLog()
+        self.catalog = catalog or FakeCatalog()
+        self._store = store
+        self.tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def store(self) -> Store:
+        if self._store is None:
+            raise RuntimeError("this test gave the plugin no store")
+        return self._store
+
+    def spawn(self, func: Callable[..., Awaitable[None]], *args: Any, name: str) -> None:
+        async def run() -> None:
+            await func(*args)
+
+        self.tasks.append(asyncio.get_running_loop().create_task(run(), name=name))
+
+    async def stop(self) -> None:
+        """Cancel what was spawned and wait for it."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def outcome(task_id: str, output: Any = None, status: Status = Status.OK, **more: Any) -> Outcome:
+    """An outcome at a fixed time."""
+    return Outcome(task_id=task_id, status=status, started_at=EPOCH, duration_ms=0, output=output, **more)
+
+
+class FakeRun:
+    """A run whose children are answered by ``answer(task, run)``; keeps what was dispatched, in order."""
+
+    def __init__(
+        self,
+        answer: Callable[[Task, Run], Awaitable[Outcome]] | None = None,
+        *,
+        session: Session | None = None,
+        intent: str = "",
+        dry_run: bool = False,
+        parent: ExecutionId | None = None,
+        deadline: datetime | None = None,
+    ) -> None:
+        self.id = ExecutionId("01900000-0000-7000-8000-000000000000")
+        self.parent, self.intent, self.dry_run, self.deadline = parent, intent, dry_run, deadline
+        self.session = session or Session(key="test")
+        self.answer = answer
+        self.dispatched: list[Task] = []
+        self.progressed: list[tuple[float, float | None, str]] = []
+
+    async def dispatch(self, task: Task) -> Outcome:
+        self.dispatched.append(task)
+        if self.answer is None:
+            return outcome(task.id, {"content": [{"type": "text", "text": f"{task.id} ran"}]})
+        return await self.answer(task, self)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        self.progressed.append((done, total, message))
