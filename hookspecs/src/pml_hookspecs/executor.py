@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .services import Services
-    from .types import ExecutionId, Json, Outcome, Phase, Session, ToolId
+    from .types import ExecutionId, Outcome, Phase, Session, ToolId
 
 GROUP = "pml.executor"
 
@@ -62,8 +62,9 @@ class Workflow:
     needs: tuple[str, ...] = ()
     intent: str = ""
     """What the workflow is for, in the caller's words."""
-    dry_run: bool = False
-    """Rehearse: no task in it has effects. Once set it holds for everything inside."""
+    dry_run: bool | None = None
+    """True: rehearse, no task in it has effects, and that holds for everything inside. False: run for real, unless
+    what it is part of is rehearsed. None: as the gateway is configured."""
 
 
 Task: TypeAlias = ToolCall | CodeRun | CapabilityRun | Workflow
@@ -100,6 +101,11 @@ class Run(Protocol):
     @property
     def deadline(self) -> datetime | None:
         """UTC. The gateway cancels the task then; an executor need not watch the clock."""
+        ...
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether anybody asked to be told of progress."""
         ...
 
     async def dispatch(self, task: Task) -> Outcome:

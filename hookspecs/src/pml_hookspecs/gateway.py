@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .services import Services
 
 
-class InvalidArguments(Exception):
+class InvalidArguments(Exception):  # noqa: N818 - it is not the gateway that errs
     """A meta-tool cannot do anything with its arguments. The message tells the caller what, where and what to do."""
 
 

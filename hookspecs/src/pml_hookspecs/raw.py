@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+SHOWN_BYTES = 200
+"""How much of an object its ``repr`` shows."""
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
@@ -18,8 +21,7 @@ def _plain(value: Any) -> Any:
 def encode(value: Any) -> bytes:
     """JSON text of ``value``, compact, UTF-8.
 
-    A :class:`RawObject` on its own gives back its bytes. Lone surrogates, which UTF-8 cannot hold, come out as
-    ``\\uXXXX`` escapes.
+    A :class:`RawObject` on its own gives back its bytes. Lone surrogates, which UTF-8 cannot hold, come out as escapes.
 
     Raises:
         TypeError: ``value`` holds something JSON has no form for.
@@ -42,19 +44,15 @@ class RawObject(Mapping[str, Any]):
 
     __slots__ = ("_raw", "_value")
 
-    def __init__(self, raw: bytes) -> None:
-        """Take ``raw``, the UTF-8 text of one JSON object. It is not checked here."""
-        self._raw: bytes | None = raw
-        self._value: dict[str, Any] | None = None
+    def __init__(self, raw: bytes | None, value: dict[str, Any] | None = None) -> None:
+        """Take ``raw``, the UTF-8 text of one JSON object, which is not checked here; or None and the value."""
+        self._raw = raw
+        self._value = value
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> RawObject:
-        """``value`` itself when it is one already; otherwise one that encodes ``value`` when its bytes are asked for."""
-        if isinstance(value, RawObject):
-            return value
-        made = cls.__new__(cls)
-        made._raw, made._value = None, value if type(value) is dict else dict(value)
-        return made
+        """``value`` itself when it is one already; otherwise one that encodes it when its bytes are asked for."""
+        return value if isinstance(value, RawObject) else cls(None, dict(value))
 
     @property
     def raw(self) -> bytes:
@@ -87,8 +85,8 @@ class RawObject(Mapping[str, Any]):
         return len(self.value)
 
     def __repr__(self) -> str:
-        text = self.raw[:200].decode(errors="replace")
-        return f"RawObject({text}{'…' if len(self.raw) > 200 else ''})"
+        text = self.raw[:SHOWN_BYTES].decode(errors="replace")
+        return f"RawObject({text}{'…' if len(self.raw) > SHOWN_BYTES else ''})"
 
 
 EMPTY = RawObject(b"{}")

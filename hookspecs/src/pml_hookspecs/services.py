@@ -23,7 +23,7 @@ class Services(Protocol):
 
     @property
     def log(self) -> Any:
-        """structlog logger bound to ``plugin=<name>``; writes to standard error, secrets taken out."""
+        """Structlog logger bound to ``plugin=<name>``; writes to standard error, secrets taken out."""
         ...
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -189,7 +189,7 @@ class Store(Protocol):
     @property
     def catalog(self) -> CatalogCache: ...
 
-    async def __aenter__(self) -> Store: ...
+    async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc: object) -> None:
         """Write what is queued, then close."""

@@ -63,4 +63,4 @@ class Tracer(Protocol):
 
     async def flush(self) -> None:
         """Deliver what is buffered. Called on shutdown, while the store is still up; given 5 s."""
-        return None
+        return

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NewType, Protocol, TypeAlias
 
-Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 ToolId = NewType("ToolId", str)
 """``"<server>:<tool>"``, e.g. ``"filesystem:read_file"``; split at the first colon. Internal: clients see another

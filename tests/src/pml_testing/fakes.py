@@ -176,6 +176,7 @@ class FakeRun:
         self.parent, self.intent, self.dry_run, self.deadline = parent, intent, dry_run, deadline
         self.session = session or Session(key="test")
         self.answer = answer
+        self.wants_progress = True
         self.dispatched: list[Task] = []
         self.progressed: list[tuple[float, float | None, str]] = []
 

@@ -1,0 +1,90 @@
+"""The wrapper that the core itself brings: a tool exists, and the caller may have it, or nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    GATEWAY_SERVER,
+    CallNext,
+    CatalogEntry,
+    Failure,
+    Outcome,
+    Phase,
+    Run,
+    Session,
+    Status,
+    Task,
+    ToolCall,
+    ToolFilter,
+    split_tool_id,
+)
+
+from .dispatch import ended
+
+if TYPE_CHECKING:
+    from .catalog import LiveCatalog
+
+
+class Filters:
+    """All tool filters as one. A filter that raises counts as "drop"."""
+
+    def __init__(self, filters: Iterable[tuple[str, ToolFilter]], log: Any) -> None:
+        self._filters, self._log = tuple(filters), log
+
+    def refusing(self, entry: CatalogEntry, session: Session) -> str | None:
+        """Name of the first plugin whose filter drops ``entry``; None when every one keeps it."""
+        for plugin, keeps in self._filters:
+            try:
+                if not keeps(entry, session):
+                    return plugin
+            except Exception:
+                self._log.exception("tool filter failed; the tool is dropped", plugin=plugin, tool=entry.id)
+                return plugin
+        return None
+
+
+class Admission:
+    """Refuses tools that are unknown, unreachable or filtered. Implements :class:`pml_hookspecs.Wrapper`."""
+
+    phase = Phase.AUTHORIZE
+
+    def __init__(self, catalog: LiveCatalog, filters: Filters) -> None:
+        self._catalog, self._filters = catalog, filters
+
+    async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+        """Let the task pass or say why not."""
+        if not isinstance(task, ToolCall):
+            return await call_next(task, run)
+        entry = self._catalog.get(task.tool)
+        if entry is None:
+            return ended(task, datetime.now(UTC), Status.ERROR, failure=self._unknown(task.tool))
+        if (plugin := self._filters.refusing(entry, run.session)) is not None:
+            message = f"Tool {task.tool!r} is not allowed here (refused by {plugin!r})."
+            details = {"plugin": plugin}
+            return ended(
+                task, datetime.now(UTC), Status.DENIED, failure=Failure("policy.denied", message, details=details)
+            )
+        return await call_next(task, run)
+
+    def _unknown(self, tool: str) -> Failure:
+        server = split_tool_id(tool)[0] or tool.partition("__")[0]
+        status = self._catalog.status(server)
+        if status is not None and status.state != "up":
+            return not_connected(server, status.reason or status.state)
+        if split_tool_id(tool)[0] and status is None and server != GATEWAY_SERVER:
+            known = ", ".join(s.name for s in self._catalog.servers()) or "none"
+            return not_connected(server, f"it is not configured; configured: {known}")
+        near = self._catalog.nearest(tool)
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
+        return Failure("tool.unknown", f"Unknown tool: {tool}. {hint}", details={"nearest": near})
+
+
+def not_connected(server: str, reason: str) -> Failure:
+    """The failure for a server that cannot be reached (DRY-6)."""
+    details = {"server": server, "reason": reason}
+    return Failure(
+        "tool.not_connected", f"MCP server {server} not connected: {reason}", retryable=True, details=details
+    )

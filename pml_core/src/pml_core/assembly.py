@@ -1,0 +1,90 @@
+"""Turn names in the configuration and installed distributions into live plugin objects."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import drivers
+from .config import Config
+from .errors import OperatorError
+from .hooks import HookManager
+from .registry import HOOK_GROUP, Record, State
+
+MakeServices = Callable[[str, Any], Any]
+"""Makes the services of one plugin from its name and settings."""
+
+
+class Assembly:
+    """Loads drivers by name and hook plugins by being installed; keeps the record of how far each got."""
+
+    def __init__(self, config: Config, records: list[Record], make_services: MakeServices, log: Any) -> None:
+        self._config, self.records, self._make_services, self._log = config, records, make_services, log
+        self._hooks = HookManager()
+        self._services: dict[str, Any] = {}
+
+    def installed(self, kind: str) -> list[str]:
+        """Names of the usable drivers of a kind."""
+        return [r.name for r in self.records if r.kind == kind and r.state in (State.FOUND, State.LOADED)]
+
+    def driver(self, kind: str, name: str) -> Any:
+        """A driver, constructed with its settings and services.
+
+        Raises:
+            OperatorError: It is missing, broken, or its settings do not fit; says which and what to do.
+        """
+        cls = drivers.load(self.records, f"pml.{kind}", name)
+        settings = self._settings(name, cls)
+        try:
+            return cls(settings, self._make_services(name, settings))
+        except Exception as exc:
+            record = next(r for r in self.records if r.kind == kind and r.name == name)
+            record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", f"Mend or remove {record.dist}.", exc)
+            raise OperatorError(
+                f"{record.label} cannot be constructed: {type(exc).__name__}: {exc}", record.remedy
+            ) from exc
+
+    def load_hooks(self, on_fault: Callable[[str, str, Exception], None]) -> None:
+        """Register every hook plugin, and check the settings of each.
+
+        Raises:
+            OperatorError: The settings of one do not fit.
+        """
+        self._hooks.load(self.records)
+        for record in self.records:
+            if record.group != HOOK_GROUP:
+                continue
+            if record.state is State.LOADED:
+                settings = self._settings(record.name, self._hooks.get_plugin(record.name))
+                self._services[record.name] = self._make_services(record.name, settings)
+            elif isinstance(record.error, Exception):
+                on_fault(record.name, "import", record.error)
+            elif record.state is not State.BLOCKED:
+                on_fault(record.name, "discovery", RuntimeError(record.problem))
+
+    def gather(self, hook: str, on_fault: Callable[[str, str, Exception], None]) -> list[tuple[str, Any]]:
+        """Everything the hook plugins contribute through ``hook``, with the plugin's name."""
+        return self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault)
+
+    def _settings(self, name: str, plugin: Any) -> Any:
+        return self._config.plugin(
+            name, getattr(plugin, "settings_type", None), getattr(plugin, "settings_fallback", "")
+        )
+
+    def warn_of_unknown_tables(self) -> None:
+        """Say which ``[plugins.*]`` tables no installed plugin reads."""
+        for problem in unknown_tables(self._config, self.records):
+            self._log.warning(problem)
+
+
+def unknown_tables(config: Config, records: Iterable[Record]) -> list[str]:
+    """One sentence for each ``[plugins.<name>]`` whose plugin is not installed."""
+    names = {r.name for r in records}
+    problems = []
+    for name in config.tables:
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "install it, or remove the table"
+            problems.append(f"[plugins.{name}] ({config.says(f'plugins.{name}')}): no such plugin is installed; {hint}")
+    return problems

@@ -1,0 +1,151 @@
+"""The search index in use when no plugin brings one: BM25F (Robertson, Zaragoza, Taylor, CIKM 2004), pure Python."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from pml_hookspecs import CatalogEntry, Match
+
+SATURATION = 1.2
+"""How soon more of the same word stops to count: BM25's ``k1``."""
+UNKNOWN = 0.5
+"""What a word that no tool has takes from the score, as a share of what the rarest known word would."""
+FIELDS = {
+    "name": (4.0, 0.3),
+    "server": (2.0, 0.0),
+    "description": (1.0, 0.6),
+    "parameters": (1.0, 0.75),
+    "texts": (0.6, 0.75),
+}
+"""Field to weight, and how much long ones are marked down [0 to 1]. Changes by a half matter little on public catalogs."""
+LONGEST_DESCRIPTION, LONGEST_TEXTS, MOST_ENUM_VALUES, DEEPEST_PARAMETER = 2000, 1500, 20, 2
+"""Bounds on what one tool can put into the index [characters, values, levels]."""
+STOP_WORDS = (
+    "about again all also am an and any are as at be been being both but by can could did do does doing each else etc "
+    "for from had has have having he help her here him his how if in into is it its just let like may me might mine "
+    "more most must my need no not of on once only onto or other our ours over own please same shall she should so "
+    "some such than that the their them then there these they this those to too under us use used using very via want "
+    "was we were what when where which who whom whose why will with without would you your yours"
+)
+STOP = frozenset(STOP_WORDS.split())
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+WORD = re.compile(r"[^\W\d_]+|\d+")
+UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+PLURALS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("che", "ch"), ("shes", "sh"), ("xes", "x"))
+
+
+@lru_cache(maxsize=20_000)
+def stem(word: str) -> str:
+    """An English word without its plural ending; short words and other languages as they are."""
+    if len(word) < 4 or not word.isascii():  # noqa: PLR2004 - "bus", "gas"
+        return word
+    for ending, singular in PLURALS:
+        if word.endswith(ending):
+            return word.removesuffix(ending) + singular
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def terms(text: str) -> list[str]:
+    """What a text is found by: its words, identifiers split, stop words out; in unspaced scripts pairs of letters."""
+    found = []
+    for word in WORD.findall(CAMEL.sub(" ", unicodedata.normalize("NFKC", text)).casefold()):
+        if UNSPACED.search(word):
+            found += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+        elif word not in STOP and (len(word) > 1 or word.isdigit()):
+            found.append(stem(word))
+    return found
+
+
+def _parameters(schema: Any, depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Names and schemas of the parameters of a tool, and of what is inside them."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(inner, Mapping):
+            yield name, inner
+            if depth < DEEPEST_PARAMETER:
+                yield from _parameters(inner, depth + 1)
+                yield from _parameters(inner.get("items"), depth + 1)
+
+
+def _fields(entry: CatalogEntry) -> dict[str, list[str]]:
+    """The terms of each field of a tool."""
+    names: list[str] = []
+    texts: list[str] = []
+    for name, schema in _parameters(entry.definition.get("inputSchema")):
+        names.append(name)
+        texts.append(str(schema.get("description") or ""))
+        values = schema.get("enum")
+        texts += [str(value) for value in values[:MOST_ENUM_VALUES]] if isinstance(values, list) else []
+    return {
+        "name": terms(f"{entry.name} {entry.definition.get('title') or ''}"),
+        "server": terms(entry.server),
+        "description": terms(entry.description[:LONGEST_DESCRIPTION]),
+        "parameters": terms(" ".join(names)),
+        "texts": terms(" ".join(texts)[:LONGEST_TEXTS]),
+    }
+
+
+class _Postings:
+    """An inverted index: each term's tools, with what it adds to their score."""
+
+    def __init__(self, entries: Sequence[CatalogEntry]) -> None:
+        self._ids = [entry.id for entry in entries]
+        found = [_fields(entry) for entry in entries]
+        frequencies: list[dict[str, float]] = [defaultdict(float) for _ in entries]
+        for name, (weight, marked_down) in FIELDS.items():
+            mean = max(1.0, sum(len(fields[name]) for fields in found)) / max(1, len(found))
+            for frequency, fields in zip(frequencies, found, strict=True):
+                share = weight / (1 - marked_down + marked_down * len(fields[name]) / mean)
+                for term in fields[name]:
+                    frequency[term] += share
+        self._of: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for tool, frequency in enumerate(frequencies):
+            for term, value in frequency.items():
+                self._of[term].append((tool, value / (SATURATION + value)))
+        for term, tools in self._of.items():
+            rarity = self._rarity(len(tools))
+            self._of[term] = [(tool, rarity * value) for tool, value in tools]
+        self._most = {term: max(value for _, value in tools) for term, tools in self._of.items()}
+        self._unknown = UNKNOWN * self._rarity(0)
+
+    def _rarity(self, tools: int) -> float:
+        return math.log(1 + (len(self._ids) - tools + 0.5) / (tools + 0.5))
+
+    def search(self, query: str, limit: int, min_score: float) -> list[Match]:
+        scores: dict[int, float] = defaultdict(float)
+        ideal = 0.0
+        for term, count in Counter(terms(query)).items():
+            weight = 1 + math.log(count)
+            ideal += weight * self._most.get(term, self._unknown)
+            for tool, value in self._of.get(term, ()):
+                scores[tool] += weight * value
+        matches = (Match(self._ids[tool], round(math.sqrt(score / ideal), 4)) for tool, score in scores.items())
+        return heapq.nsmallest(limit, (m for m in matches if m.score >= min_score), key=lambda m: (-m.score, m.id))
+
+
+class Bm25Index:
+    """Ranks tools by the words they share with a query. Implements :class:`pml_hookspecs.SearchIndex`.
+
+    The score is the square root of a tool's share of the ideal, which is to be as good as the best for each word of the
+    query. The root spreads what whole sentences get: on catalogs of MCP servers, thresholds of 0.5, 0.6 and 0.7 keep
+    some eight, five and three tools.
+    """
+
+    def __init__(self) -> None:
+        self._postings = _Postings(())
+
+    async def build(self, entries: Sequence[CatalogEntry], revision: str) -> None:
+        """Index ``entries`` in a thread: a large catalog takes a second, in which requests go on."""
+        self._postings = await asyncio.to_thread(_Postings, tuple(entries))
+
+    async def search(self, query: str, *, limit: int, min_score: float) -> Sequence[Match]:
+        """At most ``limit`` matches scoring ``min_score`` or more, best first, ties by id. Empty query: none."""
+        return self._postings.search(query, limit, min_score)

@@ -1,0 +1,154 @@
+"""The live catalog: every tool known right now, what clients call it, and how its server is doing."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pml_hookspecs import (
+    GATEWAY_SERVER,
+    CatalogEntry,
+    Match,
+    MetaTool,
+    SearchIndex,
+    ServerStatus,
+    ToolId,
+    encode,
+)
+
+from . import naming
+
+
+def make_entry(server: str, definition: Mapping[str, Any], *, meta: bool = False) -> CatalogEntry:
+    """A catalog entry for a tool as its server sent it."""
+    raw = encode(definition)
+    canonical = json.dumps(definition, sort_keys=True, separators=(",", ":"), default=dict).encode()
+    digest = hashlib.sha256(canonical).hexdigest()
+    return CatalogEntry(ToolId(f"{server}:{definition['name']}"), server, definition, len(raw) // 4, digest, meta)
+
+
+class LiveCatalog:
+    """The catalog that the gateway keeps. Implements :class:`pml_hookspecs.Catalog`."""
+
+    def __init__(self, log: Any, index: SearchIndex) -> None:
+        self._log, self._index = log, index
+        self._indexed = ""
+        self._indexing = asyncio.Lock()
+        self._own: list[CatalogEntry] = []
+        self._theirs: dict[str, list[CatalogEntry]] = {}
+        self._statuses: dict[str, ServerStatus] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._entries: dict[ToolId, CatalogEntry] = {}
+        self._names: dict[ToolId, str] = {}
+        self._by_name: dict[str, CatalogEntry] = {}
+        self._aliases: dict[str, CatalogEntry] = {}
+        self._clashes: set[tuple[ToolId, ToolId]] = set()
+        self._revision: str | None = None
+
+    # What the gateway tells it
+
+    def use_index(self, index: SearchIndex) -> None:
+        """Search with ``index`` from now on."""
+        self._index, self._indexed = index, ""
+
+    def offer(self, tools: Iterable[MetaTool]) -> None:
+        """Set the gateway's own tools."""
+        pairs = [(make_entry(GATEWAY_SERVER, tool.definition, meta=tool.listed), tool) for tool in tools]
+        self._own = sorted((entry for entry, _ in pairs), key=lambda e: e.name)
+        self._aliases = {alias: entry for entry, tool in pairs for alias in tool.aliases}
+        self._rebuild()
+
+    def publish(self, server: str, entries: Sequence[CatalogEntry]) -> None:
+        """Make ``entries`` all that ``server`` has. Listeners hear of it when that changes anything."""
+        known = sorted(entries, key=lambda e: e.name)
+        if self._theirs.get(server) == known:
+            return
+        self._theirs[server] = known
+        self._rebuild()
+
+    def report(self, status: ServerStatus) -> None:
+        """Note how a server is doing."""
+        self._statuses[status.name] = status
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called after every change of the set of tools or of a definition."""
+        self._listeners.append(listener)
+
+    def _rebuild(self) -> None:
+        everything = [*self._own, *(e for entries in self._theirs.values() for e in entries)]
+        everything.sort(key=lambda e: (e.server, e.name))
+        self._entries = {e.id: e for e in everything}
+        # The gateway's own names come first, so that a server can never take one.
+        own_first = sorted(everything, key=lambda e: not e.own)
+        self._names, clashes = naming.expose(own_first)
+        self._by_name = {name: self._entries[id] for id, name in self._names.items()}
+        for kept, renamed in set(clashes) - self._clashes:
+            self._log.warning(
+                "two tools have the same name for clients; the second is renamed",
+                first=kept,
+                second=renamed,
+                name=self._names[kept],
+                renamed_to=self._names[renamed],
+            )
+        self._clashes = set(clashes)
+        self._revision = None
+        for listener in self._listeners:
+            listener()
+
+    # What anyone may ask: pml_hookspecs.Catalog
+
+    @property
+    def revision(self) -> str:
+        if self._revision is None:
+            state = "\n".join(f"{e.id} {e.digest} {e.meta}" for e in self)
+            self._revision = hashlib.sha256(state.encode()).hexdigest()[:16]
+        return self._revision
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[CatalogEntry]:
+        return iter(self._entries.values())
+
+    def get(self, id: ToolId) -> CatalogEntry | None:
+        return self._entries.get(id)
+
+    def resolve(self, name: str) -> CatalogEntry | None:
+        return (
+            self._by_name.get(name) or self._entries.get(ToolId(name)) or self._aliases.get(name) or self._spelt(name)
+        )
+
+    def _spelt(self, name: str) -> CatalogEntry | None:
+        """``server__tool`` of a tool whose exposed name had to be another."""
+        server, separator, tool = name.partition(naming.SEPARATOR)
+        return self._entries.get(ToolId(f"{server}:{tool}")) if separator else None
+
+    def exposed_name(self, id: ToolId) -> str:
+        return self._names[id]
+
+    def servers(self) -> Sequence[ServerStatus]:
+        return [self._statuses[name] for name in sorted(self._statuses)]
+
+    async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
+        async with self._indexing:
+            if self._indexed != (revision := self.revision):
+                await self._index.build([e for e in self if not e.own], revision)
+                self._indexed = revision
+        return await self._index.search(query, limit=limit, min_score=min_score)
+
+    # What the core asks besides
+
+    def status(self, server: str) -> ServerStatus | None:
+        """How ``server`` is doing; None when it is not configured."""
+        return self._statuses.get(server)
+
+    def nearest(self, name: str, count: int = 3) -> list[str]:
+        """Exposed names that look like ``name``, best first; also by the part after the server's name."""
+        tool = name.replace(":", naming.SEPARATOR).rpartition(naming.SEPARATOR)[2].lower()
+        exact = [n for n, e in self._by_name.items() if e.name.lower() == tool]
+        close = difflib.get_close_matches(name.replace(":", naming.SEPARATOR), self._by_name, n=count, cutoff=0.6)
+        return list(dict.fromkeys([*sorted(exact), *close]))[:count]

@@ -1,0 +1,88 @@
+"""The ``pml`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pml_core.errors import OperatorError
+
+CORE_COMMANDS = ("serve", "import", "config", "plugins")
+
+
+def add_sources(parser: argparse.ArgumentParser) -> None:
+    """The options that say where the configuration comes from."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration, or an MCP client's own file")
+    parser.add_argument("--mode", metavar="NAME", help="exposure mode (as --set gateway.tools_exposure=NAME)")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="set one value; may be repeated",
+    )
+
+
+def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for ``argv``. Plugins that add commands are only imported when no core command is asked for."""
+    from pml_core import __doc__ as about
+
+    parser = argparse.ArgumentParser(prog="pml", description=about)
+    parser.add_argument("--version", action="store_true", help="print the version")
+    subcommands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    from . import config, importer, plugins, serve
+
+    serve.add(subcommands)
+    importer.add(subcommands)
+    config.add(subcommands)
+    plugins.add(subcommands)
+    if not any(word in CORE_COMMANDS for word in argv[:1]):
+        _add_plugin_commands(subcommands)
+    return parser
+
+
+def _add_plugin_commands(subcommands: object) -> None:
+    from pml_core.hooks import HookManager
+    from pml_core.registry import discover
+
+    manager = HookManager()
+    manager.load(discover())
+    for name, plugin in sorted(manager.list_name_plugin()):
+        for impl in manager.hook.pml_commands.get_hookimpls():
+            if impl.plugin is plugin:
+                try:
+                    impl.function(subcommands)
+                except Exception as exc:
+                    print(f"pml: plugin {name!r} adds no commands: {exc!r}", file=sys.stderr)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``pml``; the exit status. A mistake of the user's is a message, never a traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    parser = build_parser(words)
+    arguments = parser.parse_args(words)
+    if arguments.version:
+        from importlib.metadata import version
+
+        print(f"pml {version('pml-core')}")
+        return 0
+    run = getattr(arguments, "run", None)
+    if run is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        status: int = run(arguments)
+    except OperatorError as exc:
+        print(f"pml: {exc.message}", file=sys.stderr)
+        if exc.remedy:
+            print(f"     {exc.remedy}", file=sys.stderr)
+        return exc.exit_status
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return status

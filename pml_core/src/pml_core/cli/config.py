@@ -1,0 +1,166 @@
+"""``pml config``: what the configuration came to, and why."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict, fields
+from typing import Any
+
+from pml_core.config import SECRET_NAME, Config, GatewaySettings, ServerSettings, dig, load
+from pml_core.errors import OperatorError
+from pml_core.redaction import MASK
+
+from . import add_sources
+from .output import print_columns, print_json
+
+
+def add(subcommands: Any) -> None:
+    """Add the commands."""
+    parser: argparse.ArgumentParser = subcommands.add_parser(
+        "config",
+        help="show, explain and check the configuration",
+        description="Without a verb: every value and its source.",
+    )
+    add_sources(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(run=run)
+    verbs = parser.add_subparsers(metavar="VERB")
+    for verb, function, text in (
+        ("explain", run_explain, "description, type, default and every source of one setting or table"),
+        ("schema", run_schema, "JSON Schema of the configuration of this installation"),
+        ("check", run_check, "validate without starting anything; exit status 1 if anything is wrong"),
+    ):
+        one: argparse.ArgumentParser = verbs.add_parser(verb, help=text, description=text)
+        if verb == "explain":
+            one.add_argument("path", help="such as gateway.tools_exposure, plugins.hybrid or servers.git")
+        add_sources(one)
+        one.add_argument("--json", action="store_true", help="one JSON document")
+        one.set_defaults(run=function)
+
+
+def _load(arguments: argparse.Namespace) -> Config:
+    return load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every value that is set or has a default, with its source."""
+    config = _load(arguments)
+    rows = [(path, value, source) for path, value, source in effective(config)]
+    if arguments.json:
+        print_json({path: {"value": value, "source": source} for path, value, source in rows})
+        return 0
+    print_columns([(path, repr(value), source) for path, value, source in rows], ("SETTING", "VALUE", "SOURCE"))
+    return 0
+
+
+def effective(config: Config) -> list[tuple[str, Any, str]]:
+    """``(path, value, source)`` of everything, secrets masked."""
+    found = [(f"gateway.{name}", value) for name, value in asdict(config.gateway).items()]
+    for server, settings in config.servers.items():
+        for name, value in asdict(settings).items():
+            if value not in (None, "", (), {}, []):
+                found.append((f"servers.{server}.{name}", _masked(name, value)))
+    for plugin, table in config.tables.items():
+        found += [(f"plugins.{plugin}.{name}", _masked(name, value)) for name, value in table.items()]
+    return [(path, value, config.says(path) or "default") for path, value in found]
+
+
+def _masked(name: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _masked(k, v) for k, v in value.items()}
+    return MASK if isinstance(value, str) and SECRET_NAME.search(name) and not value.startswith("${") else value
+
+
+def _settings_types() -> dict[str, type[Any]]:
+    """The settings class of every installed plugin that loads, by plugin name."""
+    from pml_core.registry import State, discover
+
+    types: dict[str, type[Any]] = {}
+    for record in discover():
+        if record.state is State.FOUND:
+            try:
+                found = getattr(record.entry_point.load(), "settings_type", None)
+            except (Exception, SystemExit):  # noqa: S112 - the doctor reports it
+                continue
+            if found is not None:
+                types[record.name] = found
+    return types
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    """Print what a setting means and where its value comes from."""
+    config = _load(arguments)
+    section, _, rest = arguments.path.partition(".")
+    owner, name = _owner(section, rest)
+    if owner is None:
+        raise OperatorError(f"{arguments.path}: no such setting", "See pml config for the paths there are.")
+    about = [_about(config, f, _path(section, rest, name, f.name)) for f in fields(owner) if name in ("", f.name)]
+    if not about:
+        raise OperatorError(f"{arguments.path}: {owner.__doc__} has no {name!r}", "See pml config schema.")
+    if arguments.json:
+        print_json(about)
+        return 0
+    for one in about:
+        print(f"{one['path']} = {one['value']!r}  ({one['source']})")
+        print(f"    {one['description']}\n    type {one['type']}, default {one['default']!r}")
+        for layer in one["layers"]:
+            print(f"    {layer['source']}: {layer['value']!r}")
+    return 0
+
+
+def _owner(section: str, rest: str) -> tuple[type[Any] | None, str]:
+    """The settings class that ``section.rest`` speaks of, and the field in it (``""`` for all)."""
+    if section == "gateway":
+        return GatewaySettings, rest
+    table, _, name = rest.partition(".")
+    if section == "servers":
+        return ServerSettings, name
+    return (_settings_types().get(table), name) if section == "plugins" else (None, "")
+
+
+def _path(section: str, rest: str, name: str, field: str) -> str:
+    base = rest.removesuffix(name).rstrip(".")
+    return ".".join(part for part in (section, base, field) if part)
+
+
+def _about(config: Config, field: Any, path: str) -> dict[str, Any]:
+    values = {p: v for p, v, _ in effective(config)}
+    default = (
+        field.default
+        if isinstance(field.default, (str, int, float, bool, tuple, type(None)))
+        else field.default_factory()
+    )
+    layers = [(s.label, dig(s.tree, path.split("."))) for s in config.sources]
+    return {
+        "path": path,
+        "value": values.get(path, default),
+        "source": config.says(path) or "default",
+        "description": field.metadata.get("description", ""),
+        "type": str(field.type),
+        "default": default,
+        "layers": [
+            {"source": label, "value": _masked(field.name, value)} for label, value in layers if value is not None
+        ],
+    }
+
+
+def run_schema(_arguments: argparse.Namespace) -> int:
+    """Print the JSON Schema."""
+    from pml_core.settings import json_schema
+
+    print_json(json_schema(_settings_types()))
+    return 0
+
+
+def run_check(arguments: argparse.Namespace) -> int:
+    """Validate everything; 1 and one line per problem when something does not fit."""
+    from pml_core.check import problems
+
+    found = problems(lambda: _load(arguments), _settings_types)
+    if arguments.json:
+        print_json({"ok": not found, "problems": found})
+    elif found:
+        print("\n".join(found))
+    else:
+        print("The configuration fits.")
+    return 1 if found else 0

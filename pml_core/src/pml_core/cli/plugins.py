@@ -1,0 +1,99 @@
+"""``pml plugins``: what is installed, what is wrong with it, and in which order it acts."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from pml_core import registry
+
+from . import add_sources
+from .output import print_columns, print_json
+
+
+def add(subcommands: Any) -> None:
+    """Add the commands."""
+    parser = subcommands.add_parser("plugins", help="list, check and order the installed plugins")
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    for verb, function, text in (
+        ("list", run_list, "every installed plugin; imports none of them"),
+        (
+            "doctor",
+            run_doctor,
+            "import every plugin, check its settings and the servers; exit status 1 if anything is wrong",
+        ),
+        ("chain", run_chain, "the wrappers around every call, outermost first"),
+    ):
+        one: argparse.ArgumentParser = verbs.add_parser(verb, help=text, description=text)
+        add_sources(one)
+        one.add_argument("--json", action="store_true", help="one JSON document")
+        if verb == "doctor":
+            one.add_argument("--connect", action="store_true", help="also start every server and list its tools")
+        one.set_defaults(run=function)
+
+
+def _config(arguments: argparse.Namespace) -> Any:
+    from pml_core.config import load
+
+    return load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Print every entry point found."""
+    blocked = frozenset(_config(arguments).gateway.block)
+    records = registry.discover(blocked, thorough=True)
+    if arguments.json:
+        print_json([as_json(r) for r in records])
+        return 0
+    rows = [(r.kind, r.name, r.state, f"{r.dist} {r.version}", r.problem) for r in records]
+    print_columns(rows, ("KIND", "NAME", "STATE", "DISTRIBUTION", "PROBLEM"))
+    return 0
+
+
+def as_json(record: registry.Record) -> dict[str, str]:
+    """A record for machines."""
+    return {
+        "kind": record.kind,
+        "name": record.name,
+        "state": record.state.value,
+        "distribution": record.dist,
+        "version": record.version,
+        "target": record.target,
+        "requires_api": record.requires_api,
+        "problem": record.problem,
+        "remedy": record.remedy,
+    }
+
+
+def run_doctor(arguments: argparse.Namespace) -> int:
+    """Print one line per plugin, check and server; 1 when one is not well."""
+    import asyncio
+
+    from pml_core.doctor import examine
+
+    lines = asyncio.run(examine(_config(arguments), connect=arguments.connect))
+    if arguments.json:
+        print_json([line.as_json() for line in lines])
+    else:
+        print_columns([(("ok" if line.ok else "FAIL"), line.subject, line.detail) for line in lines if line.ok])
+        for line in lines:
+            if not line.ok:
+                print(f"FAIL  {line.subject}: {line.detail}")
+                if line.remedy:
+                    print(f"      {line.remedy}")
+    return 0 if all(line.ok for line in lines) else 1
+
+
+def run_chain(arguments: argparse.Namespace) -> int:
+    """Print the wrappers in order."""
+    from pml_core.doctor import chain_of
+
+    chain = chain_of(_config(arguments))
+    if arguments.json:
+        print_json(
+            [{"phase": w.wrapper.phase.name, "plugin": w.plugin, "wrapper": type(w.wrapper).__name__} for w in chain]
+        )
+        return 0
+    rows = [(w.wrapper.phase.name, w.plugin, type(w.wrapper).__name__) for w in chain]
+    print_columns([*rows, ("-", "core", "the executor of the task's kind")], ("PHASE", "PLUGIN", "WRAPPER"))
+    return 0

@@ -1,0 +1,304 @@
+"""The configuration: where it comes from, what it may say, what it came to.
+
+Reading is done here with the standard library. Validation is pydantic's, in :mod:`pml_core.settings`, and is imported
+only when a source says something that needs it: a gateway that takes a client's ``mcpServers`` file as it is, with
+defaults for the rest, does not pay for it at start-up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pml_hookspecs import GATEWAY_SERVER, setting
+
+from . import client_configs
+from .errors import OperatorError
+
+S = TypeVar("S")
+SECTIONS = ("gateway", "servers", "plugins")
+ENVIRONMENT_PREFIX = "PML_"
+SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|dsn", re.IGNORECASE)
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """``[gateway]``."""
+
+    tools_exposure: str = setting("meta_only", "Exposure mode: which tools clients see. An installed mode's name.")
+    intent: str = setting("", "Hint at what the clients of this gateway do, for modes that select by it.")
+    execution_mode: Literal["real", "dry_run"] = setting("real", "What a call does when it does not say itself.")
+    store: str = setting("sqlite", "Where executions and the catalog are kept. An installed store's name.")
+    tracers: tuple[str, ...] = setting(("log", "store"), "Tracers that watch every call, by name.")
+    executors: dict[str, str] = setting(
+        dict, "Task kind (workflow, code, capability) to executor. Empty: all installed."
+    )
+    block: tuple[str, ...] = setting((), "Plugins or distributions that are not to be loaded.")
+    strict: bool = setting(
+        default=False, description="Refuse to start when any plugin fails, instead of going without."
+    )
+    call_timeout_s: float = setting(
+        60.0, "Longest wait for a tool's answer, unless its server says otherwise [s].", ge=0.001
+    )
+    start_timeout_s: float = setting(30.0, "Longest wait for a server to start and list its tools [s].", ge=0.001)
+    list_wait_s: float = setting(10.0, "Longest that tools/list waits for servers never seen before [s].", ge=0)
+    record_bytes: int = setting(65536, "Longest request or response kept whole in the history [bytes].", ge=256)
+    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "Least severity that is logged.")
+    log_format: Literal["console", "json"] = setting("console", "Log lines for people or for machines.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """``[servers.<name>]``. Keys not named here are options of the server's transport, which checks them."""
+
+    command: str = setting("", "Program to start; speaks MCP on standard input and output.")
+    args: tuple[str, ...] = setting((), "Its arguments.")
+    url: str = setting("", "Address of a server that runs already (https://host/mcp).")
+    address: str = setting("", "Instead of command or url: <transport>:<what the transport understands>.")
+    env: dict[str, str] = setting(dict, "Environment variables for the program; ${NAME} refers to the gateway's own.")
+    headers: dict[str, str] = setting(dict, "HTTP headers for a url; ${NAME} refers to an environment variable.")
+    cwd: str | None = setting(None, "Working directory of the program.")
+    timeout_s: float | None = setting(
+        None, "Longest wait for an answer; the gateway's call_timeout_s if not set [s].", ge=0.001
+    )
+    enabled: bool = setting(default=True, description="False: neither started nor listed.")
+    options: dict[str, Any] = setting(dict, "Collected from the other keys of the table.")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Somewhere that settings come from."""
+
+    label: str
+    tree: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What all sources together came to."""
+
+    gateway: GatewaySettings
+    servers: Mapping[str, ServerSettings]
+    tables: Mapping[str, Mapping[str, Any]]
+    """``[plugins.<name>]`` as merged from all sources, not validated yet: that takes the plugin."""
+    sources: tuple[Source, ...]
+    """First wins."""
+    notes: tuple[str, ...] = ()
+    """What was ignored, for the log."""
+
+    def plugin(self, name: str, settings_type: type[S] | None, fallback: str = "") -> S | None:
+        """The settings of one plugin; None when it has none.
+
+        Args:
+            settings_type: A frozen dataclass made with :func:`pml_hookspecs.setting`.
+            fallback: Another plugin's table that gives the fields this one does not set.
+
+        Raises:
+            OperatorError: The table does not fit; every mistake is named with its source.
+        """
+        if settings_type is None:
+            return None
+        known = {f.name for f in fields(settings_type)}  # type: ignore[arg-type]
+        inherited = {k: v for k, v in self.tables.get(fallback, {}).items() if k in known}
+        table = {**inherited, **self.tables.get(name, {})}
+        if not table:
+            return settings_type()
+        from .settings import validate_table
+
+        return validate_table(settings_type, table, name, self.sources)
+
+    def says(self, path: str) -> str | None:
+        """Label of the source that sets ``path`` (dotted); None when it is a default."""
+        return next((s.label for s in self.sources if dig(s.tree, path.split(".")) is not None), None)
+
+    def secrets(self) -> Iterable[str]:
+        """Values that must not be shown: what servers get in variables and headers whose names say so."""
+        for server in self.servers.values():
+            for name, value in {**server.env, **server.headers}.items():
+                text = client_configs.expand(value, os.environ)[0]
+                if SECRET_NAME.search(name):
+                    yield text
+                    yield text.rpartition(" ")[2]  # "Bearer abc": the token alone is as secret
+
+
+def dig(tree: Any, path: Sequence[str]) -> Any:
+    """The value at ``path``, or None."""
+    for part in path:
+        if not isinstance(tree, Mapping) or part not in tree:
+            return None
+        tree = tree[part]
+    return tree
+
+
+def home() -> Path:
+    """The user's PML folder."""
+    return Path(os.environ.get("PML_HOME") or Path.home() / ".pml")
+
+
+def default_files(project: Path) -> list[Path]:
+    """Configuration files that exist, the project's before the user's."""
+    mine = [project / name for name in ("pml.toml", "pml.yaml", "pml.yml")]
+    users = [home() / name for name in ("config.toml", "config.yaml", "config.yml")]
+    return [path for path in (*mine, *users) if path.is_file()]
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], bool]:
+    """The tree in ``path`` and whether it is an MCP client's file, which gives servers only.
+
+    Raises:
+        OperatorError: It cannot be read or parsed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as exc:
+        raise OperatorError(f"{path}: cannot be read: {exc.strerror}", "Give the path of a file that exists.") from exc
+    except UnicodeDecodeError as exc:
+        raise OperatorError(f"{path}: is not UTF-8 text (byte {exc.start})") from exc
+    if path.suffix == ".json" or text.lstrip().startswith("{"):
+        return _read_json(text, path)
+    if path.suffix in (".yaml", ".yml"):
+        return _read_yaml(text, path), False
+    try:
+        return tomllib.loads(text), False
+    except tomllib.TOMLDecodeError as exc:
+        raise OperatorError(f"{path}: not valid TOML: {exc}") from exc
+
+
+def _read_json(text: str, path: Path) -> tuple[dict[str, Any], bool]:
+    try:
+        tree: Any = json.loads(text)
+    except ValueError:
+        tree = None  # a client's file may hold comments, which its own reader knows
+    if isinstance(tree, dict) and any(s in tree for s in ("gateway", "plugins")):
+        return tree, False
+    try:
+        servers = client_configs.read(text, str(path))
+    except client_configs.ClientConfigError as exc:
+        raise OperatorError(str(exc)) from exc
+    notes = [f"{s.name}: {note}" for s in servers for note in s.notes]
+    return {"servers": {s.name: s.table() for s in servers}, "notes": notes}, True
+
+
+def _read_yaml(text: str, path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        tree = yaml.safe_load(text) or {}
+    except yaml.YAMLError as exc:
+        raise OperatorError(f"{path}: not valid YAML: {exc}") from exc
+    if not isinstance(tree, dict):
+        raise OperatorError(f"{path}: expected a mapping with {', '.join(SECTIONS)}")
+    return tree
+
+
+def normalise(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """``tree`` with ``gateway.<plugin>.*``, the older spelling, moved to ``plugins.<plugin>.*``."""
+    gateway = tree.get("gateway")
+    if not isinstance(gateway, dict):
+        return dict(tree)
+    known = {f.name for f in fields(GatewaySettings)}
+    moved = {k: v for k, v in gateway.items() if k not in known and isinstance(v, dict)}
+    if not moved:
+        return dict(tree)
+    plugins = dict(tree.get("plugins") or {})
+    for name, table in moved.items():
+        plugins[name] = {**table, **plugins.get(name, {})}
+    return {**tree, "gateway": {k: v for k, v in gateway.items() if k not in moved}, "plugins": plugins}
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """``a.b.c=value`` as a tree; the value is TOML, or text when it is not.
+
+    Raises:
+        OperatorError: There is no ``=`` or no path.
+    """
+    path, equals, value = text.partition("=")
+    parts = [part.strip() for part in path.split(".")]
+    if not equals or not all(parts):
+        raise OperatorError(f"--set {text}: expected PATH=VALUE, such as --set gateway.tools_exposure=hybrid")
+    try:
+        parsed: Any = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    for part in reversed(parts):
+        parsed = {part: parsed}
+    tree: dict[str, Any] = parsed
+    return tree
+
+
+def load(
+    config: Path | None = None, *, overrides: Sequence[str] = (), mode: str | None = None, project: Path | None = None
+) -> Config:
+    """Read every source and merge them; first wins: ``--set``, ``--mode``, environment, project's file, user's file.
+
+    Args:
+        config: Takes the place of the project's file; may be an MCP client's.
+        overrides: ``PATH=VALUE`` each.
+        mode: Exposure mode.
+        project: Folder whose ``pml.toml`` or ``pml.yaml`` counts; the current one if not given.
+
+    Raises:
+        OperatorError: A source cannot be read, or what it says does not fit; every mistake is named.
+    """
+    files = default_files(project or Path.cwd())
+    if config is not None:
+        files = [config, *(f for f in files if f.parent == home())]
+    sources = [Source("--set", parse_override(text)) for text in overrides]
+    if mode is not None:
+        sources.append(Source("--mode", {"gateway": {"tools_exposure": mode}}))
+    simple, notes = not overrides, []
+    read = []
+    for path in files:
+        tree, from_client = read_file(path)
+        notes += [f"{path}: {note}" for note in tree.pop("notes", ())]
+        simple = simple and from_client
+        read.append(Source(str(path), normalise(tree)))
+    if simple and not any(
+        name.startswith(tuple(f"{ENVIRONMENT_PREFIX}{s.upper()}__" for s in SECTIONS)) for name in os.environ
+    ):
+        return _plain(mode, (*sources, *read), notes)
+    from .settings import merge
+
+    gateway, servers, tables, all_sources = merge([Source(s.label, normalise(s.tree)) for s in sources], read)
+    return Config(gateway, servers, tables, all_sources, tuple(notes))
+
+
+def _plain(mode: str | None, sources: tuple[Source, ...], notes: list[str]) -> Config:
+    """Defaults, and servers that the reader of client files has checked already."""
+    gateway = GatewaySettings() if mode is None else GatewaySettings(tools_exposure=mode)
+    servers: dict[str, ServerSettings] = {}
+    for source in sources:
+        for name, table in source.tree.get("servers", {}).items():
+            servers.setdefault(name, make_server(table))
+    return Config(gateway, servers, {}, sources, tuple(notes))
+
+
+def make_server(table: Mapping[str, Any]) -> ServerSettings:
+    """Server settings from values that are known to be of the right types."""
+    known = {f.name for f in fields(ServerSettings)} - {"options"}
+    given: dict[str, Any] = {k: tuple(v) if k == "args" else v for k, v in table.items() if k in known}
+    return ServerSettings(**given, options={k: v for k, v in table.items() if k not in known})
+
+
+def server_problems(name: str, server: ServerSettings) -> list[str]:
+    """What is wrong with a server's table beyond the types of its values."""
+    problems = []
+    given = [key for key in ("command", "url", "address") if getattr(server, key)]
+    if name == GATEWAY_SERVER:
+        problems.append(f"servers.{name}: the name belongs to the gateway itself; choose another")
+    elif not SERVER_NAME.fullmatch(name) or "__" in name:
+        problems.append(f"servers.{name}: a name is letters, digits, '.', '-' and single '_'; choose another")
+    if not given:
+        problems.append(f"servers.{name}: says neither command nor url; add one of them")
+    elif len(given) > 1:
+        problems.append(f"servers.{name}: says {' and '.join(given)}; keep one of them")
+    if server.args and not server.command:
+        problems.append(f"servers.{name}.args: makes sense only with a command")
+    return problems

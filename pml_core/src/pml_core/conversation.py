@@ -1,0 +1,247 @@
+"""One connected client: its requests, method by method (MCP, revisions with a handshake)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pml_hookspecs import (
+    EMPTY,
+    Failure,
+    Link,
+    Outcome,
+    Peer,
+    RawObject,
+    RpcError,
+    Session,
+    ToolCall,
+    ToolId,
+    TransportError,
+    encode,
+)
+
+from .direct import tool_result
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""MCP revisions with a handshake, oldest first."""
+INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
+STATUS_URI = "pml://status"
+META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
+"""Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
+INSTRUCTIONS = (
+    "Gateway to several MCP servers. Tools that are not listed can be found with search_tools and called with "
+    "call_tool; execute_workflow runs several calls at once, and rehearses them with dry_run."
+)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+Method = Callable[[RawObject], Awaitable[Mapping[str, Any]]]
+
+
+class Conversation:
+    """Answers one client. Implements :class:`pml_hookspecs.Handler`."""
+
+    def __init__(self, gateway: Gateway, link: Link, peer: Peer, endpoint: str) -> None:
+        self._gateway, self._link, self._peer, self._endpoint = gateway, link, peer, endpoint
+        self._session = self._identity("", "", gateway.config.gateway.intent)
+        self._listed: bytes | None = None
+        self._initialized = False
+        self._methods: dict[str, Method] = {
+            "initialize": self._initialize,
+            "ping": self._ping,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "prompts/list": self._list_prompts,
+        }
+
+    def _identity(self, client: str, protocol: str, intent: str) -> Session:
+        peer = self._peer
+        return Session(
+            key=f"{self._endpoint}\n{peer.principal}\n{intent}",
+            endpoint=self._endpoint,
+            principal=peer.principal,
+            scopes=peer.scopes,
+            client=client,
+            protocol=protocol,
+            intent=intent,
+        )
+
+    # pml_hookspecs.Handler
+
+    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Answer one request."""
+        answer = self._methods.get(method)
+        if answer is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        return await answer(params)
+
+    def notification(self, method: str, params: RawObject) -> None:
+        """Only the end of the handshake matters so far; the listener takes requests back itself."""
+        if method == "notifications/initialized":
+            self._initialized = True
+
+    def closed(self, error: TransportError | None) -> None:
+        """The client is gone."""
+        self._gateway.conversations.discard(self)
+
+    # Life
+
+    async def _initialize(self, params: RawObject) -> Mapping[str, Any]:
+        asked = params.get("protocolVersion")
+        about = params.get("clientInfo")
+        client = f"{about.get('name', '')}/{about.get('version', '')}" if isinstance(about, dict) else ""
+        protocol = asked if asked in REVISIONS else REVISIONS[-1]
+        self._session = self._identity(client, protocol, self._session.intent)
+        self._gateway.log.info("client connected", client=client, protocol=protocol)
+        return {
+            "protocolVersion": protocol,
+            "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
+            "serverInfo": {"name": "pml", "title": "PML gateway", "version": self._gateway.version},
+            "instructions": INSTRUCTIONS,
+        }
+
+    async def _ping(self, _params: RawObject) -> Mapping[str, Any]:
+        return EMPTY
+
+    async def tools_changed(self) -> None:
+        """Tell the client when what *it* sees has changed."""
+        if self._listed is None or not self._initialized:
+            return
+        now = (await self._gateway.exposure.tools(self._session)).raw
+        if now != self._listed:
+            self._listed = now
+            self._link.notify("notifications/tools/list_changed", EMPTY)
+
+    # Tools
+
+    async def _list_tools(self, params: RawObject) -> Mapping[str, Any]:
+        await self._gateway.servers_tried()
+        session = self._session
+        if (hint := _meta_of(params).get(META_INTENT)) and isinstance(hint, str):
+            session = self._identity(session.client, session.protocol, hint)
+        listed = await self._gateway.exposure.tools(session)
+        if session is self._session:
+            self._listed = listed.raw
+        return listed
+
+    async def _call_tool(self, params: RawObject) -> Mapping[str, Any]:
+        try:
+            members = _members.decode(params.raw)
+            name = msgspec.json.decode(members.pop("name"), type=str)
+            arguments = bytes(members.pop("arguments", b"{}"))
+        except (msgspec.MsgspecError, KeyError) as exc:
+            raise RpcError(INVALID_PARAMS, f"tools/call needs a name: {exc}") from exc
+        if arguments[:1] != b"{":
+            if arguments != b"null":
+                raise RpcError(INVALID_PARAMS, "tools/call: arguments must be an object")
+            arguments = b"{}"
+        meta = _meta_of(params) if "_meta" in members else {}
+        if (token := meta.pop("progressToken", None)) is not None:
+            members["_meta"] = msgspec.Raw(encode(meta))
+        task = ToolCall(
+            id="call",
+            tool=ToolId(name),
+            arguments=RawObject(arguments),
+            extra=_object(members) if members else {},
+        )
+        outcome = await self._gateway.dispatcher.start(
+            task,
+            self._session,
+            intent=_text(meta.get(META_INTENT)) or self._session.intent,
+            dry_run=self._dry_run(meta),
+            progress=None if token is None else self._progress_to(token),
+        )
+        return self._answer(outcome)
+
+    def _dry_run(self, meta: Mapping[str, Any]) -> bool | None:
+        asked = meta.get(META_DRY_RUN)
+        if asked is not None and not isinstance(asked, bool):
+            raise RpcError(INVALID_PARAMS, f"_meta[{META_DRY_RUN!r}] must be true or false, not {asked!r}")
+        return asked
+
+    def _progress_to(self, token: Any) -> Callable[[float, float | None, str], None]:
+        def tell(done: float, total: float | None, message: str) -> None:
+            note: dict[str, Any] = {"progressToken": token, "progress": done}
+            if total is not None:
+                note["total"] = total
+            if message:
+                note["message"] = message
+            self._link.notify("notifications/progress", note)
+
+        return tell
+
+    def _answer(self, outcome: Outcome) -> Mapping[str, Any]:
+        """An outcome as ``CallToolResult``, or as the JSON-RPC error that the server or the protocol wants."""
+        failure = outcome.failure
+        output = outcome.output
+        if isinstance(output, RawObject) or (isinstance(output, Mapping) and isinstance(output.get("content"), list)):
+            return output
+        if failure is None:
+            return tool_result(output)
+        if isinstance(rpc := failure.details.get("rpc"), Mapping):
+            code: Any = rpc["code"]
+            raise RpcError(code, str(rpc["message"]), rpc.get("data"))
+        if failure.code == "tool.unknown":
+            raise RpcError(INVALID_PARAMS, failure.message, dict(failure.details))
+        if output is not None:
+            return tool_result(output, is_error=True)
+        return failed_result(failure)
+
+    # Resources and prompts: the gateway's own
+
+    async def _list_resources(self, _params: RawObject) -> Mapping[str, Any]:
+        about = {
+            "uri": STATUS_URI,
+            "name": "status",
+            "title": "PML status",
+            "description": "The gateway's servers: which are up, which are not and why.",
+            "mimeType": "application/json",
+        }
+        return {"resources": [about]}
+
+    async def _read_resource(self, params: RawObject) -> Mapping[str, Any]:
+        uri = params.get("uri")
+        if uri != STATUS_URI:
+            raise RpcError(-32002, f"Resource not found: {uri}", {"uri": uri})
+        text = json.dumps(self._gateway.status(), indent=2, ensure_ascii=False)
+        return {"contents": [{"uri": STATUS_URI, "mimeType": "application/json", "text": text}]}
+
+    async def _list_templates(self, _params: RawObject) -> Mapping[str, Any]:
+        return {"resourceTemplates": []}
+
+    async def _list_prompts(self, _params: RawObject) -> Mapping[str, Any]:
+        return {"prompts": []}
+
+
+def failed_result(failure: Failure) -> RawObject:
+    """A failure of the gateway's own as a tool result that a model can act on."""
+    about = {"code": failure.code, "retryable": failure.retryable, "details": failure.details}
+    content = [{"type": "text", "text": failure.message}]
+    return RawObject.of({"content": content, "isError": True, "_meta": {"pml/failure": about}})
+
+
+def _object(members: Mapping[str, msgspec.Raw]) -> RawObject:
+    return RawObject(b"{" + b",".join(encode(k) + b":" + bytes(v) for k, v in members.items()) + b"}")
+
+
+def _meta_of(params: RawObject) -> dict[str, Any]:
+    meta = params.get("_meta")
+    return dict(meta) if isinstance(meta, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+async def tell_all(conversations: set[Conversation]) -> None:
+    """Tell every client whose list has changed."""
+    await asyncio.gather(*(c.tools_changed() for c in tuple(conversations)))

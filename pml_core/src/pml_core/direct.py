@@ -1,0 +1,101 @@
+"""The built-in executor of tool calls: ask the server, or the gateway's own tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    GATEWAY_SERVER,
+    Failure,
+    InvalidArguments,
+    Json,
+    MetaTool,
+    Outcome,
+    RawObject,
+    RpcError,
+    Run,
+    Status,
+    ToolCall,
+    TransportError,
+    split_tool_id,
+)
+
+from .admission import not_connected
+from .dispatch import ended
+
+if TYPE_CHECKING:
+    from .downstream import Downstream
+
+
+class DirectExecutor:
+    """Runs tool calls."""
+
+    def __init__(self, downstream: Downstream, meta_tools: Mapping[str, MetaTool]) -> None:
+        """``meta_tools`` are the gateway's own tools by name."""
+        self._downstream, self._meta_tools = downstream, meta_tools
+
+    async def execute(self, task: ToolCall, run: Run) -> Outcome:
+        """Call the tool; whatever goes wrong with it becomes an outcome."""
+        started_at = datetime.now(UTC)
+        server, name = split_tool_id(task.tool)
+        if server == GATEWAY_SERVER:
+            return await self._own(task, run, started_at, name)
+        try:
+            result = await self._downstream.call_tool(server, name, task, run)
+        except TimeoutError as exc:
+            failure = Failure("tool.timed_out", str(exc), retryable=True)
+            return ended(task, started_at, Status.TIMED_OUT, failure=failure)
+        except TransportError as exc:
+            failure = not_connected(server, str(exc))
+            return ended(task, started_at, Status.ERROR, failure=failure)
+        except RpcError as exc:
+            failure = Failure("tool.refused", exc.message, details={"rpc": exc.to_wire()})
+            return ended(task, started_at, Status.ERROR, failure=failure)
+        if says_error(result):
+            failure = Failure("tool.failed", text_of(result) or f"{task.tool} failed without a message.")
+            return ended(task, started_at, Status.ERROR, output=result, failure=failure)
+        return ended(task, started_at, Status.OK, output=result)
+
+    async def _own(self, task: ToolCall, run: Run, started_at: datetime, name: str) -> Outcome:
+        tool = self._meta_tools[name]
+        if tool.call is None:
+            raise RuntimeError(f"{name} stands for a task, which the dispatcher should have put in its place")
+        try:
+            output = await tool.call(task.arguments, run)
+        except InvalidArguments as exc:
+            failure = Failure("arguments.invalid", str(exc))
+            return ended(task, started_at, Status.ERROR, failure=failure)
+        return ended(task, started_at, Status.OK, output=tool_result(output))
+
+
+def timeout_s(configured_s: float, deadline: datetime | None) -> float:
+    """Seconds left for a call: as configured, or less when the deadline is nearer; never below a millisecond."""
+    if deadline is None:
+        return configured_s
+    return max(0.001, min(configured_s, (deadline - datetime.now(UTC)) / timedelta(seconds=1)))
+
+
+def says_error(result: RawObject) -> bool:
+    """Whether a ``CallToolResult`` has ``isError: true``. Only decoded when the bytes make it possible."""
+    return b'"isError"' in result.raw and result.get("isError") is True
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """The text blocks of a ``CallToolResult``, joined by line feeds."""
+    blocks = result.get("content")
+    texts = [b.get("text") for b in blocks if isinstance(b, Mapping)] if isinstance(blocks, list) else []
+    return "\n".join(t for t in texts if isinstance(t, str))
+
+
+def tool_result(value: Json, *, is_error: bool = False) -> RawObject:
+    """A ``CallToolResult`` with ``value`` as structured content, and as text: JSON indented by two spaces."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=dict)
+    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+    if isinstance(value, Mapping):
+        result["structuredContent"] = value
+    if is_error:
+        result["isError"] = True
+    return RawObject.of(result)

@@ -1,0 +1,228 @@
+"""The one way through: every task, whoever made it, is resolved, traced, wrapped, run and recorded here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    CallNext,
+    ExecutionId,
+    Failure,
+    InvalidArguments,
+    MetaTool,
+    Outcome,
+    Run,
+    Session,
+    Status,
+    Task,
+    ToolCall,
+    Trigger,
+    Workflow,
+)
+
+from .identifiers import execution_id, trace_id
+from .tracing import new_span_ids
+
+if TYPE_CHECKING:
+    from .catalog import LiveCatalog
+    from .recorder import Recorder
+    from .tracing import Tracing
+
+ProgressSink = Callable[[float, float | None, str], None]
+DEEPEST = 32
+"""Tasks within tasks; deeper is taken for a plan that calls itself."""
+
+
+class ExecutionRun:
+    """One execution. Implements :class:`pml_hookspecs.Run`."""
+
+    __slots__ = (
+        "_dispatcher", "_progress", "deadline", "depth", "dry_run", "id", "intent", "parent", "parent_span_id",
+        "session", "span_id", "started_at", "tool_calls", "trace_id", "trigger",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - everything a run is
+        self,
+        dispatcher: Dispatcher,
+        above: ExecutionRun | None,
+        *,
+        session: Session,
+        intent: str,
+        dry_run: bool,
+        deadline: datetime | None,
+        trigger: Trigger,
+        progress: ProgressSink | None,
+        trace: str = "",
+    ) -> None:
+        self._dispatcher, self._progress = dispatcher, progress
+        self.id = execution_id()
+        self.parent: ExecutionId | None = None if above is None else above.id
+        self.depth: int = 0 if above is None else above.depth + 1
+        self.trace_id, self.span_id, self.parent_span_id = new_span_ids(above, trace)
+        self.session, self.intent, self.dry_run, self.deadline, self.trigger = (
+            session,
+            intent,
+            dry_run,
+            deadline,
+            trigger,
+        )
+        self.started_at = datetime.now(UTC)
+        self.tool_calls: list[str] = []
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the client asked to be told."""
+        return self._progress is not None
+
+    async def dispatch(self, task: Task) -> Outcome:
+        """Run ``task`` as a child of this execution."""
+        return await self._dispatcher.dispatch(task, self)
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell the client, if it asked to be told."""
+        if self._progress is not None:
+            self._progress(done, total, message)
+
+
+class Dispatcher:
+    """Runs tasks through the chain."""
+
+    def __init__(
+        self,
+        catalog: LiveCatalog,
+        meta_tools: Mapping[str, MetaTool],
+        tracing: Tracing,
+        recorder: Recorder,
+        *,
+        dry_run: bool,
+    ) -> None:
+        """Without :attr:`chain` it cannot run anything yet.
+
+        Args:
+            meta_tools: The gateway's own tools by name.
+            dry_run: Whether tasks that do not say themselves are rehearsed.
+        """
+        self._catalog, self._meta_tools, self._tracing, self._recorder = catalog, meta_tools, tracing, recorder
+        self._dry_run = dry_run
+        self.chain: CallNext | None = None
+        """Set once by the gateway when the wrappers are folded."""
+
+    async def start(
+        self,
+        task: Task,
+        session: Session,
+        *,
+        intent: str = "",
+        dry_run: bool | None = None,
+        deadline: datetime | None = None,
+        trigger: Trigger = "mcp",
+        progress: ProgressSink | None = None,
+    ) -> Outcome:
+        """Run a task for a client. ``dry_run`` None: as the task or the configuration says."""
+        task, problem = self._resolve(task)
+        asked = task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else dry_run
+        run = ExecutionRun(
+            self,
+            None,
+            session=session,
+            intent=(task.intent if isinstance(task, Workflow) else "") or intent,
+            dry_run=self._dry_run if asked is None else asked,
+            deadline=deadline,
+            trigger=trigger,
+            progress=progress,
+            trace=trace_id(),
+        )
+        return await self._execute(task, run, problem)
+
+    async def dispatch(self, task: Task, above: ExecutionRun) -> Outcome:
+        """Run a task for another one. A rehearsal stays one all the way down."""
+        task, problem = self._resolve(task)
+        if above.depth >= DEEPEST:
+            problem = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself")
+        run = ExecutionRun(
+            self,
+            above,
+            session=above.session,
+            intent=(task.intent if isinstance(task, Workflow) else "") or above.intent,
+            dry_run=above.dry_run or (isinstance(task, Workflow) and task.dry_run is True),
+            deadline=above.deadline,
+            trigger=above.trigger,
+            progress=None,
+        )
+        outcome = await self._execute(task, run, problem)
+        if isinstance(task, ToolCall):
+            above.tool_calls.append(task.tool)
+        return outcome
+
+    def _resolve(self, task: Task) -> tuple[Task, Failure | None]:
+        """``task`` under its canonical id; a tool that stands for a task becomes that task."""
+        if not isinstance(task, ToolCall):
+            return task, None
+        entry = self._catalog.resolve(task.tool)
+        if entry is None:
+            return task, None
+        if entry.id != task.tool:
+            task = replace(task, tool=entry.id)
+        meta = self._meta_tools.get(entry.name) if entry.own else None
+        if meta is None or meta.task is None:
+            return task, None
+        try:
+            stands_for = replace(meta.task(task.arguments), id=task.id, needs=task.needs)
+        except InvalidArguments as exc:
+            return task, Failure("arguments.invalid", str(exc))
+        if isinstance(stands_for, ToolCall):
+            stands_for = replace(stands_for, extra={**task.extra, **stands_for.extra})
+        return self._resolve(stands_for)
+
+    async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
+        span = self._tracing.start(task, run)
+        outcome = self._over(task, run, Status.CANCELLED, Failure("task.cancelled", "Cancelled before it ended."))
+        if not isinstance(task, ToolCall):
+            self._recorder.started(task, run)
+        try:
+            if problem is not None:
+                outcome = self._over(task, run, Status.ERROR, problem)
+            else:
+                outcome = await self._in_time(task, run)
+        except asyncio.CancelledError:
+            outcome = self._over(task, run, Status.CANCELLED, Failure("task.cancelled", "Cancelled before it ended."))
+            raise
+        finally:
+            self._tracing.end(span, outcome)
+            self._recorder.ended(task, run, outcome)
+        return outcome
+
+    async def _in_time(self, task: Task, run: ExecutionRun) -> Outcome:
+        chain = self.chain
+        if chain is None:
+            raise RuntimeError("the gateway has not started")
+        # A tool call's own time-out covers its deadline: direct.py takes the lesser of the two.
+        if run.deadline is None or isinstance(task, ToolCall):
+            return await chain(task, run)
+        try:
+            async with asyncio.timeout((run.deadline - datetime.now(UTC)) / timedelta(seconds=1)):
+                return await chain(task, run)
+        except TimeoutError:
+            return self._over(
+                task, run, Status.TIMED_OUT, Failure("task.timed_out", "The deadline passed.", retryable=True)
+            )
+
+    def _over(self, task: Task, run: ExecutionRun, status: Status, failure: Failure) -> Outcome:
+        return ended(task, run.started_at, status, failure=failure)
+
+
+def ended(
+    task: Task, started_at: datetime, status: Status, *, output: Any = None, failure: Failure | None = None
+) -> Outcome:
+    """An outcome that ends now."""
+    duration_ms = round((datetime.now(UTC) - started_at) / timedelta(milliseconds=1))
+    return Outcome(
+        task_id=task.id, status=status, started_at=started_at, duration_ms=duration_ms, output=output, failure=failure
+    )
+
+
+__all__ = ["Dispatcher", "ExecutionRun", "ProgressSink", "Run", "ended"]

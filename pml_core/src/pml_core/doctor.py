@@ -1,0 +1,232 @@
+"""``pml plugins doctor``: import everything, check everything, say what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pml_hookspecs import CatalogEntry, Store, TransportError
+
+from . import registry
+from .assembly import Assembly, unknown_tables
+from .bm25 import Bm25Index
+from .catalog import LiveCatalog
+from .chain import Wrapped, ordered
+from .config import Config
+from .downstream import Server, endpoint_of, scheme_of
+from .errors import OperatorError
+from .logs import Logs
+from .registry import Record, State
+
+PROBE_S = 20.0
+"""Longest that one server may take to start and list its tools when it is probed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One finding."""
+
+    subject: str
+    ok: bool
+    detail: str = ""
+    remedy: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"subject": self.subject, "ok": self.ok, "detail": self.detail, "remedy": self.remedy}
+
+
+class Offline:
+    """Services for a gateway that does not run: settings and log, an empty catalog, no store, no background tasks."""
+
+    def __init__(self, plugin: str, settings: Any, log: Any) -> None:
+        self.plugin, self.settings, self.log = plugin, settings, log.bind(plugin=plugin)
+        self.catalog = LiveCatalog(log, Bm25Index())
+
+    @property
+    def store(self) -> Store:
+        """Not there."""
+        raise RuntimeError("the gateway is not running, so there is no store")
+
+    def spawn(self, func: Any, *args: Any, name: str) -> None:
+        """Nothing runs in the background of a check."""
+
+
+def _assembly(config: Config, *, thorough: bool) -> Assembly:
+    log = Logs("error").get()
+    records = registry.discover(frozenset(config.gateway.block), thorough=thorough)
+    return Assembly(config, records, lambda name, settings: Offline(name, settings, log), log)
+
+
+def chain_of(config: Config) -> list[Wrapped]:
+    """The wrappers as a gateway with this configuration would fold them."""
+    from .admission import Admission, Filters
+
+    assembly = _assembly(config, thorough=False)
+    faults: list[str] = []
+    assembly.load_hooks(lambda name, where, exc: faults.append(f"{name} in {where}: {exc}"))
+    log = Logs("error").get()
+    wrappers = [Wrapped("core", Admission(LiveCatalog(log, Bm25Index()), Filters((), log)))]
+    wrappers += [
+        Wrapped(p, w) for p, w in assembly.gather("pml_wrap_executor", lambda *fault: faults.append(str(fault)))
+    ]
+    return ordered(wrappers)
+
+
+async def examine(config: Config, *, connect: bool = False) -> list[Line]:
+    """Every finding: plugins, their own checks, settings, servers.
+
+    Args:
+        connect: Start every server and list its tools, too.
+    """
+    assembly = _assembly(config, thorough=True)
+    lines = list(_settings_and_imports(assembly))
+    lines += _own_checks(assembly)
+    lines += [
+        Line(f"settings {problem.partition(' ')[0]}", ok=False, detail=problem)
+        for problem in unknown_tables(config, assembly.records)
+    ]
+    lines += _chosen(assembly, config)
+    known = await _last_reports(assembly, config)
+    for name, settings in config.servers.items():
+        if not settings.enabled:
+            lines.append(Line(f"server {name}", ok=True, detail="disabled"))
+        elif connect:
+            lines.append(await _probe(name, config, assembly))
+        else:
+            lines.append(_server(name, config, assembly, known.get(name, "")))
+    return lines
+
+
+def _settings_and_imports(assembly: Assembly) -> Iterator[Line]:
+    """Load every driver and hook plugin that was found."""
+    faults: dict[str, tuple[str, Exception]] = {}
+    try:
+        assembly.load_hooks(lambda name, where, exc: faults.setdefault(name, (where, exc)) and None)
+    except OperatorError as exc:
+        yield Line("settings", ok=False, detail=exc.message, remedy=exc.remedy)
+    for record in assembly.records:
+        detail, remedy = record.problem, record.remedy
+        if record.group != registry.HOOK_GROUP and record.state is State.FOUND:
+            try:
+                assembly.driver(record.kind, record.name)
+            except OperatorError as exc:
+                detail, remedy = record.problem or exc.message, exc.remedy
+                record.fail(State.FAILED, exc.message, exc.remedy)
+        ok = record.state in (State.LOADED, State.BLOCKED)
+        yield Line(f"{record.kind} {record.name}", ok=ok, detail=_about(record, detail), remedy=remedy)
+
+
+def _about(record: Record, problem: str) -> str:
+    who = f"{record.dist} {record.version}"
+    return f"{who}: {problem}" if problem else who
+
+
+def _own_checks(assembly: Assembly) -> Iterator[Line]:
+    faults: list[tuple[str, str, Exception]] = []
+    for plugin, check in assembly.gather("pml_checks", lambda *fault: faults.append(fault)):
+        yield Line(f"{plugin}: {check.title}", ok=check.ok, detail=check.detail, remedy=check.remedy)
+    for plugin, hook, exc in faults:
+        yield Line(
+            f"hooks {plugin}",
+            ok=False,
+            detail=f"{hook} raised {type(exc).__name__}: {exc}",
+            remedy=f"Mend or block {plugin}.",
+        )
+
+
+def _chosen(assembly: Assembly, config: Config) -> Iterator[Line]:
+    """Drivers that the configuration names are there."""
+    gateway = config.gateway
+    wanted = [("exposure_mode", gateway.tools_exposure), ("store", gateway.store)]
+    wanted += [("tracer", name) for name in gateway.tracers] + [
+        ("executor", name) for name in gateway.executors.values()
+    ]
+    for kind, name in wanted:
+        names = [r.name for r in assembly.records if r.kind == kind]
+        if name not in names:
+            detail = f"{name!r} is configured and not installed; installed: {', '.join(names) or 'none'}"
+            yield Line(f"{kind} {name}", ok=False, detail=detail, remedy="Install it, or name another in [gateway].")
+
+
+async def _last_reports(assembly: Assembly, config: Config) -> dict[str, str]:
+    """Why each server was down when the gateway last knew; empty without a store."""
+    try:
+        store = assembly.driver("store", config.gateway.store)
+        async with store:
+            return {s.name: s.reason for s in await store.catalog.statuses() if s.state == "down"}
+    except Exception:
+        return {}
+
+
+def _server(name: str, config: Config, assembly: Assembly, last: str) -> Line:
+    """What can be said of a server without starting it."""
+    subject, settings = f"server {name}", config.servers[name]
+    try:
+        endpoint = endpoint_of(name, settings, os.environ)
+        transport = assembly.driver("transport", scheme_of(endpoint.address))
+        transport.connect(endpoint, _Deaf())
+    except (TransportError, OperatorError, ValueError) as exc:
+        return Line(subject, ok=False, detail=str(exc), remedy=f"Correct [servers.{name}].")
+    if settings.command:
+        command = shlex.split(endpoint.address.partition(":")[2])[0]
+        if shutil.which(command, path=endpoint.env.get("PATH")) is None:
+            return Line(
+                subject,
+                ok=False,
+                detail=f"command {command!r} is not on PATH",
+                remedy="Install it, or give its full path.",
+            )
+    if last:
+        return Line(
+            subject, ok=False, detail=f"when last started: {last}", remedy="Try it: pml plugins doctor --connect"
+        )
+    return Line(subject, ok=True, detail="not started; try it with --connect")
+
+
+class _Deaf:
+    """A handler for links that are never opened."""
+
+    async def request(self, method: str, params: Any) -> Any:
+        """Never called."""
+
+    def notification(self, method: str, params: Any) -> None:
+        """Never called."""
+
+    def closed(self, error: Any) -> None:
+        """Never called."""
+
+
+async def _probe(name: str, config: Config, assembly: Assembly) -> Line:
+    """Start a server, list its tools, stop it."""
+    log = Logs("error").get()
+    catalog = LiveCatalog(log, Bm25Index())
+    gateway = config.gateway
+
+    def transport(scheme: str) -> Any:
+        try:
+            return assembly.driver("transport", scheme)
+        except OperatorError as exc:
+            raise TransportError(str(exc), retryable=False) from exc
+
+    server = Server(
+        name, config.servers[name], transport, catalog, log,
+        start_timeout_s=min(PROBE_S, gateway.start_timeout_s), call_timeout_s=gateway.call_timeout_s,
+    )  # fmt: skip
+    listed: list[CatalogEntry] = []
+    server.on_listed = lambda _server, entries: listed.extend(entries)
+    keeper = asyncio.get_running_loop().create_task(server.run())
+    await server.tried()
+    status = server.status
+    keeper.cancel()
+    await asyncio.gather(keeper, return_exceptions=True)
+    if status.state == "up":
+        return Line(f"server {name}", ok=True, detail=f"up, {len(listed)} tools")
+    return Line(
+        f"server {name}", ok=False, detail=status.reason, remedy=f"Correct [servers.{name}], or the server itself."
+    )

@@ -1,0 +1,324 @@
+"""The user's servers: connect, list, call, connect again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    EMPTY,
+    CatalogEntry,
+    Endpoint,
+    Link,
+    RawObject,
+    RpcError,
+    Run,
+    ServerStatus,
+    ToolCall,
+    Transport,
+    TransportError,
+    encode,
+)
+
+from . import client_configs
+from .catalog import LiveCatalog, make_entry
+from .direct import timeout_s
+
+if TYPE_CHECKING:
+    from .config import ServerSettings
+
+PROTOCOL = "2025-11-25"
+"""Newest MCP revision with a handshake: what the gateway offers to servers."""
+METHOD_NOT_FOUND = -32601
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+MOST_PAGES = 1000
+"""Pages of one list that are asked for; more is taken for a server that pages in circles."""
+
+
+def endpoint_of(name: str, server: ServerSettings, environment: Mapping[str, str]) -> Endpoint:
+    """Where and how to reach a server, ``${NAME}`` replaced.
+
+    Raises:
+        TransportError: A variable that is referred to is not set.
+    """
+    import shlex
+
+    missing: list[str] = []
+
+    def expand(text: str) -> str:
+        value, unset = client_configs.expand(text, environment)
+        missing.extend(unset)
+        return value
+
+    if server.command:
+        address = "stdio:" + shlex.join([expand(server.command), *(expand(a) for a in server.args)])
+    else:
+        address = expand(server.url or server.address)
+    options: dict[str, Any] = dict(server.options)
+    if server.cwd is not None:
+        options["cwd"] = expand(server.cwd)
+    if server.headers:
+        options["headers"] = {key: expand(value) for key, value in server.headers.items()}
+    env = {key: expand(value) for key, value in server.env.items()}
+    if missing:
+        unset = ", ".join(sorted(set(missing)))
+        raise TransportError(f"environment variable {unset} is not set; [servers.{name}] refers to it", retryable=False)
+    return Endpoint(name=name, address=address, env=env, options=options)
+
+
+def scheme_of(address: str) -> str:
+    """The transport that an address names; ``https`` is read as ``http``."""
+    scheme = address.partition(":")[0].lower()
+    return "http" if scheme == "https" else scheme
+
+
+class Server:
+    """One configured server: keeps a connection to it. Implements :class:`pml_hookspecs.Handler`."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: ServerSettings,
+        open_transport: Callable[[str], Transport],
+        catalog: LiveCatalog,
+        log: Any,
+        *,
+        start_timeout_s: float,
+        call_timeout_s: float,
+    ) -> None:
+        """``open_transport`` gives the driver for a scheme or raises with the reason."""
+        self.name, self.settings = name, settings
+        self._open_transport, self._catalog, self._log = open_transport, catalog, log.bind(server=name)
+        self._start_timeout_s = start_timeout_s
+        self._call_timeout_s = settings.timeout_s or call_timeout_s
+        self._link: Link | None = None
+        self._lost: asyncio.Event = asyncio.Event()
+        self._loss: TransportError | None = None
+        self._tried = asyncio.Event()
+        self._relist: asyncio.Task[None] | None = None
+        self._stale = False
+        self._prefixes: dict[str, bytes] = {}
+        self._progress: dict[int, Run] = {}
+        self._tokens = 0
+        self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
+        self.on_status: Callable[[ServerStatus], None] | None = None
+        self.status = ServerStatus(name=name, state="starting" if settings.enabled else "disabled")
+        catalog.report(self.status)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with what is started or connected to."""
+        parts = [self.settings.command, list(self.settings.args), self.settings.url, self.settings.address]
+        return hashlib.sha256(encode([*parts, self.settings.cwd or ""])).hexdigest()[:16]
+
+    async def tried(self) -> None:
+        """Wait until the first attempt to connect has ended, well or badly."""
+        await self._tried.wait()
+
+    # Life
+
+    async def run(self) -> None:
+        """Keep a connection until cancelled."""
+        failures = 0
+        while True:
+            self._lost, self._loss = asyncio.Event(), None
+            try:
+                await self._connected()
+                failures = 0
+                reason = str(self._loss or "the connection closed")
+                retryable = True
+            except TransportError as exc:
+                reason, retryable = str(exc), exc.retryable
+            except (RpcError, TimeoutError, ValueError) as exc:
+                reason, retryable = str(exc) or type(exc).__name__, not isinstance(exc, ValueError)
+            finally:
+                self._link = None
+            failures += 1
+            self._say(replace(self.status, state="down", reason=reason))
+            self._tried.set()
+            self._log.warning("server is not connected", reason=reason, will_retry=retryable)
+            if not retryable:
+                return
+            pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (failures - 1)) * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+            await asyncio.sleep(pause_s)
+            self.status = replace(self.status, restarts=self.status.restarts + 1)
+
+    async def _connected(self) -> None:
+        """One connection from start to loss."""
+        import os
+
+        endpoint = endpoint_of(self.name, self.settings, os.environ)
+        transport = self._open_transport(scheme_of(endpoint.address))
+        async with transport.connect(endpoint, self) as link:
+            async with asyncio.timeout(self._start_timeout_s):
+                await self._handshake(link)
+                entries = await self._list_tools(link)
+            self._link = link
+            self._published(entries)
+            self._say(replace(self.status, state="up", reason=""))
+            self._tried.set()
+            await self._lost.wait()
+
+    async def _handshake(self, link: Link) -> None:
+        about = {"name": "pml", "version": metadata.version("pml-core")}
+        hello = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": about}
+        await link.request("initialize", hello, timeout_s=self._start_timeout_s)
+        link.notify("notifications/initialized", EMPTY)
+
+    def _say(self, status: ServerStatus) -> None:
+        self.status = status
+        self._catalog.report(status)
+        if self.on_status is not None:
+            self.on_status(status)
+
+    # Tools
+
+    async def _list_tools(self, link: Link) -> list[CatalogEntry]:
+        found: dict[str, CatalogEntry] = {}
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            params = {} if cursor is None else {"cursor": cursor}
+            try:
+                page = await link.request("tools/list", params, timeout_s=self._start_timeout_s)
+            except RpcError as exc:
+                if exc.code == METHOD_NOT_FOUND:  # a server without tools
+                    break
+                raise
+            for definition in page.get("tools") or ():
+                self._take(definition, found)
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+        return list(found.values())
+
+    def _take(self, definition: Any, found: dict[str, CatalogEntry]) -> None:
+        """Add one listed tool; one that is broken never hides the others."""
+        name = definition.get("name") if isinstance(definition, dict) else None
+        if not isinstance(name, str) or not name:
+            self._log.warning("a tool without a name is left out", tool=repr(definition)[:200])
+            return
+        if name in found:
+            self._log.warning("a tool is listed twice; the first one counts", tool=name)
+            return
+        schema = definition.get("inputSchema")
+        if not isinstance(schema, dict) or schema.get("type") != "object":
+            self._log.warning("a tool's inputSchema is not of type object; clients are shown one that is", tool=name)
+        found[name] = make_entry(self.name, definition)
+
+    def remember(self, entries: Sequence[CatalogEntry]) -> None:
+        """Show what the server had when last seen, until it is up."""
+        if not entries or self.status.state == "up":
+            return
+        self._catalog.publish(self.name, entries)
+        self.status = replace(self.status, tools=len(entries))
+        self._catalog.report(self.status)
+
+    def _published(self, entries: list[CatalogEntry]) -> None:
+        self._catalog.publish(self.name, entries)
+        self.status = replace(self.status, tools=len(entries))
+        if self.on_listed is not None:
+            self.on_listed(self, entries)
+
+    async def call_tool(self, name: str, task: ToolCall, run: Run) -> RawObject:
+        """``tools/call``; arguments and other members go through as they came.
+
+        Raises:
+            TimeoutError: No answer in time.
+            TransportError: Not connected.
+            RpcError: The server answered with an error.
+        """
+        link = self._link
+        if link is None:
+            link = await self._wait_for_link(timeout_s(self._call_timeout_s, run.deadline))
+        prefix = self._prefixes.get(name)
+        if prefix is None:
+            prefix = self._prefixes[name] = b'{"name":' + encode(name) + b',"arguments":'
+        raw = prefix + encode(task.arguments)
+        token = self._watch(run)
+        try:
+            raw += self._extra(task.extra, token) + b"}"
+            limit_s = timeout_s(self._call_timeout_s, run.deadline)
+            return await link.request("tools/call", RawObject(raw), timeout_s=limit_s)
+        finally:
+            if token is not None:
+                del self._progress[token]
+
+    async def _wait_for_link(self, within_s: float) -> Link:
+        """A call that comes while the server is still starting waits for it."""
+        if self.status.state == "starting":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
+                    await self._tried.wait()
+        if self._link is None:
+            raise TransportError(self.status.reason or self.status.state, retryable=True)
+        return self._link
+
+    def _watch(self, run: Run) -> int | None:
+        """A progress token for a run whose client wants to know."""
+        if not run.wants_progress:
+            return None
+        self._tokens += 1
+        self._progress[self._tokens] = run
+        return self._tokens
+
+    def _extra(self, extra: Mapping[str, Any], token: int | None) -> bytes:
+        """The other members of ``params``, with our own progress token instead of the client's."""
+        if token is not None:
+            extra = {**extra, "_meta": {**extra.get("_meta", {}), "progressToken": token}}
+        return b"," + encode(extra)[1:-1] if extra else b""
+
+    # pml_hookspecs.Handler
+
+    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Answer what the server asks of its client: alive, and nothing else yet."""
+        if method == "ping":
+            return EMPTY
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def notification(self, method: str, params: RawObject) -> None:
+        """Progress goes to whoever asked; a changed list is fetched again."""
+        if method == "notifications/progress":
+            run = self._progress.get(params.get("progressToken", -1))
+            if run is not None:
+                run.progress(params.get("progress", 0), params.get("total"), params.get("message") or "")
+        elif method == "notifications/tools/list_changed":
+            self._stale = True
+            if self._relist is None or self._relist.done():
+                self._relist = asyncio.get_running_loop().create_task(self._list_again(), name=f"relist:{self.name}")
+        else:
+            self._log.debug("notification from server", method=method)
+
+    async def _list_again(self) -> None:
+        # The list may change again while it is being read; then what was read is old.
+        while self._stale and self._link is not None:
+            self._stale = False
+            try:
+                self._published(await self._list_tools(self._link))
+            except (RpcError, TransportError, TimeoutError) as exc:
+                self._log.warning("the changed tool list could not be read", reason=str(exc))
+
+    def closed(self, error: TransportError | None) -> None:
+        """The connection is over."""
+        self._loss = error
+        self._link = None
+        self._lost.set()
+
+
+class Downstream:
+    """All configured servers."""
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        self.servers = servers
+
+    async def call_tool(self, server: str, name: str, task: ToolCall, run: Run) -> RawObject:
+        """See :meth:`Server.call_tool`."""
+        known = self.servers.get(server)
+        if known is None:
+            raise TransportError("it is not configured", retryable=False)
+        return await known.call_tool(name, task, run)

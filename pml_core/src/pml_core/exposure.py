@@ -1,0 +1,79 @@
+"""Run an exposure mode, apply the filters, render the list once and keep it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import CatalogEntry, ExposureMode, RawObject, Selection, Session, ToolId, encode
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Catalog
+
+    from .admission import Filters
+    from .catalog import LiveCatalog
+
+KEPT = 64
+"""Rendered lists kept, one per view."""
+
+
+class MetaOnlyView:
+    """What is shown when no mode can be used: the meta-tools. Implements :class:`pml_hookspecs.ExposureMode`."""
+
+    async def select(self, catalog: Catalog, session: Session) -> Selection:
+        """The meta-tools, in catalog order."""
+        return Selection(tuple(entry.id for entry in catalog if entry.meta), shared=True)
+
+
+class Exposure:
+    """The list that each view of the gateway gets."""
+
+    def __init__(self, mode: ExposureMode, catalog: LiveCatalog, filters: Filters, log: Any) -> None:
+        self._mode, self._catalog, self._filters, self._log = mode, catalog, filters, log
+        self._lists: dict[tuple[str, str], RawObject] = {}
+        self._rendering = asyncio.Lock()
+
+    async def tools(self, session: Session) -> RawObject:
+        """The result of ``tools/list``: the same bytes for the same catalog and view."""
+        key = (self._catalog.revision, session.key)
+        if (ready := self._lists.get(key)) is not None:
+            return ready
+        async with self._rendering:
+            if (ready := self._lists.get(key)) is None:
+                entries = await self.entries(session)
+                ready = RawObject(b'{"tools":[' + b",".join(self._render(e) for e in entries) + b"]}")
+                if len(self._lists) >= KEPT:
+                    del self._lists[next(iter(self._lists))]
+                self._lists[key] = ready
+            return ready
+
+    async def entries(self, session: Session) -> list[CatalogEntry]:
+        """What the mode selects and the filters keep, in the mode's order."""
+        try:
+            selection = (await self._mode.select(self._catalog, session)).tools
+        except Exception:
+            self._log.exception("exposure mode failed; showing the meta-tools only")
+            selection = (await MetaOnlyView().select(self._catalog, session)).tools
+        found = self._known(selection)
+        return [entry for entry in found if self._filters.refusing(entry, session) is None]
+
+    def _known(self, selection: Sequence[ToolId]) -> list[CatalogEntry]:
+        found: dict[ToolId, CatalogEntry] = {}
+        for id in selection:
+            entry = self._catalog.get(id)
+            if entry is None or id in found:
+                self._log.warning("the exposure mode selected a tool that does not exist, or one twice", tool=id)
+            else:
+                found[id] = entry
+        return list(found.values())
+
+    def _render(self, entry: CatalogEntry) -> bytes:
+        """The definition as clients see it: our name, and an ``inputSchema`` that strict clients accept."""
+        shown = {**entry.definition, "name": self._catalog.exposed_name(entry.id)}
+        schema = shown.get("inputSchema")
+        if not isinstance(schema, dict):
+            shown["inputSchema"] = {"type": "object"}
+        elif schema.get("type") != "object":
+            shown["inputSchema"] = {"type": "object", **{k: v for k, v in schema.items() if k != "type"}}
+        return encode(shown)

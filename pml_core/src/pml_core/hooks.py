@@ -1,0 +1,90 @@
+"""The hook side: pluggy, made strict and safe for an async host. The only module that imports pluggy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pluggy
+
+from pml_hookspecs import PROJECT, executor, exposure_mode, gateway, transport
+
+from .registry import HOOK_GROUP, Record, State
+
+Fault = Callable[[str, str, Exception], None]
+"""Called with the plugin's name, the hook's name and what it raised."""
+
+
+class HookManager(pluggy.PluginManager):
+    """Registers hook plugins one by one, refuses what cannot work, and asks each by itself."""
+
+    def __init__(self) -> None:
+        super().__init__(PROJECT)
+        for specs in (
+            gateway.GatewayHooks,
+            exposure_mode.ExposureHooks,
+            executor.ExecutorHooks,
+            transport.TransportHooks,
+        ):
+            self.add_hookspecs(specs)
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        """Look only at what can be a hook: pluggy before 1.7 evaluates properties here."""
+        return super().parse_hookimpl_opts(plugin, name) if name.startswith("pml_") else None
+
+    def add(self, plugin: object, name: str) -> None:
+        """Register ``plugin``, or leave no trace of it.
+
+        Raises:
+            pluggy.PluginValidationError: An async or unknown hook, or arguments that the spec does not have.
+        """
+        try:
+            self.register(plugin, name)
+            for caller in self.get_hookcallers(plugin) or ():
+                self._check(caller, plugin)
+        except Exception:
+            if self.has_plugin(name):
+                self.unregister(name=name)
+            raise
+
+    def _check(self, caller: Any, plugin: object) -> None:
+        if not caller.has_spec():
+            raise pluggy.PluginValidationError(plugin, f"unknown hook {caller.name!r}")
+        for impl in caller.get_hookimpls():
+            function = impl.function
+            if impl.plugin is plugin and (
+                inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+            ):
+                message = f"{caller.name} is async; hooks are plain functions that return async objects"
+                raise pluggy.PluginValidationError(plugin, message)
+
+    def load(self, records: Sequence[Record]) -> None:
+        """Register every healthy record of the hook group, in name order; mark the ones that fail."""
+        for record in records:
+            if record.group != HOOK_GROUP or record.state is not State.FOUND:
+                continue
+            try:
+                self.add(record.provided or record.entry_point.load(), record.name)
+            except (Exception, SystemExit) as exc:  # SystemExit: a module that calls sys.exit() on import
+                record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", f"Mend or remove {record.dist}.", exc)
+            else:
+                record.state = State.LOADED
+
+    def gather(self, hook: str, arguments: Callable[[str], dict[str, Any]], on_fault: Fault) -> list[tuple[str, Any]]:
+        """Call ``hook`` on each plugin by itself; ``(plugin name, item)`` pairs in name order.
+
+        One plugin's exception does not stop the others, and each gets its own arguments.
+        """
+        found: list[tuple[str, Any]] = []
+        caller = getattr(self.hook, hook)
+        for name, plugin in sorted(self.list_name_plugin()):
+            for impl in caller.get_hookimpls():
+                if impl.plugin is not plugin:
+                    continue
+                try:
+                    given = arguments(name)
+                    found += [(name, item) for item in impl.function(**{a: given[a] for a in impl.argnames}) or ()]
+                except Exception as exc:
+                    on_fault(name, hook, exc)
+        return found

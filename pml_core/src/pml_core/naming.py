@@ -1,0 +1,46 @@
+"""The names that clients see: ``server__tool`` outside, ``server:tool`` inside."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from pml_hookspecs import CatalogEntry, ToolId
+
+LONGEST = 64
+"""Characters that the strictest clients allow in a tool's name."""
+FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
+SEPARATOR = "__"
+
+
+def _shortened(text: str, id: ToolId) -> str:
+    tail = hashlib.sha256(id.encode()).hexdigest()[:8]
+    return f"{text[: LONGEST - len(tail) - 1]}_{tail}"
+
+
+def plain_name(entry: CatalogEntry) -> str:
+    """The name of one entry by itself: the gateway's own tools keep theirs."""
+    if entry.own:
+        return entry.name
+    text = f"{entry.server}{SEPARATOR}{entry.name}"
+    safe = FORBIDDEN.sub("_", text)
+    return text if text == safe and len(text) <= LONGEST else _shortened(safe, entry.id)
+
+
+def expose(entries: Iterable[CatalogEntry]) -> tuple[dict[ToolId, str], list[tuple[ToolId, ToolId]]]:
+    """Names for all ``entries``, each once, and the pairs that would have had the same one.
+
+    Deterministic: of two that clash, the later in the order given gets a hashed ending.
+    """
+    names: dict[ToolId, str] = {}
+    taken: dict[str, ToolId] = {}
+    clashes = []
+    for entry in entries:
+        name = plain_name(entry)
+        if name in taken:
+            clashes.append((taken[name], entry.id))
+            name = _shortened(name, entry.id)
+        taken[name] = entry.id
+        names[entry.id] = name
+    return names, clashes

@@ -1,0 +1,111 @@
+"""What every execution leaves in the store."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    ExecutionRecord,
+    Json,
+    Outcome,
+    RawObject,
+    RecordStatus,
+    Task,
+    ToolCall,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Executions
+
+    from .dispatch import ExecutionRun
+    from .redaction import Redactor
+
+HEAD_BYTES = 2048
+"""How much of an overlong request or response is kept."""
+
+
+def kind_and_target(task: Task) -> tuple[str, str]:
+    """How history names a task."""
+    if isinstance(task, ToolCall):
+        return "tool", task.tool
+    if isinstance(task, CodeRun):
+        return "code", task.language
+    if isinstance(task, CapabilityRun):
+        return "capability", task.capability_id
+    return "workflow", ""
+
+
+def request_of(task: Task) -> Any:
+    """What was asked: a tool's arguments, a sandbox's inputs and source, a workflow's tasks."""
+    if isinstance(task, ToolCall):
+        return task.arguments
+    if isinstance(task, CodeRun):
+        return {"language": task.language, "source": task.source, "inputs": task.inputs}
+    if isinstance(task, CapabilityRun):
+        return task.inputs
+    return {"tasks": [_node(node) for node in task.tasks]}
+
+
+def _node(task: Task) -> dict[str, Any]:
+    kind, target = kind_and_target(task)
+    return {"id": task.id, "type": kind, "target": target, "needs": list(task.needs), "request": request_of(task)}
+
+
+class Recorder:
+    """Turns a task, its run and its outcome into a record, secrets out, overlong parts cut."""
+
+    def __init__(self, executions: Executions, redactor: Redactor, limit_bytes: int) -> None:
+        self._executions, self._redactor, self._limit_bytes = executions, redactor, limit_bytes
+
+    def started(self, task: Task, run: ExecutionRun) -> None:
+        """Record that something long has begun."""
+        self._executions.record(self._record(task, run, "running", None, None))
+
+    def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> None:
+        """Record the end."""
+        self._executions.record(self._record(task, run, outcome.status, outcome, run.started_at))
+
+    def _record(
+        self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None, _at: datetime | None
+    ) -> ExecutionRecord:
+        kind, target = kind_and_target(task)
+        return ExecutionRecord(
+            id=run.id,
+            parent=run.parent,
+            kind=kind,
+            target=target,
+            principal=run.session.principal,
+            agent=run.session.client.partition("/")[0],
+            trigger=run.trigger,
+            intent=self._redactor.text(run.intent),
+            status=status,
+            started_at=run.started_at,
+            duration_ms=None if outcome is None else outcome.duration_ms,
+            dry_run=run.dry_run,
+            request=self._object(request_of(task)),
+            response=None if outcome is None else self._json(outcome.output),
+            failure=None if outcome is None else outcome.failure,
+            tool_calls=tuple(run.tool_calls),
+        )
+
+    def _object(self, value: Any) -> RawObject:
+        return RawObject(self._cut(self._redactor.raw(encode(value))))
+
+    def _json(self, value: Json) -> Json:
+        if value is None:
+            return None
+        raw = self._cut(self._redactor.raw(encode(value)))
+        if raw[:1] == b"{":
+            return RawObject(raw)
+        wrapped: Json = RawObject(b'{"value":' + raw + b"}")["value"]
+        return wrapped
+
+    def _cut(self, raw: bytes) -> bytes:
+        if len(raw) <= self._limit_bytes:
+            return raw
+        head = raw[:HEAD_BYTES].decode(errors="replace")
+        return encode({"truncated": True, "size_bytes": len(raw), "head": head})

@@ -1,0 +1,161 @@
+"""Find plugins without importing them; say what is wrong with each."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib import metadata
+from typing import Any
+
+DRIVER_GROUPS = ("pml.exposure_mode", "pml.executor", "pml.transport", "pml.tracer", "pml.store")
+HOOK_GROUP = "pml.plugins"
+GROUPS = frozenset((*DRIVER_GROUPS, HOOK_GROUP))
+API = "pml-hookspecs"
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class State(StrEnum):
+    """How far a plugin got."""
+
+    FOUND = "found"
+    BLOCKED = "blocked"
+    INCOMPATIBLE = "incompatible"
+    LOADED = "loaded"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Record:
+    """One entry point of one installed distribution, and how far it got."""
+
+    group: str
+    name: str
+    target: str
+    dist: str
+    version: str
+    entry_point: metadata.EntryPoint = field(repr=False)
+    requires_api: str = ""
+    state: State = State.FOUND
+    problem: str = ""
+    remedy: str = ""
+    error: BaseException | None = field(default=None, repr=False)
+    provided: Any = field(default=None, repr=False)
+    """The plugin itself when it came as an object; None when it has to be loaded by its entry point."""
+
+    @property
+    def kind(self) -> str:
+        """``exposure_mode``, ``executor``, ``transport``, ``tracer``, ``store`` or ``hooks``."""
+        return "hooks" if self.group == HOOK_GROUP else self.group.removeprefix("pml.")
+
+    @property
+    def label(self) -> str:
+        """How messages call it: ``store driver 'sqlite' (pml-store-sqlite 1.2.0)``."""
+        kind = "hook plugin" if self.group == HOOK_GROUP else f"{self.kind.replace('_', ' ')} driver"
+        return f"{kind} {self.name!r} ({self.dist} {self.version})"
+
+    def fail(self, state: State, problem: str, remedy: str = "", error: BaseException | None = None) -> None:
+        """Note what is wrong; the first problem stays."""
+        if self.state in (State.FOUND, State.LOADED):
+            self.state, self.problem, self.remedy, self.error = state, problem, remedy, error
+
+
+def provide(group: str, name: str, plugin: Any) -> Record:
+    """A record for a plugin that is not installed but given as an object."""
+    target = f"{getattr(plugin, '__module__', plugin.__class__.__module__)}"
+    return Record(group, name, target, "in-process", "0", metadata.EntryPoint(name, target, group), provided=plugin)
+
+
+def canonical(name: str) -> str:
+    """A distribution's name as PEP 503 spells it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _requirement_name(line: str) -> str:
+    found = REQUIREMENT_NAME.match(line)
+    return canonical(found.group()) if found else ""
+
+
+def _unmet(requirements: list[str]) -> Iterator[str]:
+    """Requirements that the environment does not satisfy. Installers check this; ``pip install --no-deps`` does not."""
+    from packaging.requirements import Requirement
+
+    for line in requirements:
+        requirement = Requirement(line)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            have = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            yield f"needs {requirement}, which is not installed"
+            continue
+        if not requirement.specifier.contains(have, prereleases=True):
+            yield f"needs {requirement}, found {have}"
+
+
+def _check(record: Record, requirements: list[str], *, thorough: bool) -> None:
+    """Mark ``record`` when its name or its distribution's requirements will not do."""
+    api = [line for line in requirements if _requirement_name(line) == API]
+    record.requires_api = api[0].removeprefix(API).strip() if api else ""
+    if not NAME.fullmatch(record.name):
+        record.fail(
+            State.INCOMPATIBLE, f"name {record.name!r} is not snake_case", f"Rename the entry point of {record.dist}."
+        )
+    if not api:
+        problem = f"does not declare which {API} it was written for"
+        record.fail(
+            State.INCOMPATIBLE, problem, f"Add {API} with a version range to the dependencies of {record.dist}."
+        )
+        return
+    # The range that the core itself declares is met, or the core would not run: no need to import packaging.
+    own = [line for line in metadata.requires("pml-core") or () if _requirement_name(line) == API]
+    if not thorough and api == own:
+        return
+    if problems := list(_unmet(requirements if thorough else api)):
+        remedy = f"Install versions that fit together: pip install --upgrade {record.dist} pml-core"
+        record.fail(State.INCOMPATIBLE, "; ".join(problems), remedy)
+
+
+def _entry_points(dist: metadata.Distribution) -> list[metadata.EntryPoint]:
+    text = dist.read_text("entry_points.txt") or ""
+    return [e for e in dist.entry_points if e.group in GROUPS] if "pml." in text else []
+
+
+def _mark_clashes(records: list[Record]) -> None:
+    owners: Mapping[str, set[str]] = defaultdict(set)
+    for record in records:
+        owners[record.name].add(record.dist)
+    for record in records:
+        if others := owners[record.name] - {record.dist}:
+            problem = f"name also claimed by {', '.join(sorted(others))}"
+            record.fail(State.INCOMPATIBLE, problem, f"Uninstall {record.dist} or {min(others)}.")
+
+
+def discover(blocked: frozenset[str] = frozenset(), *, thorough: bool = False) -> list[Record]:
+    """Every PML entry point in the environment, sorted by group, name and distribution. Imports no plugin.
+
+    Args:
+        blocked: Names of plugins or distributions that are to be left out.
+        thorough: Check every requirement of a plugin's distribution, not only the one on the hook specs.
+    """
+    records: list[Record] = []
+    seen: set[tuple[str, str, str]] = set()
+    for dist in metadata.distributions():
+        points = _entry_points(dist)
+        if not points:
+            continue
+        name, requirements = canonical(dist.metadata["Name"] or ""), list(dist.requires or ())
+        for point in points:
+            if (key := (name, point.group, point.name)) in seen:  # one distribution found twice on sys.path
+                continue
+            seen.add(key)
+            record = Record(point.group, point.name, point.value, name, dist.version, point)
+            if point.name in blocked or name in blocked:
+                record.fail(State.BLOCKED, "blocked by [gateway] block")
+            _check(record, requirements, thorough=thorough)
+            records.append(record)
+    _mark_clashes(records)
+    return sorted(records, key=lambda r: (r.group, r.name, r.dist))

@@ -1,0 +1,175 @@
+"""Validation of the configuration: the only module that imports pydantic-settings."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from .config import (
+    ENVIRONMENT_PREFIX,
+    SECTIONS,
+    GatewaySettings,
+    ServerSettings,
+    Source,
+    dig,
+    make_server,
+    normalise,
+    server_problems,
+)
+from .errors import OperatorError
+
+S = TypeVar("S")
+ENVIRONMENT = "environment"
+
+
+def model_of(settings_type: type[Any], *, extra: Any = "forbid") -> type[BaseModel]:
+    """The pydantic model of a settings dataclass: same fields, bounds and descriptions."""
+    hints = get_type_hints(settings_type)
+    made: dict[str, Any] = {}
+    for f in fields(settings_type):
+        about = {
+            "description": f.metadata.get("description", ""),
+            "ge": f.metadata.get("ge"),
+            "le": f.metadata.get("le"),
+        }
+        if f.default_factory is not MISSING:
+            made[f.name] = (hints[f.name], Field(default_factory=f.default_factory, **about))
+        else:
+            made[f.name] = (hints[f.name], Field(default=f.default, **about))
+    config = ConfigDict(extra=extra, frozen=True)
+    model: type[BaseModel] = create_model(
+        settings_type.__name__, __config__=config, __doc__=settings_type.__doc__, **made
+    )
+    return model
+
+
+def merge(
+    early: Sequence[Source], files: Sequence[Source]
+) -> tuple[GatewaySettings, dict[str, ServerSettings], dict[str, dict[str, Any]], tuple[Source, ...]]:
+    """Merge and validate: gateway, servers, the plugins' tables as they are, and all sources with the environment.
+
+    Args:
+        early: Sources that win over the environment.
+        files: Sources that the environment wins over.
+
+    Raises:
+        OperatorError: Names every mistake and its source.
+    """
+    gateway_model, server_model = model_of(GatewaySettings), model_of(ServerSettings, extra="allow")
+    labelled: list[Source] = []
+
+    class Settings(BaseSettings):
+        model_config = SettingsConfigDict(
+            env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", frozen=True, extra="forbid"
+        )
+        gateway: gateway_model = Field(default_factory=gateway_model)  # type: ignore[valid-type]
+        servers: dict[str, server_model] = Field(default_factory=dict)  # type: ignore[valid-type]
+        plugins: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            labelled[:] = [*early, Source(ENVIRONMENT, normalise(env_settings())), *files]
+            return tuple(InitSettingsSource(settings_cls, init_kwargs=source.tree) for source in labelled)
+
+    try:
+        valid: Any = Settings()
+    except ValidationError as exc:
+        models = {"gateway": gateway_model, "servers": server_model}
+        raise OperatorError(_explain(exc, labelled, models), "See pml config schema for what may stand where.") from exc
+    servers = {name: make_server(model.model_dump()) for name, model in valid.servers.items()}
+    if problems := [p for name, server in servers.items() for p in server_problems(name, server)]:
+        raise OperatorError("the configuration does not fit:\n" + "\n".join(f"  {p}" for p in problems))
+    gateway = GatewaySettings(**{f.name: getattr(valid.gateway, f.name) for f in fields(GatewaySettings)})
+    return gateway, servers, dict(valid.plugins), tuple(labelled)
+
+
+def validate_table(settings_type: type[S], table: Mapping[str, Any], plugin: str, sources: Sequence[Source]) -> S:
+    """One plugin's table as its settings.
+
+    Raises:
+        OperatorError: Names every mistake and its source.
+    """
+    model = model_of(settings_type)
+    try:
+        valid = model.model_validate({k: _from_text(model, k, v) for k, v in table.items()})
+    except ValidationError as exc:
+        message = _explain(exc, sources, {"plugins": model}, prefix=("plugins", plugin))
+        raise OperatorError(message, f"See pml config explain plugins.{plugin}") from exc
+    return settings_type(**{f.name: getattr(valid, f.name) for f in fields(settings_type)})  # type: ignore[arg-type]
+
+
+def _from_text(model: type[BaseModel], name: str, value: Any) -> Any:
+    """A list or table that came as JSON text from an environment variable, decoded."""
+    field = model.model_fields.get(name)
+    if isinstance(value, str) and field is not None and field.annotation is not str and value[:1] in "[{":
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def source_of(sources: Sequence[Source], path: Sequence[str]) -> str:
+    """Label of the first source that says something at ``path`` or above it."""
+    for depth in range(len(path), 0, -1):
+        for source in sources:
+            if dig(source.tree, path[:depth]) is not None:
+                return source.label
+    return "default"
+
+
+def _explain(
+    error: ValidationError,
+    sources: Sequence[Source],
+    models: Mapping[str, type[BaseModel]],
+    prefix: tuple[str, ...] = (),
+) -> str:
+    lines = ["the configuration does not fit:"]
+    for problem in error.errors(include_url=False):
+        path = [*prefix, *(str(part) for part in problem["loc"])]
+        text = problem["msg"]
+        if problem["type"] == "extra_forbidden":
+            model = models.get(path[0]) if len(path) > 1 else None
+            names = list(model.model_fields) if model is not None else list(SECTIONS)
+            near = difflib.get_close_matches(path[-1], names, n=1)
+            text = "unknown key" + (f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(names))}")
+        lines.append(f"  {'.'.join(path)} ({source_of(sources, path)}): {text}")
+    return "\n".join(lines)
+
+
+def json_schema(plugins: Mapping[str, type[Any]]) -> dict[str, Any]:
+    """JSON Schema (2020-12) of a configuration file, with the tables of the given plugins."""
+    gateway, server = model_of(GatewaySettings), model_of(ServerSettings, extra="allow")
+    tables: dict[str, Any] = {}
+    for name, settings_type in plugins.items():
+        model: Any = model_of(settings_type)
+        tables[name] = (model, Field(default_factory=model))
+    forbid = ConfigDict(extra="forbid")
+    all_tables: Any = create_model("Plugins", __config__=forbid, **tables)
+    file = create_model(
+        "Configuration",
+        __config__=forbid,
+        __doc__="Configuration of the PML gateway.",
+        gateway=(gateway, Field(default_factory=gateway)),
+        servers=(dict[str, server], Field(default_factory=dict)),  # type: ignore[valid-type]
+        plugins=(all_tables, Field(default_factory=all_tables)),
+    )
+    return file.model_json_schema()

@@ -1,0 +1,110 @@
+"""Lifetimes: what is entered, in which order, who failed, and what runs in the background."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
+
+from .errors import OperatorError
+
+CLOSING_S = 5.0
+"""Longest that one plugin's closing may take."""
+
+
+class Supervisor:
+    """Enters and leaves everything from one task, keeps background tasks, and knows each plugin's health."""
+
+    def __init__(self, log: Any, *, strict: bool) -> None:
+        """``strict`` turns a plugin's failure into a refusal to start."""
+        self._log, self._strict = log, strict
+        self._stack = AsyncExitStack()
+        self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+        self.health: dict[str, str] = {}
+        """Plugin name to ``"up"`` or what is wrong."""
+
+    async def enter(self, plugin: str, thing: Any, *, required: bool) -> bool:
+        """Enter ``thing`` if it is an async context manager; whether the plugin is up.
+
+        Raises:
+            OperatorError: It cannot be entered, and it is required or the gateway is strict.
+        """
+        if not hasattr(thing, "__aenter__"):
+            self.health[plugin] = "up"
+            return True
+        self._stack.push_async_callback(self._stop_tasks, plugin)
+        try:
+            await self._stack.enter_async_context(_Bounded(plugin, thing, self._log))
+        except Exception as exc:
+            if required:
+                raise OperatorError(f"{plugin}: {exc}" if str(exc) else f"{plugin}: {exc!r}") from exc
+            self.fault(plugin, "start", exc)
+            return False
+        self.health[plugin] = "up"
+        return True
+
+    def fault(self, plugin: str, where: str, exc: Exception) -> None:
+        """A plugin failed and is left out.
+
+        Raises:
+            OperatorError: The gateway is strict.
+        """
+        problem = f"{type(exc).__name__}: {exc}"
+        if self._strict:
+            raise OperatorError(
+                f"plugin {plugin!r} failed in {where}: {problem}", "Mend it, block it, or unset strict."
+            ) from exc
+        self.health[plugin] = f"quarantined: {problem}"
+        self._log.warning("plugin quarantined", plugin=plugin, where=where, problem=problem)
+
+    def spawn(self, plugin: str, func: Callable[..., Awaitable[None]], args: tuple[Any, ...], name: str) -> None:
+        """Run a background task for ``plugin``; its failure is noted and reaches nobody else."""
+
+        async def guarded() -> None:
+            try:
+                await func(*args)
+            except Exception as exc:
+                self.health[plugin] = f"background task {name!r} failed: {exc!r}"
+                self._log.exception("background task failed", plugin=plugin, task=name)
+
+        task = asyncio.get_running_loop().create_task(guarded(), name=f"{plugin}:{name}")
+        mine = self._tasks.setdefault(plugin, set())
+        mine.add(task)
+        task.add_done_callback(mine.discard)
+
+    async def _stop_tasks(self, plugin: str) -> None:
+        tasks = list(self._tasks.get(plugin, ()))
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSING_S)
+
+    def on_close(self, func: Callable[..., Awaitable[object]], *args: Any) -> None:
+        """Have ``func`` awaited on the way out, before everything entered earlier is left."""
+        self._stack.push_async_callback(func, *args)
+
+    async def close(self) -> None:
+        """Leave everything in reverse order, each within its bound."""
+        for plugin in tuple(self._tasks):
+            await self._stop_tasks(plugin)
+        await self._stack.aclose()
+
+
+class _Bounded(AbstractAsyncContextManager[None]):
+    """Leaves ``thing`` within a bound, and logs what it raises instead of letting it stop the others."""
+
+    def __init__(self, plugin: str, thing: Any, log: Any) -> None:
+        self._plugin, self._thing, self._log = plugin, thing, log
+
+    async def __aenter__(self) -> None:
+        await self._thing.__aenter__()
+
+    async def __aexit__(self, *exc: object) -> None:
+        try:
+            async with asyncio.timeout(CLOSING_S):
+                await self._thing.__aexit__(None, None, None)
+        except TimeoutError:
+            self._log.error("plugin did not close in time", plugin=self._plugin, limit_s=CLOSING_S)
+        except Exception:
+            self._log.exception("plugin failed to close", plugin=self._plugin)
