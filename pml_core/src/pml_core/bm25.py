@@ -19,13 +19,9 @@ SATURATION = 1.2
 UNKNOWN = 0.5
 """What a word that no tool has takes from the score, as a share of what the rarest known word would."""
 FIELDS = {
-    "name": (4.0, 0.3),
-    "server": (2.0, 0.0),
-    "description": (1.0, 0.6),
-    "parameters": (1.0, 0.75),
-    "texts": (0.6, 0.75),
-}
-"""Field to weight, and how much long ones are marked down [0 to 1]. Changes by a half matter little on public catalogs."""
+    "name": (4.0, 0.3), "server": (2.0, 0.0), "description": (1.0, 0.6), "parameters": (1.0, 0.75), "texts": (0.6, 0.75)
+}  # fmt: skip
+"""Field to weight, and how much long ones are marked down [0 to 1]. Half as much or twice changes little."""
 LONGEST_DESCRIPTION, LONGEST_TEXTS, MOST_ENUM_VALUES, DEEPEST_PARAMETER = 2000, 1500, 20, 2
 """Bounds on what one tool can put into the index [characters, values, levels]."""
 STOP_WORDS = (

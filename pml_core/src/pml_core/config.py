@@ -69,7 +69,7 @@ class ServerSettings:
         None, "Longest wait for an answer; the gateway's call_timeout_s if not set [s].", ge=0.001
     )
     enabled: bool = setting(default=True, description="False: neither started nor listed.")
-    options: dict[str, Any] = setting(dict, "Collected from the other keys of the table.")
+    options: dict[str, Any] = setting(dict, "Options of the transport; the other keys of the table are added to them.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +176,16 @@ def _read_json(text: str, path: Path) -> tuple[dict[str, Any], bool]:
         tree: Any = json.loads(text)
     except ValueError:
         tree = None  # a client's file may hold comments, which its own reader knows
-    if isinstance(tree, dict) and any(s in tree for s in ("gateway", "plugins")):
+    if isinstance(tree, dict) and set(tree) <= set(SECTIONS) and not client_configs.looks_like(tree):
         return tree, False
     try:
-        servers = client_configs.read(text, str(path))
+        servers = client_configs.read(text, str(path), project=Path.cwd())
     except client_configs.ClientConfigError as exc:
         raise OperatorError(str(exc)) from exc
+    itself = [s.name for s in servers if client_configs.is_gateway(s)]
     notes = [f"{s.name}: {note}" for s in servers for note in s.notes]
-    return {"servers": {s.name: s.table() for s in servers}, "notes": notes}, True
+    notes += [f"{name}: left out, it starts this gateway again" for name in itself]
+    return {"servers": {s.name: s.table() for s in servers if s.name not in itself}, "notes": notes}, True
 
 
 def _read_yaml(text: str, path: Path) -> dict[str, Any]:
@@ -284,7 +286,8 @@ def make_server(table: Mapping[str, Any]) -> ServerSettings:
     """Server settings from values that are known to be of the right types."""
     known = {f.name for f in fields(ServerSettings)} - {"options"}
     given: dict[str, Any] = {k: tuple(v) if k == "args" else v for k, v in table.items() if k in known}
-    return ServerSettings(**given, options={k: v for k, v in table.items() if k not in known})
+    options = {k: v for k, v in table.items() if k not in known and k != "options"}
+    return ServerSettings(**given, options={**table.get("options", {}), **options})
 
 
 def server_problems(name: str, server: ServerSettings) -> list[str]:

@@ -101,7 +101,7 @@ class Conversation:
         client = f"{about.get('name', '')}/{about.get('version', '')}" if isinstance(about, dict) else ""
         protocol = asked if asked in REVISIONS else REVISIONS[-1]
         self._session = self._identity(client, protocol, self._session.intent)
-        self._gateway.log.info("client connected", client=client, protocol=protocol)
+        self._gateway.log.debug("client connected", client=client, protocol=protocol)
         return {
             "protocolVersion": protocol,
             "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},

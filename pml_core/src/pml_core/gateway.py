@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from .conversation import Conversation
 
-HEAVY_LIST_TOKENS = 10_000
-"""A list that costs more context than this is warned of (EXP-39) [tokens]."""
+
+AFTER_FIRST_LIST_S = 0.3
 
 
 class Gateway:
@@ -102,7 +102,16 @@ class Gateway:
             await self.supervisor.enter(plugin, lifespan, required=False)
         self.supervisor.on_close(self._stop_servers)
         self.catalog.on_change(self._catalog_changed)
-        self.log.info("gateway started", mode=self.config.gateway.tools_exposure, servers=len(self._servers))
+        self.supervisor.spawn("core", self._announce, (), "announce")
+
+    async def _announce(self) -> None:
+        """Log what is running (EXP-38), once the first client need not wait for it: structlog takes its time."""
+        await self.servers_tried()
+        await asyncio.sleep(AFTER_FIRST_LIST_S)
+        down = {s.name: s.reason for s in self.catalog.servers() if s.state == "down"}
+        up = sum(s.state == "up" for s in self.catalog.servers())
+        mode = self.config.gateway.tools_exposure
+        self.log.info("gateway is running", mode=mode, servers_up=up, servers_down=down, tools=len(self.catalog))
         for note in self.config.notes:
             self.log.info("configuration", note=note)
 
@@ -120,17 +129,14 @@ class Gateway:
         from .downstream import scheme_of
 
         transport = self._transport(scheme_of(address))
-        warner = asyncio.get_running_loop().create_task(self._warn_of_heavy_list(), name="heavy-list")
         try:
             await transport.serve(
                 Endpoint(name="default", address=address),
                 self.accept,
-                started=lambda bound: self.log.info("listening", address=bound),
+                started=lambda bound: self.log.debug("listening", address=bound),
             )
         except NotImplementedError as exc:
             raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
-        finally:
-            warner.cancel()
 
     def accept(self, link: Link, peer: Peer) -> Handler:
         """Begin a conversation with a client; what it sends goes to the handler returned."""
@@ -288,18 +294,6 @@ class Gateway:
         while revision != self.catalog.revision:
             revision = self.catalog.revision
             await tell_all(self.conversations)
-
-    async def _warn_of_heavy_list(self) -> None:
-        await self.servers_tried()
-        from pml_hookspecs import Session
-
-        session = Session(key="default\nlocal\n" + self.config.gateway.intent, intent=self.config.gateway.intent)
-        entries = await self.exposure.entries(session)
-        if (tokens := sum(e.tokens for e in entries)) > HEAVY_LIST_TOKENS:
-            self.log.warning(
-                "the tool list fills much of every client's context; consider the mode meta_only or hybrid",
-                mode=self.config.gateway.tools_exposure, tools=len(entries), tokens=tokens,
-            )  # fmt: skip
 
     def status(self) -> dict[str, Any]:
         """What the status resource shows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -63,15 +62,13 @@ class Recorder:
 
     def started(self, task: Task, run: ExecutionRun) -> None:
         """Record that something long has begun."""
-        self._executions.record(self._record(task, run, "running", None, None))
+        self._executions.record(self._record(task, run, "running", None))
 
     def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> None:
         """Record the end."""
-        self._executions.record(self._record(task, run, outcome.status, outcome, run.started_at))
+        self._executions.record(self._record(task, run, outcome.status, outcome))
 
-    def _record(
-        self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None, _at: datetime | None
-    ) -> ExecutionRecord:
+    def _record(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
         kind, target = kind_and_target(task)
         return ExecutionRecord(
             id=run.id,

@@ -33,11 +33,11 @@ _FLAG = re.compile(r"--?([A-Za-z][A-Za-z0-9_-]*)")
 _USER_INFO = re.compile(r"://[^/?#@:\s]*:([^/?#\s]+)@")
 _QUERY = re.compile(r"[?&;]([A-Za-z0-9_.\[\]-]+)=([^&;#\s]+)")
 _KNOWN_SHAPE = re.compile(
-    r"\b(?:sk|rk|pk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{12,}"
+    r"\b(?:(?:sk|rk|pk)[-_]|(?:hf|npm|sbp|ntn|secret|shpat|whsec|dop_v1|lin_api|figd|gsk)_|(?:tvly|pplx|pypi)-)"
+    r"(?=[\w-]{0,99}[0-9])[\w-]{16,}"
     r"|\bgh[a-z]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[a-z]-[\w-]{10,}|\bxapp-[\w-]{10,}"
-    r"|\bA[KS]IA[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w.-]{16,}|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"
-    r"|\b(?:hf|npm|sbp|ntn|secret|shpat|whsec|dop_v1|lin_api|figd|tvly|pypi|pplx|gsk)[_-][\w-]{16,}|\bSG\.[\w.-]{20,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*",
+    r"|\bA[KS]IA[A-Z0-9]{16}\b|\bAIza[\w-]{30,}|\bya29\.[\w.-]{16,}|\beyJ[\w-]{8,500}+\.[\w-]+(?:\.[\w-]*)?"
+    r"|\bSG\.[\w.-]{20,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*",
     re.DOTALL,
 )
 _RUN = re.compile(r"[A-Za-z0-9+=_-]{20,}")
@@ -134,15 +134,16 @@ def _replaced(text: str, parts: list[Part], place: str, replacement: Callable[[S
     return done + text[position:]
 
 
-def _parts(name: str, text: str) -> list[Part]:
-    """The secret parts of ``text``, which is called ``name``; the longest of those that overlap."""
+def _parts(name: str, text: str, depth: int = 3) -> list[Part]:
+    """The secret parts of ``text``, which is called ``name``; names within it count down to ``depth``."""
     if _is_secret(name, text):
         scheme = _SCHEME.match(text)
         found = [(scheme.end() if scheme else 0, len(text), name)]
     elif "://" in text:
         found = _url_parts(name, text)
-    elif named := _NAMED.match(text):
-        found = [(s + named.end(), e + named.end(), n) for s, e, n in _parts(named[1], text[named.end() :])]
+    elif depth and (named := _NAMED.match(text)):
+        inner = _parts(named[1], text[named.end() :], depth - 1)
+        found = [(start + named.end(), end + named.end(), inner_name) for start, end, inner_name in inner]
     else:
         found = _shaped_parts(name, text)
     return [part for part in found if part[0] < part[1] and not REFERENCE.search(text, part[0], part[1])]

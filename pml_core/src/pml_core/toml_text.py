@@ -75,6 +75,8 @@ def with_servers(text: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
         TomlEditError: A table to be replaced, or ``servers`` itself, is written in a way that this cannot change.
     """
     servers = servers_of(text)
+    if not tables:
+        return text
     newline = "\r\n" if "\r\n" in text else "\n"
     result = text
     for name, table in tables.items():
@@ -117,7 +119,7 @@ def _with_block(text: str, name: str, block: str) -> str:
     lines = _LINE.findall(text)
     headers = [(number, _header(line)) for number, line in enumerate(lines)]
     starts = [(number, path[:2] == (SERVERS, name)) for number, path in headers if path]
-    ends = [number for number, _ in starts[1:]] + [len(lines)]
+    ends = [*(number for number, _ in starts), len(lines)][1:]
     result, position = "", 0
     for (start, ours), following in zip(starts, ends, strict=True):
         if not ours:

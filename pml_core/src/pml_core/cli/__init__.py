@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pml_core.errors import OperatorError
 
-CORE_COMMANDS = ("serve", "import", "config", "plugins")
+CORE_COMMANDS = {"serve": "serve", "import": "importer", "config": "config", "plugins": "plugins"}
+"""Commands and their modules."""
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +35,12 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pml", description=about)
     parser.add_argument("--version", action="store_true", help="print the version")
     subcommands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    from . import config, importer, plugins, serve
-
-    serve.add(subcommands)
-    importer.add(subcommands)
-    config.add(subcommands)
-    plugins.add(subcommands)
-    if not any(word in CORE_COMMANDS for word in argv[:1]):
+    asked = argv[0] if argv else ""
+    # Only what was asked for is imported: a client waits for `pml serve`.
+    for command, module in CORE_COMMANDS.items():
+        if asked == command or asked not in CORE_COMMANDS:
+            importlib.import_module(f"{__name__}.{module}").add(subcommands)
+    if asked not in CORE_COMMANDS:
         _add_plugin_commands(subcommands)
     return parser
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -279,7 +278,7 @@ def _merge(items: list[Item], arguments: argparse.Namespace) -> Report:
         there = toml_text.servers_of(text)
         items = [_decided(item, there, force=arguments.force) for item in items]
         tables = {item.server.name: item.table for item in items if item.action in ("added", "replaced")}
-        merged = toml_text.with_servers(text, tables) if tables else text
+        merged = toml_text.with_servers(text, tables)
     except toml_text.TomlEditError as exc:
         raise ImportCommandError(f"{target}: {exc}") from None
     literal = _literal_secrets({**there, **tables})
@@ -335,6 +334,8 @@ def _target_text(target: Path) -> str:
 
 def _write(target: Path, text: str, *, private: bool) -> None:
     """Replace the file in one step, so that no reader and no crash sees half of it."""
+    import secrets
+
     try:
         real = target.resolve()
         temporary = real.with_name(f".{real.name}.{secrets.token_hex(8)}")
