@@ -132,6 +132,10 @@ class Catalog(Protocol):
         """The spelling that clients see for ``id``, at most 64 characters of ``[A-Za-z0-9_.-]``."""
         ...
 
+    def allows(self, entry: CatalogEntry, session: Session) -> bool:
+        """Whether every tool filter keeps ``entry`` for ``session``: what it does not, nobody may be told of."""
+        ...
+
     async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
         """Best matches first, ties by id; the gateway's own tools are not among them. An empty query finds nothing."""
         ...

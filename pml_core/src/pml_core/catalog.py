@@ -16,6 +16,7 @@ from pml_hookspecs import (
     MetaTool,
     SearchIndex,
     ServerStatus,
+    Session,
     ToolId,
     encode,
 )
@@ -48,6 +49,7 @@ class LiveCatalog:
         self._aliases: dict[str, CatalogEntry] = {}
         self._clashes: set[tuple[ToolId, ToolId]] = set()
         self._revision: str | None = None
+        self._refusing: Callable[[CatalogEntry, Session], str | None] | None = None
 
     # What the gateway tells it
 
@@ -73,6 +75,10 @@ class LiveCatalog:
     def report(self, status: ServerStatus) -> None:
         """Note how a server is doing."""
         self._statuses[status.name] = status
+
+    def filter_with(self, refusing: Callable[[CatalogEntry, Session], str | None]) -> None:
+        """Have :meth:`allows` ask ``refusing``, which gives the name of the plugin that drops an entry, or None."""
+        self._refusing = refusing
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after every change of the set of tools or of a definition."""
@@ -133,6 +139,9 @@ class LiveCatalog:
     def servers(self) -> Sequence[ServerStatus]:
         return [self._statuses[name] for name in sorted(self._statuses)]
 
+    def allows(self, entry: CatalogEntry, session: Session) -> bool:
+        return self._refusing is None or self._refusing(entry, session) is None
+
     async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
         async with self._indexing:
             if self._indexed != (revision := self.revision):
@@ -150,5 +159,5 @@ class LiveCatalog:
         """Exposed names that look like ``name``, best first; also by the part after the server's name."""
         tool = name.replace(":", naming.SEPARATOR).rpartition(naming.SEPARATOR)[2].lower()
         exact = [n for n, e in self._by_name.items() if e.name.lower() == tool]
-        close = difflib.get_close_matches(name.replace(":", naming.SEPARATOR), self._by_name, n=count, cutoff=0.6)
+        close = difflib.get_close_matches(name.replace(":", naming.SEPARATOR), self._by_name, n=count, cutoff=0.7)
         return list(dict.fromkeys([*sorted(exact), *close]))[:count]

@@ -12,17 +12,28 @@ from .dispatch import ended
 from .errors import OperatorError
 
 if TYPE_CHECKING:
+    from .catalog import LiveCatalog
     from .direct import DirectExecutor
 
 KINDS: Mapping[type, str] = {Workflow: "workflow", CodeRun: "code", CapabilityRun: "capability"}
 """Task types and their names in ``[gateway.executors]``."""
 
 
-class Executors:
-    """The bottom of the chain: hands each task to the executor of its kind."""
+UNREHEARSED = Failure(
+    "dry_run.unavailable",
+    "A dry run was asked for and no installed plugin simulates this task, so nothing ran. Install pml-dry-run.",
+)
 
-    def __init__(self, direct: DirectExecutor) -> None:
-        self._direct = direct
+
+class Executors:
+    """The bottom of the chain: hands each task to the executor of its kind.
+
+    What comes down here in a dry run was not simulated by anyone, and is refused: a missing plugin must not turn a
+    rehearsal into the real thing (DRY-9).
+    """
+
+    def __init__(self, direct: DirectExecutor, catalog: LiveCatalog) -> None:
+        self._direct, self._catalog = direct, catalog
         self._by_type: dict[type, tuple[str, Executor]] = {}
 
     def add(self, name: str, executor: Executor, chosen: Mapping[str, str]) -> None:
@@ -42,8 +53,20 @@ class Executors:
                 )
             self._by_type[task_type] = (name, executor)
 
+    def _harmless(self, task: Task) -> bool:
+        """A workflow, whose tasks come down here by themselves, or a tool of the gateway's own that only reads."""
+        if isinstance(task, Workflow):
+            return True
+        entry = self._catalog.get(task.tool) if isinstance(task, ToolCall) else None
+        if entry is None or not entry.own:
+            return False
+        annotations = entry.definition.get("annotations")
+        return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
+
     async def execute(self, task: Task, run: Run) -> Outcome:
         """Run ``task``; a kind that nobody runs is an outcome that says what to install."""
+        if run.dry_run and not self._harmless(task):
+            return ended(task, datetime.now(UTC), Status.ERROR, failure=UNREHEARSED)
         if isinstance(task, ToolCall):
             return await self._direct.execute(task, run)
         found = self._by_type.get(type(task))

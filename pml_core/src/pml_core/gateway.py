@@ -91,6 +91,7 @@ class Gateway:
         self.assembly.warn_of_unknown_tables()
         self._choose_index()
         filters = Filters(self._gather("pml_filter_tools"), self.log)
+        self.catalog.filter_with(filters.refusing)
         meta_tools = self._gather_meta_tools()
         recorder = Recorder(self.store.executions, self.redactor, self.config.gateway.record_bytes)
         dry_run = self.config.gateway.execution_mode == "dry_run"
@@ -235,7 +236,7 @@ class Gateway:
         return tools
 
     async def _fold_chain(self, filters: Filters, meta_tools: dict[str, MetaTool]) -> Any:
-        executors = Executors(DirectExecutor(Downstream(self._servers), meta_tools))
+        executors = Executors(DirectExecutor(Downstream(self._servers), meta_tools), self.catalog)
         for name in self._executor_names():
             executor = self.assembly.driver("executor", name)
             await self.supervisor.enter(name, executor, required=True)

@@ -8,6 +8,7 @@ from pml_hookspecs import (
     CapabilityRun,
     CodeRun,
     ExecutionRecord,
+    Failure,
     Json,
     Outcome,
     RawObject,
@@ -85,9 +86,16 @@ class Recorder:
             dry_run=run.dry_run,
             request=self._object(request_of(task)),
             response=None if outcome is None else self._json(outcome.output),
-            failure=None if outcome is None else outcome.failure,
+            failure=None if outcome is None else self._failure(outcome.failure),
             tool_calls=tuple(run.tool_calls),
         )
+
+    def _failure(self, failure: Failure | None) -> Failure | None:
+        """Messages may quote arguments."""
+        if failure is None:
+            return None
+        details = self._redactor.value(dict(failure.details))
+        return Failure(failure.code, self._redactor.text(failure.message), failure.retryable, details)
 
     def _object(self, value: Any) -> RawObject:
         return RawObject(self._cut(self._redactor.raw(encode(value))))

@@ -37,14 +37,21 @@ def entry(
 ) -> CatalogEntry:
     """A catalog entry for ``server:tool``; ``members`` are added to its definition (``outputSchema`` and such)."""
     server, _, name = tool.partition(":")
-    definition = {"name": name, "description": description, "inputSchema": input_schema or {"type": "object"}, **members}
+    definition = {
+        "name": name,
+        "description": description,
+        "inputSchema": input_schema or {"type": "object"},
+        **members,
+    }
     raw = encode(definition)
     return CatalogEntry(ToolId(tool), server, definition, len(raw) // 4, hashlib.sha256(raw).hexdigest(), meta)
 
 
 def some_entries(servers: int, tools: int) -> list[CatalogEntry]:
     """Two meta-tools, one unlisted tool of the gateway, and ``tools`` tools on each of ``servers`` servers."""
-    own = [entry(f"{GATEWAY_SERVER}:{name}", f"{name} of the gateway", meta=True) for name in ("execute_it", "search_it")]
+    own = [
+        entry(f"{GATEWAY_SERVER}:{name}", f"{name} of the gateway", meta=True) for name in ("execute_it", "search_it")
+    ]
     own.append(entry(f"{GATEWAY_SERVER}:unlisted", "can be called, is not listed"))
     verbs = ("read", "write", "list", "delete", "copy")
     theirs = [
@@ -61,6 +68,11 @@ class FakeCatalog:
     def __init__(self, entries: Sequence[CatalogEntry] = (), servers: Sequence[ServerStatus] = ()) -> None:
         self._entries = {e.id: e for e in sorted(entries, key=lambda e: (e.server, e.name))}
         self._servers = list(servers)
+        self.denied: set[str] = set()
+        """Ids that a filter drops."""
+
+    def allows(self, entry: CatalogEntry, session: Session) -> bool:
+        return entry.id not in self.denied
 
     @property
     def revision(self) -> str:
@@ -73,14 +85,14 @@ class FakeCatalog:
     def __iter__(self) -> Iterator[CatalogEntry]:
         return iter(self._entries.values())
 
-    def get(self, id: ToolId) -> CatalogEntry | None:  # noqa: A002 - the protocol's name
+    def get(self, id: ToolId) -> CatalogEntry | None:
         return self._entries.get(id)
 
     def resolve(self, name: str) -> CatalogEntry | None:
         own = ToolId(f"{GATEWAY_SERVER}:{name}")
         return self.get(ToolId(name)) or self.get(own) or self.get(ToolId(name.replace("__", ":", 1)))
 
-    def exposed_name(self, id: ToolId) -> str:  # noqa: A002 - the protocol's name
+    def exposed_name(self, id: ToolId) -> str:
         return id.removeprefix(f"{GATEWAY_SERVER}:").replace(":", "__")
 
     async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
@@ -111,7 +123,7 @@ class FakeLog:
             raise AttributeError(level)
         return self._at(level)
 
-    def is_enabled_for(self, level: int) -> bool:  # noqa: ARG002 - structlog's signature
+    def is_enabled_for(self, level: int) -> bool:
         """Everything is kept."""
         return True
 
@@ -131,7 +143,7 @@ class FakeServices:
         store: Store | None = None,
     ) -> None:
         self.plugin, self.settings, self.log = plugin, settings, FakeLog()
-        self.catalog = catalog or FakeCatalog()
+        self.catalog = FakeCatalog() if catalog is None else catalog
         self._store = store
         self.tasks: list[asyncio.Task[None]] = []
 

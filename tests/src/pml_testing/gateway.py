@@ -24,7 +24,9 @@ async def echo(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 class ScriptedServer:
     """An MCP server of the test's making, reached without a process."""
 
-    def __init__(self, tools: Sequence[str | Mapping[str, Any]] = ("read_file", "write_file"), answer: Answer = echo) -> None:
+    def __init__(
+        self, tools: Sequence[str | Mapping[str, Any]] = ("read_file", "write_file"), answer: Answer = echo
+    ) -> None:
         """``tools`` are names or whole definitions; ``answer`` gets name and arguments of each call."""
         self.tools = [{"name": t, "inputSchema": {"type": "object"}} if isinstance(t, str) else dict(t) for t in tools]
         self.answer = answer
@@ -129,7 +131,9 @@ class Client:
         return await self.request("tools/call", {"name": name, "arguments": arguments or {}, **params})
 
 
-def configuration(servers: Sequence[str], tables: Mapping[str, Mapping[str, Any]] | None = None, **gateway: Any) -> Config:
+def configuration(
+    servers: Sequence[str], tables: Mapping[str, Mapping[str, Any]] | None = None, **gateway: Any
+) -> Config:
     """A configuration of scripted servers; ``gateway`` are fields of ``[gateway]``."""
     return Config(
         gateway=GatewaySettings(**{"log_level": "warning", **gateway}),

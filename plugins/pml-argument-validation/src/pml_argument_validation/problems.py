@@ -1,0 +1,157 @@
+"""Turns what a validator finds into sentences that the caller can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .signature import short, type_of
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+MOST_PROBLEMS = 10
+MOST_READ = 200
+"""Findings that are looked at; a list of a million wrong items has as many."""
+MOST_CHARACTERS = 200
+MOST_NAMES = 20
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_OF_THE_WHOLE = frozenset(
+    ("additionalProperties", "maxItems", "maxProperties", "minItems", "minProperties", "required", "type")
+)
+"""Keywords that do not look at the values of members, but at which and how many there are."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong."""
+
+    path: str
+    """JSONPath: ``$.options.tags[2]``."""
+    message: str
+
+
+def relevant(found: Iterable[ValidationError], made_up: Sequence[str]) -> list[ValidationError]:
+    """The findings that are the caller's fault.
+
+    Not his are those that a made-up value can be to blame for. ``made_up`` has the JSON Pointers of values that stand
+    in for results of a rehearsal.
+    """
+    limited = islice(found, MOST_READ)
+    return [error for error in limited if not any(_explains(pointer, error) for pointer in made_up)]
+
+
+def _explains(made_up: str, error: ValidationError) -> bool:
+    here = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in error.instance_path)
+    if f"{here}/".startswith(f"{made_up}/"):
+        return True
+    return made_up.startswith(f"{here}/") and error.kind.name not in _OF_THE_WHOLE
+
+
+def problems(errors: Sequence[ValidationError], schema: Mapping[str, Any]) -> list[Problem]:
+    """At most ten and, if there are more, one that says so."""
+    told = list(islice(_told(errors, schema), MOST_PROBLEMS + 1))
+    if len(told) > MOST_PROBLEMS:
+        told[MOST_PROBLEMS:] = [Problem("$", "there are more problems than these")]
+    return told
+
+
+def _told(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> Iterator[Problem]:
+    for error in errors:
+        path = list(error.instance_path)
+        facts = error.kind.as_dict()
+        match error.kind.name:
+            case "required":
+                name = facts["property"]
+                yield Problem(json_path([*path, name]), f"is missing; expected {_expected(schema, error, name)}")
+            case "additionalProperties" | "unevaluatedProperties":
+                for name in facts["unexpected"][: MOST_PROBLEMS + 1]:
+                    yield Problem(json_path([*path, name]), f"unknown{_hint(name, _known(schema, error))}")
+            case "anyOf" | "oneOf" if facts.get("context"):
+                yield from _of_choice(error, facts["context"], schema)
+            case _:
+                yield Problem(json_path(path), _plain(error, facts))
+
+
+def _plain(error: ValidationError, facts: Mapping[str, Any]) -> str:
+    match error.kind.name:
+        case "type":
+            return f"must be {' or '.join(_a(name) for name in facts['types'])}, not {_kind(error.instance)}"
+        case "enum":
+            options = [short(option) for option in facts["options"][:MOST_NAMES]]
+            more = ", …" if len(facts["options"]) > MOST_NAMES else ""
+            return f"must be one of {', '.join(options)}{more}; not {short(error.instance)}"
+        case "const":
+            return f"must be {short(facts['expected_value'])}, not {short(error.instance)}"
+    text: str = error.message
+    return text if len(text) <= MOST_CHARACTERS else f"{error.kind.name} is not kept by {short(error.instance)}"
+
+
+def _of_choice(
+    error: ValidationError, branches: list[list[ValidationError]], schema: Mapping[str, Any]
+) -> Iterator[Problem]:
+    """What is wrong with the nearest of several allowed forms; the types allowed when it is none of them."""
+    here = list(error.instance_path)
+    near = [b for b in branches if b and not any(e.kind.name == "type" and list(e.instance_path) == here for e in b)]
+    if near:
+        nearest: list[ValidationError] = min(near, key=len)
+        yield from _told(nearest, schema)
+        return
+    types = dict.fromkeys(
+        name for b in branches for e in b if e.kind.name == "type" for name in e.kind.as_dict()["types"]
+    )
+    allowed = " or ".join(_a(name) for name in types) or "one of the allowed forms"
+    yield Problem(json_path(here), f"must be {allowed}, not {_kind(error.instance)}")
+
+
+def _described(schema: Mapping[str, Any], error: ValidationError) -> Mapping[str, Any]:
+    """The ``properties`` beside the keyword that failed; empty when they cannot be found that way."""
+    at: Any = schema
+    for step in error.schema_path[:-1]:
+        try:
+            at = at[step]
+        except (LookupError, TypeError):
+            return {}
+    named = at.get("properties") if isinstance(at, Mapping) else None
+    return named if isinstance(named, Mapping) else {}
+
+
+def _expected(schema: Mapping[str, Any], error: ValidationError, name: str) -> str:
+    expected = type_of(_described(schema, error).get(name))
+    return "a value" if expected == "any" else _a(expected)
+
+
+def _known(schema: Mapping[str, Any], error: ValidationError) -> list[str]:
+    given = error.instance if isinstance(error.instance, Mapping) else {}
+    return [name for name in _described(schema, error) if name not in given]
+
+
+def _hint(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    if near := get_close_matches(name[:64], known, n=1):
+        return f"; did you mean {near[0]!r}?"
+    return f"; not given yet: {', '.join(known[:MOST_NAMES])}" if known else ""
+
+
+def _a(name: str) -> str:
+    if not _WORD.fullmatch(name) or name == "null":
+        return name
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        return "an array"
+    return f"the string {short(value)}" if isinstance(value, str) else short(value)
+
+
+def json_path(path: Sequence[str | int]) -> str:
+    """``$.options.tags[2]["a b"]``."""
+    steps = (
+        f"[{key}]" if isinstance(key, int) else f".{key}" if _WORD.fullmatch(key) else f"[{short(key)}]" for key in path
+    )
+    return "$" + "".join(steps)

@@ -1,0 +1,1 @@
+"""Rehearses tasks: what would run is told, nothing runs."""

@@ -1,0 +1,202 @@
+"""Makes up a value for a JSON Schema: the same one each time, and only one that fits for sure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .schema import CannotSampleError, Document, fits_number, item_schemas, merged, types_of
+
+WORD = "simulated"
+MOST_ITEMS = 20
+MOST_CHARACTERS = 10_000
+FULL_DEPTH = 6
+"""Levels down to which optional members and items are made up."""
+FULL_VALUES = 500
+"""Values up to which they are."""
+
+FORMATS: Mapping[str, str] = {
+    "date": "2026-01-01",
+    "date-time": "2026-01-01T00:00:00Z",
+    "duration": "PT1S",
+    "email": "simulated@example.com",
+    "hostname": "example.com",
+    "idn-email": "simulated@example.com",
+    "idn-hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "iri": "https://example.com/",
+    "iri-reference": "https://example.com/",
+    "json-pointer": "/simulated",
+    "regex": "simulated",
+    "relative-json-pointer": "0",
+    "time": "00:00:00Z",
+    "uri": "https://example.com/",
+    "uri-reference": "https://example.com/",
+    "uri-template": "https://example.com/{simulated}",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+}
+"""Addresses and names are from the ranges kept for documentation (RFC 2606, 3849, 5737)."""
+
+_HINTS = {
+    "properties": "object", "required": "object", "items": "array", "prefixItems": "array", "minItems": "array",
+    "minLength": "string", "maxLength": "string", "pattern": "string", "format": "string", "minimum": "number",
+    "maximum": "number", "exclusiveMinimum": "number", "exclusiveMaximum": "number", "multipleOf": "number",
+}  # fmt: skip
+
+
+def sample(schema: Mapping[str, Any]) -> Any:
+    """A value that fits ``schema``: what its author gives as an example where there is one, else made up.
+
+    Raises:
+        CannotSampleError: None can be found that is sure to fit.
+    """
+    document = Document(schema)
+    try:
+        value = _Sampler(document).value(schema, 0)
+        fits = document.fits(value, schema)
+    except (AttributeError, ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as exc:
+        # A server may send anything as a schema, such as {"minimum": "low"}.
+        raise CannotSampleError(f"the schema is not one: {exc}") from exc
+    if not fits:
+        raise CannotSampleError("what was made up is not sure to fit")
+    return value
+
+
+class _Sampler:
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._made = 0
+
+    def value(self, schema: Any, depth: int) -> Any:
+        self._made += 1
+        if schema is True:
+            return WORD
+        if not isinstance(schema, Mapping):
+            raise CannotSampleError("the schema allows nothing")
+        flat = self._document.flat(schema, depth)
+        for given in _given(flat):
+            if self._document.fits(given, schema, depth):
+                return given
+        if "const" in flat or "enum" in flat:
+            raise CannotSampleError("no listed value fits the rest of the schema")
+        for choice in ("anyOf", "oneOf"):
+            if choice in flat:
+                return self._chosen(flat, choice, depth)
+        return self._made_up(flat, depth)
+
+    def _chosen(self, flat: Mapping[str, Any], choice: str, depth: int) -> Any:
+        rest = {key: value for key, value in flat.items() if key != choice}
+        for branch in sorted(flat[choice], key=_is_null):
+            try:
+                part = {} if branch is True else self._document.flat(branch, depth + 1)
+                value = self.value(merged(rest, part), depth + 1)
+            except CannotSampleError:
+                self._document.step(depth)
+                continue
+            if self._document.fits(value, flat, depth):
+                return value
+        raise CannotSampleError(f"nothing is sure to fit {choice}")
+
+    def _made_up(self, flat: Mapping[str, Any], depth: int) -> Any:
+        types = types_of(flat) or [next((type_ for key, type_ in _HINTS.items() if key in flat), "string")]
+        made: Any = None
+        match next((name for name in types if name != "null"), "null"):
+            case "object":
+                made = self._object(flat, depth)
+            case "array":
+                made = self._array(flat, depth)
+            case "string":
+                made = _string(flat)
+            case "integer" | "number" as name:
+                made = _number(flat, whole=name == "integer")
+            case "boolean":
+                made = True
+        return made
+
+    def _in_full(self, depth: int) -> bool:
+        return depth < FULL_DEPTH and self._made < FULL_VALUES
+
+    def _object(self, flat: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        named, required = flat.get("properties", {}), dict.fromkeys(flat.get("required", ()))
+        made: dict[str, Any] = {}
+        for name, schema in named.items():
+            if name in required:
+                made[name] = self.value(schema, depth + 1)
+            elif self._in_full(depth):
+                try:
+                    made[name] = self.value(schema, depth + 1)
+                except CannotSampleError:
+                    self._document.step(depth)
+        for name in required:
+            if name not in made:
+                made[name] = self.value(flat.get("additionalProperties", True), depth + 1)
+        return made
+
+    def _array(self, flat: Mapping[str, Any], depth: int) -> list[Any]:
+        least = flat.get("minItems", 0)
+        if least > MOST_ITEMS:
+            raise CannotSampleError("the schema wants too many items")
+        first, others = item_schemas(flat)
+        wanted = max(least, len(first), 1) if self._in_full(depth) else least
+        wanted = min(wanted, flat.get("maxItems", wanted))
+        made: list[Any] = []
+        for i in range(wanted):
+            try:
+                made.append(self.value(first[i] if i < len(first) else others, depth + 1))
+            except CannotSampleError:
+                if len(made) < least:
+                    raise
+                break
+        return made
+
+
+def _given(flat: Mapping[str, Any]) -> Iterator[Any]:
+    """What the author of the schema wrote down, best first."""
+    if "const" in flat:
+        yield flat["const"]
+    examples = flat.get("examples", ())
+    if isinstance(examples, list):
+        yield from examples
+    for key in ("example", "default"):
+        if key in flat:
+            yield flat[key]
+    yield from flat.get("enum", ())
+
+
+def _is_null(branch: Any) -> bool:
+    return isinstance(branch, Mapping) and branch.get("type") == "null"
+
+
+def _string(flat: Mapping[str, Any]) -> str:
+    if "pattern" in flat:
+        raise CannotSampleError("the schema has a pattern and no example")
+    if (known := FORMATS.get(flat.get("format", ""))) is not None:
+        return known
+    least, most = flat.get("minLength", 0), flat.get("maxLength", MOST_CHARACTERS)
+    if least > MOST_CHARACTERS:
+        raise CannotSampleError("the schema wants too long a text")
+    repeated = WORD * (1 + int(least) // len(WORD))
+    return repeated[: int(max(least, min(most, len(WORD))))]
+
+
+def _number(flat: Mapping[str, Any], *, whole: bool) -> int | float:
+    low, high = flat.get("minimum", flat.get("exclusiveMinimum")), flat.get("maximum", flat.get("exclusiveMaximum"))
+    ends = [end for end in (low, high) if end is not None]
+    tried: list[int | float] = [1, 0, *ends]
+    if len(ends) == len((low, high)):
+        tried.append((low + high) / 2)
+    for end in ends:
+        tried += [math.floor(end) + 1, math.ceil(end) - 1]
+        if multiple := flat.get("multipleOf"):
+            tried += [math.floor(end / multiple) * multiple, math.ceil(end / multiple) * multiple]
+    if multiple := flat.get("multipleOf"):
+        tried.append(multiple)
+    for number in tried:
+        if whole and not float(number).is_integer():
+            continue
+        candidate = int(number) if whole else number
+        if fits_number(candidate, flat):
+            return candidate
+    raise CannotSampleError("no number was found within the bounds")

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pml_dry_run import plugin
+from pml_dry_run.plugin import DryRun
+from pml_hookspecs import CapabilityRun, CodeRun, Phase, RawObject, Status, ToolCall, Workflow, encode
+from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
+from pml_testing.wrapper import WrapperContract
+
+pytestmark = pytest.mark.anyio
+
+ITEMS = {
+    "type": "object",
+    "properties": {"items": {"type": "array", "items": {"type": "string"}}},
+    "required": ["items"],
+}
+CATALOG = FakeCatalog(
+    [
+        entry("fs:read"),
+        entry("fs:list", outputSchema=ITEMS),
+        entry("fs:odd", outputSchema={"type": "object", "required": ["x"], "properties": {"x": {"pattern": "^y$"}}}),
+        entry("fs:text", outputSchema={"type": "string"}),
+        entry("fs:wrong", outputSchema="none"),
+        entry("fs:peek", annotations={"readOnlyHint": True}),
+        entry("pml:search_tools", annotations={"readOnlyHint": True}),
+        entry("pml:write_note", annotations={"readOnlyHint": False}),
+        entry("pml:unmarked"),
+        entry("pml:oddly_marked", annotations=True),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class OtherTask:
+    id: str
+    needs: tuple[str, ...] = ()
+
+
+class Next:
+    """The rest of the chain; counts what reaches it."""
+
+    def __init__(self):
+        self.calls = []
+
+    async def __call__(self, task, run):
+        self.calls.append((task, run))
+        return outcome(task.id, "really ran")
+
+
+class TestDryRunKeepsTheContract(WrapperContract):
+    @pytest.fixture
+    def wrapper(self):
+        return DryRun(CATALOG)
+
+    @pytest.fixture
+    def tasks(self):
+        return [ToolCall(id=e.name, tool=e.id) for e in CATALOG]
+
+
+async def rehearse(task, *, dry_run=True):
+    following = Next()
+    run = FakeRun(dry_run=dry_run)
+    return await DryRun(CATALOG)(task, run, following), following.calls
+
+
+def test_the_plugin_contributes_one_wrapper_that_sits_inside_the_checks():
+    (wrapper,) = plugin.pml_wrap_executor(FakeServices())
+    assert wrapper.phase is Phase.SUBSTITUTE
+
+
+@pytest.mark.seed("DRY-8")
+async def test_a_simulated_call_names_the_tool_and_says_what_it_is():
+    ended, calls = await rehearse(ToolCall(id="t1", tool="fs:read"))
+    assert calls == []
+    assert ended.output == {
+        "content": [{"type": "text", "text": "Simulated execution of fs:read"}],
+        "_meta": {
+            "pml/simulated": {"source": "placeholder", "tool": "fs:read", "task_id": "t1", "status": "completed"}
+        },
+    }
+    assert (ended.task_id, ended.status, ended.failure) == ("t1", Status.SIMULATED, None)
+    assert ended.started_at.utcoffset() == timedelta(0)
+    assert type(ended.duration_ms) is int
+
+
+@pytest.mark.seed("GAP-9")
+async def test_a_tool_with_an_output_schema_answers_with_a_value_of_that_shape():
+    ended, _ = await rehearse(ToolCall(id="t1", tool="fs:list"))
+    assert ended.output["structuredContent"] == {"items": ["simulated"]}
+    assert [block["text"] for block in ended.output["content"]] == [
+        "Simulated execution of fs:list",
+        '{"items":["simulated"]}',
+    ]
+    assert ended.output["_meta"]["pml/simulated"]["source"] == "schema"
+
+
+@pytest.mark.parametrize("tool", ["fs:odd", "fs:text", "fs:wrong", "fs:unknown"])
+async def test_when_no_value_can_be_made_up_there_is_the_placeholder(tool):
+    ended, _ = await rehearse(ToolCall(id="t1", tool=tool))
+    assert "structuredContent" not in ended.output
+    assert ended.output["content"] == [{"type": "text", "text": f"Simulated execution of {tool}"}]
+    assert ended.output["_meta"]["pml/simulated"]["source"] == "placeholder"
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        (CodeRun(id="t1", language="python", source="rm()"), "Simulated execution of python code"),
+        (CapabilityRun(id="t1", capability_id="tidy"), "Simulated execution of capability tidy"),
+        (OtherTask("t1"), "Simulated execution of OtherTask"),
+    ],
+)
+async def test_code_capabilities_and_kinds_yet_unknown_are_not_run_either(task, text):
+    ended, calls = await rehearse(task)
+    assert calls == []
+    assert (ended.status, ended.output["output"], ended.output["task_id"]) == (Status.SIMULATED, text, "t1")
+    assert ended.output["_meta"] == {"pml/simulated": {"source": "placeholder"}}
+    encode(ended.output)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [Workflow(id="w", tasks=(ToolCall(id="a", tool="fs:read"),)), ToolCall(id="s", tool="pml:search_tools")],
+    ids=["workflow", "own tool that only reads"],
+)
+async def test_what_has_no_effects_of_its_own_goes_on(task):
+    ended, calls = await rehearse(task)
+    assert [given for given, _ in calls] == [task]
+    assert ended.output == "really ran"
+
+
+@pytest.mark.parametrize("tool", ["pml:write_note", "pml:unmarked", "pml:oddly_marked", "fs:peek"])
+async def test_other_tools_stop_here_whatever_a_server_says_of_them(tool):
+    ended, calls = await rehearse(ToolCall(id="t", tool=tool))
+    assert (ended.status, calls) == (Status.SIMULATED, [])
+
+
+@pytest.mark.seed("DRY-3")
+@pytest.mark.parametrize("tool", ["fs:read", "fs:list", "pml:write_note"])
+async def test_outside_a_dry_run_nothing_changes(tool):
+    task = ToolCall(id="t", tool=tool, arguments=RawObject(b"{}"))
+    ended, calls = await rehearse(task, dry_run=False)
+    assert calls[0][0] is task
+    assert ended.output == "really ran"
+
+
+async def test_the_same_call_is_answered_the_same_way_each_time():
+    first, second = [(await rehearse(ToolCall(id="t", tool="fs:list")))[0].output for _ in range(2)]
+    assert encode(first) == encode(second)
+
+
+@pytest.mark.seed("DRY-9")
+@settings(max_examples=50, deadline=None)
+@given(
+    ids=st.lists(st.sampled_from([e.id for e in CATALOG] + ["fs:nothing", ""])),
+    arguments=st.dictionaries(st.text(max_size=3), st.none() | st.integers() | st.text(max_size=3)),
+)
+def test_no_task_of_a_dry_run_reaches_a_server(ids, arguments):
+    async def run_all():
+        return [(await rehearse(ToolCall(id="t", tool=tool, arguments=arguments)))[1] for tool in ids]
+
+    reached = [task.tool for calls in asyncio.run(run_all()) for task, _ in calls]
+    assert set(reached) <= {"pml:search_tools"}
+
+
+async def test_twenty_tasks_are_rehearsed_in_less_than_50_ms():
+    deep = {"type": "object", "properties": {f"p{i}": ITEMS for i in range(20)}}
+    wrapper = DryRun(FakeCatalog([entry("s:t", outputSchema=deep)]))
+    run, following = FakeRun(dry_run=True), Next()
+    took = []
+    for _ in range(5):
+        started = time.perf_counter()
+        for i in range(20):
+            await wrapper(ToolCall(id=f"t{i}", tool="s:t"), run, following)
+        took.append(time.perf_counter() - started)
+    assert min(took) < 0.05

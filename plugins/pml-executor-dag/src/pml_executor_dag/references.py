@@ -1,0 +1,198 @@
+r"""References to earlier results inside arguments.
+
+A string that is exactly ``{{task_id.path}}`` is replaced by the value it points at, with its type. Inside a longer
+string the value is put in as text: strings as they are, everything else as JSON. The path walks the result value with
+``.name``, ``[0]`` (first item) and ``["any name"]``; ``{{task_id}}`` is the whole value. ``\{{`` is plain ``{{``;
+two backslashes before ``{{`` are one backslash and a reference. Names of members are never replaced, and what a
+reference brings in is not looked at again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pml_hookspecs import encode
+
+_OPENING = re.compile(r"(\\*)\{\{")
+_STEP = r"""\.[^\s.\[\]{}"]+|\[\d{1,9}\]|\["[^"\\]+"\]"""
+_REFERENCE = re.compile(rf"""\{{\{{\s*([^\s.\[\]{{}}"]+)((?:{_STEP})*)\s*\}}\}}""")
+_STEPS = re.compile(_STEP)
+_PLAIN_NAME = re.compile(r"""[^\s.\[\]{}"]+""")
+
+Path: TypeAlias = tuple[str | int, ...]
+MOST_KEYS = 20
+"""Names of members that a message lists."""
+MOST_CHARACTERS = 80
+"""Of a value that a message shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One ``{{…}}``."""
+
+    text: str
+    """As written."""
+    task: str
+    path: Path
+    """Names and positions below the result value; empty for the whole of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A string in the arguments that holds references or escapes."""
+
+    path: Path
+    """Where the string stands; not empty."""
+    parts: tuple[str | Reference, ...]
+
+    @property
+    def references(self) -> list[Reference]:
+        """The references in it, in order; empty when there are escapes only."""
+        return [part for part in self.parts if isinstance(part, Reference)]
+
+
+class MissingError(Exception):
+    """A reference found nothing. The message names the reference and says what is there instead."""
+
+
+def parse(text: str) -> tuple[str | Reference, ...]:
+    """Split ``text`` into plain text and references.
+
+    Raises:
+        ValueError: A ``{{`` starts no reference; the message is the part of the text that it stands in.
+    """
+    parts: list[str | Reference] = []
+    plain, at = "", 0
+    while found := _OPENING.search(text, at):
+        backslashes = len(found[1])
+        plain += text[at : found.start()] + "\\" * (backslashes // 2)
+        if backslashes % 2:
+            plain, at = plain + "{{", found.end()
+            continue
+        reference = _REFERENCE.match(text, found.end() - 2)
+        if reference is None:
+            raise ValueError(text[found.end() - 2 :][:40])
+        if plain:
+            parts.append(plain)
+        path = tuple(_key(step) for step in _STEPS.findall(reference[2]))
+        parts.append(Reference(reference[0], reference[1], path))
+        plain, at = "", reference.end()
+    if rest := plain + text[at:]:
+        parts.append(rest)
+    return tuple(parts)
+
+
+def _key(step: str) -> str | int:
+    if step.startswith("."):
+        return step[1:]
+    return step[2:-2] if step.startswith('["') else int(step[1:-1])
+
+
+def find(arguments: Mapping[str, Any]) -> tuple[list[Slot], list[tuple[Path, str]]]:
+    """Every string with a ``{{`` in it.
+
+    Returns:
+        The slots, and ``(path, text)`` of those that cannot be read, both in document order.
+    """
+    slots: list[Slot] = []
+    unreadable: list[tuple[Path, str]] = []
+    stack: list[tuple[Path, Any]] = [((), arguments)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, str):
+            try:
+                slots.append(Slot(path, parse(value)))
+            except ValueError as exc:
+                unreadable.append((path, str(exc)))
+            continue
+        members = value.items() if isinstance(value, Mapping) else enumerate(value)
+        inner = [((*path, key), member) for key, member in members if _worth_a_look(member)]
+        stack.extend(reversed(inner))
+    return slots, unreadable
+
+
+def _worth_a_look(value: Any) -> bool:
+    return "{{" in value if isinstance(value, str) else isinstance(value, (Mapping, list, tuple))
+
+
+def fill(arguments: Mapping[str, Any], slots: Sequence[Slot], value_of: Callable[[Reference], Any]) -> dict[str, Any]:
+    """``arguments`` with every slot replaced; what is not on the way to a slot is shared, not copied.
+
+    Raises:
+        MissingError: From ``value_of``.
+    """
+    filled = dict(arguments)
+    copies: dict[Path, Any] = {}
+    for slot in slots:
+        holder: Any = filled
+        for depth, key in enumerate(slot.path[:-1], start=1):
+            here = slot.path[:depth]
+            if here not in copies:
+                inner = holder[key]
+                copies[here] = holder[key] = dict(inner) if isinstance(inner, Mapping) else list(inner)
+            holder = copies[here]
+        holder[slot.path[-1]] = _render(slot.parts, value_of)
+    return filled
+
+
+def _render(parts: tuple[str | Reference, ...], value_of: Callable[[Reference], Any]) -> Any:
+    if len(parts) == 1 and isinstance(parts[0], Reference):
+        return value_of(parts[0])
+    texts = (part if isinstance(part, str) else value_of(part) for part in parts)
+    return "".join(text if isinstance(text, str) else encode(text).decode() for text in texts)
+
+
+def look_up(reference: Reference, result: Any) -> Any:
+    """What ``reference`` points at in ``result``.
+
+    Raises:
+        MissingError: There is nothing.
+    """
+    value = result
+    for depth, key in enumerate(reference.path):
+        try:
+            value = _member(value, key)
+        except (LookupError, TypeError):
+            missing = path_text(reference.path[depth : depth + 1])
+            there = f"{reference.task}{path_text(reference.path[:depth])}"
+            message = f"{reference.text} finds nothing: no {missing} in {there}, which is {_described(value)}."
+            raise MissingError(message) from None
+    return value
+
+
+def _member(value: Any, key: str | int) -> Any:
+    if isinstance(value, Mapping):
+        return value[str(key)]
+    if isinstance(value, (list, tuple)):
+        if isinstance(key, str) and not key.isdecimal():
+            raise LookupError(key)
+        return value[int(key)]
+    raise TypeError
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Mapping):
+        names = [str(name) for name in value]
+        more = f" and {len(names) - MOST_KEYS} more" if len(names) > MOST_KEYS else ""
+        return f"an object with the keys {', '.join(names[:MOST_KEYS])}{more}" if names else "an empty object"
+    if isinstance(value, (list, tuple)):
+        return f"an array with items [0] to [{len(value) - 1}]" if value else "an empty array"
+    text = encode(value).decode()
+    shown = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+    return f"{'the text' if isinstance(value, str) else 'the value'} {shown}"
+
+
+def path_text(path: Path) -> str:
+    """``path`` as a reference would spell it: ``.items[0]["a name"]``."""
+    return "".join(
+        f"[{key}]" if isinstance(key, int) else f".{key}" if _PLAIN_NAME.fullmatch(key) else f'["{key}"]'
+        for key in path
+    )
+
+
+def pointer(path: Path) -> str:
+    """``path`` as a JSON Pointer (RFC 6901)."""
+    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in path)

@@ -1,0 +1,53 @@
+"""Exposure mode ``full_proxy``: every tool of every server, as if the client were connected to all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import Selection, setting
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Catalog, CatalogEntry, Services, Session
+
+__all__ = ["FullProxy", "Settings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The table ``[plugins.full_proxy]``."""
+
+    expose_meta_tools: bool = setting(
+        False, "Also list the meta-tools, first; without them no workflow, dry run or history can be reached by name."
+    )
+
+
+class FullProxy:
+    """Shows all tools of all servers. Implements :class:`pml_hookspecs.ExposureMode`."""
+
+    settings_type = Settings
+
+    def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
+        """``services`` is where the cost of showing everything is logged."""
+        self._settings, self._services = settings or Settings(), services
+        self._warned = False
+
+    async def select(self, catalog: Catalog, session: Session) -> Selection:
+        """The meta-tools if they are wanted, then all tools of the servers in catalog order; for every session."""
+        entries = list(catalog)
+        meta = [entry for entry in entries if entry.meta and self._settings.expose_meta_tools]
+        theirs = [entry for entry in entries if not entry.own]
+        self._warn(theirs)
+        why = {entry.id: "meta-tool" for entry in meta} | {entry.id: "every tool is shown" for entry in theirs}
+        return Selection(tuple(why), shared=True, why=why)
+
+    def _warn(self, shown: list[CatalogEntry]) -> None:
+        """Say once what it costs (EXP-39)."""
+        if self._warned or not shown or self._services is None:
+            return
+        self._warned = True
+        self._services.log.warning(
+            "full_proxy puts every tool into each client's context; hybrid or meta_only need far less",
+            tools=len(shown),
+            tokens=sum(entry.tokens for entry in shown),
+        )

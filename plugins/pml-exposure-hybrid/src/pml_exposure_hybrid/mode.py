@@ -1,0 +1,108 @@
+"""The mode itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import Selection, split_tool_id
+
+from .blacklist import Blacklist
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Catalog, Services, Session, ToolId
+
+
+class Hybrid:
+    """Shows meta-tools and selected tools of servers. Implements :class:`pml_hookspecs.ExposureMode`."""
+
+    settings_type = Settings
+
+    def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
+        """``services`` is where doubtful settings are logged."""
+        self._settings, self._services = settings or Settings(), services
+        self._blacklist = Blacklist(self._settings.blacklisted_tools)
+        self._warned: set[str] = set()
+
+    async def select(self, catalog: Catalog, session: Session) -> Selection:
+        """Pick tools.
+
+        Returns:
+            The meta-tools in catalog order, the whitelist in its order, then the tools that fit the intent, best
+            first, or with ``apply_semantic_filter`` off the first tools of the catalog. Each once, at its first place;
+            none that is blacklisted.
+        """
+        settings = self._settings
+        why: dict[ToolId, str] = {}
+        if settings.expose_meta_tools:
+            why.update((entry.id, "meta-tool") for entry in catalog if entry.meta)
+        if settings.expose_underlying_tools:
+            for tool, reason in (await self._underlying(catalog, session)).items():
+                why.setdefault(tool, reason)
+        if not (settings.expose_meta_tools or settings.expose_underlying_tools):
+            self._warn("nothing", "expose_meta_tools and expose_underlying_tools are both off: clients see no tools")
+        searches = settings.expose_underlying_tools and settings.apply_semantic_filter and settings.max_underlying_tools
+        return Selection(tuple(why), shared=not searches, why=why)
+
+    async def _underlying(self, catalog: Catalog, session: Session) -> dict[ToolId, str]:
+        found = dict(self._whitelisted(catalog))
+        for tool, reason in await self._others(catalog, session):
+            found.setdefault(tool, reason)
+        if self._settings.blacklisted_tools:
+            forbidden = self._blacklist.ids(catalog)
+            found = {tool: reason for tool, reason in found.items() if tool not in forbidden}
+        self._compare_with_cap(len(found))
+        return found
+
+    def _whitelisted(self, catalog: Catalog) -> Iterator[tuple[ToolId, str]]:
+        for name in self._settings.whitelisted_tools:
+            entry = catalog.resolve(name)
+            if entry is None:
+                self._report_unknown(name, catalog)
+            else:
+                yield entry.id, "whitelisted"
+
+    async def _others(self, catalog: Catalog, session: Session) -> list[tuple[ToolId, str]]:
+        limit = self._settings.max_underlying_tools
+        if not self._settings.apply_semantic_filter:
+            theirs = [entry.id for entry in catalog if not entry.own][:limit]
+            return [(tool, f"one of the first {limit} tools") for tool in theirs]
+        if not limit or not session.intent.strip():
+            return []
+        hits = await catalog.search(session.intent, limit=limit, min_score=self._settings.semantic_threshold)
+        return [(hit.id, f"fits the intent (relevance {hit.score:.2f})") for hit in hits]
+
+    def _compare_with_cap(self, shown: int) -> None:
+        """Say once when the whitelist takes the list over the cap (GAP-4)."""
+        if shown > self._settings.max_underlying_tools:
+            self._warn(
+                "cap",
+                "the whitelist and max_underlying_tools together list more tools than max_underlying_tools",
+                tools=shown,
+                max_underlying_tools=self._settings.max_underlying_tools,
+            )
+
+    def _report_unknown(self, name: str, catalog: Catalog) -> None:
+        """Say once that a whitelisted tool does not exist, unless its server is still starting."""
+        import difflib
+
+        server = split_tool_id(name)[0] or name.partition("__")[0]
+        states = {status.name: status for status in catalog.servers()}
+        known = states.get(server)
+        if f"unknown {name}" in self._warned or (known is not None and known.state == "starting"):
+            return
+        spelt = name if ":" in name else name.replace("__", ":", 1)
+        nearest = difflib.get_close_matches(spelt, [entry.id for entry in catalog], n=1)
+        self._warn(
+            f"unknown {name}",
+            "a whitelisted tool does not exist; skipped",
+            tool=name,
+            nearest=nearest[0] if nearest else "",
+            server_problem=known.reason if known is not None else "",
+        )
+
+    def _warn(self, once: str, event: str, **details: object) -> None:
+        if once not in self._warned and self._services is not None:
+            self._warned.add(once)
+            self._services.log.warning(event, **details)

@@ -1,0 +1,1 @@
+"""The meta-tools ``search_tools`` and ``call_tool``: find a tool that is not listed, and call it."""

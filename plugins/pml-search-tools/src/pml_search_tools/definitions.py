@@ -1,0 +1,35 @@
+"""What clients read of the two tools. Every word is in the context of every conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MOST = 50
+"""Most tools in one answer."""
+
+SEARCH_TOOLS: dict[str, Any] = {
+    "name": "search_tools",
+    "description": "Find tools by what they do; gives names and parameters for call_tool.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What the tool should do, in a few words, or its name"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 8},
+            "detail": {"enum": ["brief", "full"], "default": "brief", "description": "full adds JSON schemas"},
+            "server": {"type": "string"},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True},
+}
+CALL_TOOL: dict[str, Any] = {
+    "name": "call_tool",
+    "description": "Call a tool found by search_tools.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+}

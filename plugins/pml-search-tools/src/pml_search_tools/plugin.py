@@ -1,0 +1,24 @@
+"""Hook plugin ``search_tools``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import MetaTool, hookimpl
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services
+
+
+@hookimpl
+def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
+    """``search_tools`` and ``call_tool``."""
+    from .calling import CallTool
+    from .definitions import CALL_TOOL, SEARCH_TOOLS
+    from .searching import SearchTools
+
+    return [
+        MetaTool(definition=SEARCH_TOOLS, call=SearchTools(services)),
+        MetaTool(definition=CALL_TOOL, task=CallTool(services)),
+    ]

@@ -1,0 +1,24 @@
+"""The contract of every installed executor, with default settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pml_testing.executor import ExecutorContract
+from pml_testing.fakes import FakeServices
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Executor
+
+
+class TestInstalledExecutor(ExecutorContract):
+    """One run per executor."""
+
+    @pytest.fixture
+    def executor(self, installed: Any) -> Executor:
+        driver = installed.entry_point.load()
+        settings = driver.settings_type() if hasattr(driver, "settings_type") else None
+        made: Executor = driver(settings, FakeServices(installed.name, settings=settings))
+        return made
