@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import stevedore
 
 OUR_API = "pml-hookspecs>=0.1,<1"
 KEPT = ("pml-core", "pml-hookspecs", "pml-testing")
@@ -112,6 +113,8 @@ def installation(tmp_path, monkeypatch):
                 yield dist
 
     monkeypatch.setattr(importlib.metadata, "distributions", visible)
+    # stevedore keeps the entry points of each group for as long as the process lives.
+    monkeypatch.setattr(stevedore.ExtensionManager, "ENTRY_POINT_CACHE", {})
     yield Installation(folder)
     for name in set(sys.modules) - loaded:
         if getattr(sys.modules[name], "__file__", None) and str(folder) in str(sys.modules[name].__file__):

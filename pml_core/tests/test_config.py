@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from pml_core import config
 from pml_core.config import GatewaySettings, ServerSettings, load
 from pml_core.errors import OperatorError
@@ -88,7 +89,9 @@ def test_the_project_can_be_another_folder_than_the_current_one(place, tmp_path)
 @pytest.mark.parametrize("name", ["pml.toml", "pml.yaml", "pml.yml"])
 def test_the_project_may_write_toml_or_yaml(place, name):
     text = '[servers.git]\ncommand = "git-mcp"\nargs = ["-x"]'
-    place.write(name, text if name == "pml.toml" else "servers: {git: {command: git-mcp, args: [-x]}}".replace("-x", "'-x'"))
+    place.write(
+        name, text if name == "pml.toml" else "servers: {git: {command: git-mcp, args: [-x]}}".replace("-x", "'-x'")
+    )
     assert load().servers["git"] == ServerSettings(command="git-mcp", args=("-x",))
 
 
@@ -454,7 +457,8 @@ def test_secrets_are_what_is_called_so_with_variables_filled_in(place, monkeypat
     monkeypatch.setenv("REAL_TOKEN", "from-the-environment")
     place.write(
         "pml.toml",
-        "[servers.git]\ncommand = 'x'\nenv = { API_KEY = 'key-in-file', TOKEN = '${REAL_TOKEN}', LEVEL = 'debugging' }\n"
+        "[servers.git]\ncommand = 'x'\n"
+        "env = { API_KEY = 'key-in-file', TOKEN = '${REAL_TOKEN}', LEVEL = 'debugging' }\n"
         "[servers.far]\nurl = 'https://h'\nheaders = { Authorization = 'Bearer abcdefgh', Accept = 'text/plain' }",
     )
     found = set(load().secrets())
@@ -465,7 +469,8 @@ def test_secrets_are_what_is_called_so_with_variables_filled_in(place, monkeypat
 def test_secrets_in_arguments_and_addresses_are_known_too(place):
     place.write(
         "pml.toml",
-        "[servers.git]\ncommand = 'x'\nargs = ['--api-key', 'sk-live-0123456789abcdef', '--token=ghp_0123456789abcdefghij']\n"
+        "[servers.git]\ncommand = 'x'\n"
+        "args = ['--api-key', 'sk-live-0123456789abcdef', '--token=ghp_0123456789abcdefghij']\n"
         "[servers.far]\nurl = 'https://user:hunter2hunter2@host/mcp?token=abcdef0123456789'",
     )
     known = " ".join(load().secrets())

@@ -5,6 +5,7 @@ from typing import Literal
 
 import pytest
 from jsonschema import Draft202012Validator
+
 from pml_core.config import GatewaySettings, ServerSettings, Source
 from pml_core.errors import OperatorError
 from pml_core.settings import json_schema, merge, model_of, source_of, validate_table
@@ -49,11 +50,15 @@ def test_two_plugins_defaults_do_not_share_a_table():
 
 def test_a_good_table_becomes_the_settings():
     given = {"limit": 99, "kind": "b", "names": ["x"], "table": {"y": 1}, "ratio": 1}
-    assert validate_table(Settings, given, "p", ()) == Settings(limit=99, kind="b", names=("x",), table={"y": 1}, ratio=1.0)
+    assert validate_table(Settings, given, "p", ()) == Settings(
+        limit=99, kind="b", names=("x",), table={"y": 1}, ratio=1.0
+    )
 
 
 def test_lists_and_tables_may_come_as_json_text():
-    assert validate_table(Settings, {"names": '["x"]', "table": '{"y": 1}'}, "p", ()) == Settings(names=("x",), table={"y": 1})
+    assert validate_table(Settings, {"names": '["x"]', "table": '{"y": 1}'}, "p", ()) == Settings(
+        names=("x",), table={"y": 1}
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +89,10 @@ def test_messages_never_repeat_a_value_because_it_may_be_a_secret():
 
 
 def test_the_source_of_a_path_is_the_first_that_says_it_or_what_is_above_it():
-    sources = [Source("one", {"gateway": {}}), Source("two", {"gateway": {"intent": "x"}, "servers": {"a": {"args": [1]}}})]
+    sources = [
+        Source("one", {"gateway": {}}),
+        Source("two", {"gateway": {"intent": "x"}, "servers": {"a": {"args": [1]}}}),
+    ]
     assert source_of(sources, ["gateway", "intent"]) == "two"
     assert source_of(sources, ["gateway", "other"]) == "one"
     assert source_of(sources, ["servers", "a", "args", "0"]) == "two"

@@ -135,8 +135,15 @@ class Server:
                 retryable = True
             except TransportError as exc:
                 reason, retryable = str(exc), exc.retryable
-            except (RpcError, TimeoutError, ValueError) as exc:
-                reason, retryable = str(exc) or type(exc).__name__, not isinstance(exc, ValueError)
+            except ValueError as exc:  # the address or an option, which the next attempt would not change
+                reason, retryable = str(exc), False
+            except TimeoutError as exc:
+                reason, retryable = str(exc) or f"it did not start within {self._start_timeout_s:g} s", True
+            except RpcError as exc:
+                reason, retryable = f"it refused the handshake: {exc.message}", True
+            except Exception as exc:
+                self._log.exception("a connection failed in a way that its transport does not know")
+                reason, retryable = repr(exc), True
             finally:
                 self._link = None
             failures += 1

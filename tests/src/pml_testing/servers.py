@@ -167,6 +167,16 @@ def leave(server: Server, request: dict[str, Any], params: dict[str, Any]) -> No
     os._exit(params["code"])
 
 
+def kill(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
+    """End by SIGKILL, without an answer."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def close_output(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
+    """Close standard output, and live on without an answer."""
+    os.close(1)
+
+
 def deafen(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
     """Answer, and read nothing any more."""
     server.answer(request, {})
@@ -194,24 +204,10 @@ def unknown(server: Server, request: dict[str, Any], params: dict[str, Any]) -> 
     server.send({"id": request["id"], "error": {"code": -32601, "message": f"no method {request['method']}"}})
 
 
-_ALL = (
-    ask,
-    ask_in_vain,
-    big,
-    complain,
-    deafen,
-    describe,
-    echo,
-    gather,
-    hold,
-    leave,
-    pieces,
-    refuse,
-    release,
-    say,
-    seen,
-)
-METHODS = {function.__name__: function for function in (*_ALL, spawn, take_back, tell)} | {"initialize": hold}
+_PLAIN = (echo, refuse, gather, hold, release, seen, say, pieces, big, describe)
+_CALLING = (tell, ask, ask_in_vain, take_back)
+_MISBEHAVING = (complain, leave, kill, close_output, deafen, spawn)
+METHODS = {function.__name__: function for function in (*_PLAIN, *_CALLING, *_MISBEHAVING)} | {"initialize": hold}
 """What a request may ask for: JSON-RPC, not MCP."""
 
 

@@ -74,14 +74,11 @@ class ExecutionsContract:
             await store.executions.put(execution(n, status=status))
             assert_same(await store.executions.get(execution(n).id, EVERYONE), execution(n, status=status))
 
-    @pytest.mark.parametrize(
-        "response",
-        [None, True, 0, 2.5, "", "text", [], [[1], {"a": None}], {}, {"content": {"deep": RawObject(b'{"n":1}')}}],
-        ids=repr,
-    )
-    async def test_any_json_comes_back_as_a_response(self, store: Store, response: Any) -> None:
-        await store.executions.put(execution(1, response=response))
-        assert_same(await store.executions.get(execution(1).id, EVERYONE), execution(1, response=response))
+    async def test_any_json_comes_back_as_a_response(self, store: Store) -> None:
+        nested = {"content": {"deep": RawObject(b'{"n":1}')}}
+        for n, response in enumerate((None, True, 0, 2.5, "", "text", [], [[1], {"a": None}], {}, nested)):
+            await store.executions.put(execution(n, response=response))
+            assert_same(await store.executions.get(execution(n).id, EVERYONE), execution(n, response=response))
 
     async def test_raw_objects_come_back_member_by_member(self, store: Store) -> None:
         raw = RawObject(
@@ -91,13 +88,13 @@ class ExecutionsContract:
         await store.executions.put(record)
         assert_same(await store.executions.get(record.id, EVERYONE), record)
 
-    @pytest.mark.parametrize("size", [4_000, 5_000, 1_000_000])
-    async def test_large_requests_and_responses_come_back(self, store: Store, size: int) -> None:
-        text = ("".join(chr(32 + n * n % 90) for n in range(997)) * (size // 997 + 1))[:size]
-        record = execution(1, request={"text": text}, response=RawObject(encode({"text": text[::-1]})))
-        await store.executions.put(record)
-        assert_same(await store.executions.get(record.id, EVERYONE), record)
-        assert_same((await store.executions.find(ExecutionQuery(scope=EVERYONE))).items[0], record)
+    async def test_large_requests_and_responses_come_back(self, store: Store) -> None:
+        for size in (4_000, 5_000, 500_000):
+            text = ("".join(chr(32 + n * n % 90) for n in range(997)) * (size // 997 + 1))[:size]
+            record = execution(size, request={"text": text}, response=RawObject(encode({"text": text[::-1]})))
+            await store.executions.put(record)
+            assert_same(await store.executions.get(record.id, EVERYONE), record)
+            assert_same((await store.executions.find(ExecutionQuery(scope=EVERYONE))).items[0], record)
 
     async def test_text_in_any_script_comes_back(self, store: Store) -> None:
         text = 'Größe 日本語 🎈 العربية "quoted" \\ \n\t\x00 %_\' --'
@@ -134,7 +131,7 @@ class ExecutionsContract:
 
     async def test_recording_costs_the_caller_little(self, store: Store) -> None:
         taken = []
-        for n in range(2000):
+        for n in range(500):
             record = execution(n, response=RawObject(b'{"content":[]}'))
             start = time.perf_counter()
             store.executions.record(record)
@@ -204,23 +201,23 @@ class ExecutionsContract:
         assert (await store.executions.find(ExecutionQuery(scope=ALICE, since=later))).total == 0
 
     @pytest.mark.seed("QRY-6")
-    @pytest.mark.parametrize("limit", [-1, 0, 101])
-    async def test_a_limit_out_of_range_is_refused(self, store: Store, limit: int) -> None:
-        with pytest.raises(ValueError, match="100"):
-            await store.executions.find(ExecutionQuery(scope=ALICE, limit=limit))
+    async def test_a_limit_out_of_range_is_refused(self, store: Store) -> None:
+        for limit in (-1, 0, 101):
+            with pytest.raises(ValueError, match="100"):
+                await store.executions.find(ExecutionQuery(scope=ALICE, limit=limit))
 
     @pytest.mark.seed("QRY-6")
-    @pytest.mark.parametrize("limit", [1, 100])
-    async def test_a_page_is_as_long_as_asked_for(self, store: Store, limit: int) -> None:
+    async def test_a_page_is_as_long_as_asked_for(self, store: Store) -> None:
         for n in range(120):
             store.executions.record(execution(n))
-        assert len((await store.executions.find(ExecutionQuery(scope=ALICE, limit=limit))).items) == limit
+        for limit in (1, 100):
+            assert len((await store.executions.find(ExecutionQuery(scope=ALICE, limit=limit))).items) == limit
 
-    @pytest.mark.parametrize("cursor", ["", "x", "1", "bm9uc2Vuc2U", "W10=", "\u00e4", "a" * 10_000, execution(999).id])
-    async def test_a_foreign_cursor_is_refused(self, store: Store, cursor: str) -> None:
+    async def test_a_foreign_cursor_is_refused(self, store: Store) -> None:
         await store.executions.put(execution(1))
-        with pytest.raises(ValueError, match="cursor"):
-            await store.executions.find(ExecutionQuery(scope=ALICE, cursor=cursor))
+        for cursor in ("", "x", "1", "bm9uc2Vuc2U", "W10=", "\u00e4", "a" * 10_000, execution(999).id):
+            with pytest.raises(ValueError, match="cursor"):
+                await store.executions.find(ExecutionQuery(scope=ALICE, cursor=cursor))
 
     async def test_pages_neither_skip_nor_repeat_while_rows_are_added(self, store: Store) -> None:
         there = some_executions()

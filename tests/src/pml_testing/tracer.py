@@ -110,8 +110,13 @@ class TracerContract:
             await tracer.__aexit__(None, None, None)
 
     @pytest.fixture
-    def delivered(self, sink: SpanSink, services: FakeServices) -> Callable[[], Counter[str]]:
+    def delivered(self, arrivals: Callable[[], Counter[str]]) -> Callable[[], Counter[str]]:
         """Tells how often each span id has arrived. Override when spans go neither to the store nor to the log."""
+        return arrivals
+
+    @pytest.fixture
+    def arrivals(self, sink: SpanSink, services: FakeServices) -> Callable[[], Counter[str]]:
+        """How often each span id has arrived in the store and the log."""
         return lambda: Counter(
             [e.span.span_id for e in sink.spans]
             + [fields["span_id"] for _, _, fields in services.log.lines if "span_id" in fields]

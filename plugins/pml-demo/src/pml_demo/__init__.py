@@ -1,0 +1,1 @@
+"""``pml demo``: the gateway on real MCP servers, shown in one screen."""

@@ -1,0 +1,186 @@
+"""What the demo does with the gateway, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from .client import Gateway, started
+from .materials import Materials, Trace, look
+from .plan import workflow
+from .problem import DemoError
+from .progress import Steps
+from .setting_up import SettingUp
+
+MODES = ("full_proxy", "hybrid", "semantic", "meta_only")
+"""From most to least in the client's context."""
+INTENT, INTENT_WITHOUT_GIT = "show the git log", "query the database"
+"""What the modes that choose by intent are told."""
+QUERY = "read rows from the database"
+UP_S, ASK_AGAIN_S = 45.0, 0.2
+"""Longest wait for all servers to come up, and how often to ask [s]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """What one exposure mode puts into a client's context."""
+
+    mode: str
+    tools: int
+    tokens: int
+    """UTF-8 bytes of the tools' JSON, divided by 4."""
+    saved_percent: float
+    """Of the tokens that all tools take, which is what the client would pay without PML."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One workflow, rehearsed and run."""
+
+    request: dict[str, Any]
+    rehearsed: dict[str, Any]
+    ran: dict[str, Any]
+    before: Trace
+    after_rehearsal: Trace
+    after_run: Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that the demo shows."""
+
+    version: str
+    """Of the gateway."""
+    servers: list[dict[str, Any]]
+    """name, package, state, tools."""
+    modes: list[Mode]
+    intent: str
+    search: dict[str, Any]
+    """The query, and the answer of ``search_tools``."""
+    plan: Plan
+    history: dict[str, Any]
+    """The answer of ``list_recent_executions``, and as ``last`` what ``get_execution_result`` tells of the newest."""
+    notes: list[str]
+    """What was left out, and why."""
+
+
+def tokens_of(tools: Sequence[dict[str, Any]]) -> int:
+    """What a list of tools takes in a client's context [tokens, estimated as UTF-8 bytes / 4]."""
+    return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode()) // 4
+
+
+class Story:
+    """Tells the demo from beginning to end."""
+
+    def __init__(self, folder: Path, steps: Steps, log: TextIO, *, node: bool) -> None:
+        """``folder`` exists and is empty; ``log`` is a file that the gateway's log goes to."""
+        self._materials, self._steps, self._log = Materials(folder), steps, log
+        self._setting_up = SettingUp(self._materials, steps, node=node)
+
+    async def tell(self) -> Report:
+        """Install, start, ask, run, and look at the history.
+
+        Raises:
+            DemoError: Something did not work.
+        """
+        await self._setting_up.run()
+        with self._steps.step("Start PML and its servers, search, rehearse, run"):
+            async with started(self._materials, self._log, "--mode", "meta_only") as gateway:
+                rows = await self._up(gateway)
+                listed = {"meta_only": await gateway.tools()}
+                search = {"query": QUERY, **await gateway.call("search_tools", {"query": QUERY, "limit": 3})}
+                plan = await self._plan(gateway)
+                history = await self._history(gateway)
+                version = gateway.version
+        with self._steps.step("List the tools in every mode"):
+            others = [mode for mode in MODES if mode not in listed]
+            listed.update(zip(others, await asyncio.gather(*map(self._list, others)), strict=True))
+        return Report(
+            version=version,
+            servers=rows,
+            modes=_compared(listed),
+            intent=self._intent,
+            search=search,
+            plan=plan,
+            history=history,
+            notes=self._setting_up.notes,
+        )
+
+    @property
+    def _with_git(self) -> bool:
+        return self._materials.repository.is_dir()
+
+    @property
+    def _intent(self) -> str:
+        return INTENT if self._with_git else INTENT_WITHOUT_GIT
+
+    async def _up(self, gateway: Gateway) -> list[dict[str, Any]]:
+        """One row per server once none is starting any more."""
+        states: dict[str, dict[str, Any]] = {}
+        try:
+            async with asyncio.timeout(UP_S):
+                while not states or any(s["state"] == "starting" for s in states.values()):
+                    await asyncio.sleep(ASK_AGAIN_S if states else 0)
+                    states = {s["name"]: s for s in (await gateway.status())["servers"]}
+        except TimeoutError:
+            pass
+        rows = [
+            {"name": s.name, "package": s.package, "state": about["state"], "tools": about["tools"]}
+            for s in self._setting_up.servers
+            if (about := states.get(s.name)) is not None
+        ]
+        down = [f"{s['name']} ({s['reason'] or s['state']})" for s in states.values() if s["state"] != "up"]
+        if down or len(rows) != len(self._setting_up.servers):
+            raise DemoError(f"not every server came up: {'; '.join(down) or 'the gateway does not know all of them'}")
+        return rows
+
+    async def _plan(self, gateway: Gateway) -> Plan:
+        request = workflow(self._materials, with_git=self._with_git)
+        before = look(self._materials)
+        rehearsed = await gateway.call("execute_workflow", {**request, "dry_run": True})
+        after_rehearsal = look(self._materials)
+        if after_rehearsal != before:
+            raise DemoError(f"the rehearsal changed something: before {before}, after {after_rehearsal}")
+        ran = await gateway.call("execute_workflow", {**request, "dry_run": False})
+        after_run = look(self._materials)
+        if after_run.rows != before.rows + 1 or ran["status"] != "completed":
+            raise DemoError(f"the run did not add its one row: before {before}, after {after_run}; it answered {ran}")
+        return Plan(
+            request=request,
+            rehearsed=rehearsed,
+            ran=ran,
+            before=before,
+            after_rehearsal=after_rehearsal,
+            after_run=after_run,
+        )
+
+    async def _history(self, gateway: Gateway) -> dict[str, Any]:
+        history = await gateway.call("list_recent_executions", {"hours": 1, "limit": 5})
+        if not history["executions"]:
+            raise DemoError("the history is empty, although a search and a plan have just run")
+        newest = history["executions"][0]
+        asked = {"agent_name": newest["agent_name"], "execution_id": newest["id"]}
+        return {**history, "last": (await gateway.call("get_execution_result", asked))["execution"]}
+
+    async def _list(self, mode: str) -> list[dict[str, Any]]:
+        """What a client sees in ``mode``; the gateway knows all tools from the first start."""
+        async with started(self._materials, self._log, "--mode", mode) as gateway:
+            return await gateway.tools(self._intent if mode in ("semantic", "hybrid") else "")
+
+
+def _compared(listed: dict[str, list[dict[str, Any]]]) -> list[Mode]:
+    whole = max(1, tokens_of(listed["full_proxy"]))
+    tokens = {mode: tokens_of(tools) for mode, tools in listed.items()}
+    return [
+        Mode(
+            mode=mode,
+            tools=len(listed[mode]),
+            tokens=tokens[mode],
+            saved_percent=round(100 * (1 - tokens[mode] / whole), 1),
+        )
+        for mode in MODES
+    ]

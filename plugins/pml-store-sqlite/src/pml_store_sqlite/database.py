@@ -1,0 +1,163 @@
+"""Opens the file, brings its schema up to date, and says in words when that cannot be."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import StoreError
+from .migrations import MIGRATIONS
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+APPLICATION_ID = 0x504D4C31
+"""Marks the file as ours (``PRAGMA application_id``): "PML1"."""
+
+DEFAULT_PATH = "~/.pml/pml.db"
+WAL_LIMIT_BYTES = 64 * 1024 * 1024
+"""Size that the write-ahead log is cut back to after a burst."""
+
+ELSEWHERE = "set [plugins.sqlite] path to another file"
+
+
+def is_storage_fault(exc: BaseException) -> bool:
+    """Whether the file is to blame (full, read-only, locked, broken) and not the data being written."""
+    return isinstance(exc, sqlite3.OperationalError) or type(exc) is sqlite3.DatabaseError
+
+
+def _expanded(path: str) -> Path:
+    # Not Path.expanduser: that raises for a user without a home folder, and a constructor should not.
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111
+
+
+class Database:
+    """Where the data are, and how to connect to them."""
+
+    def __init__(self, settings: Settings, log: Any) -> None:
+        """Does not touch the file."""
+        self._settings, self._log = settings, log
+        self.path = str(_expanded(settings.path or DEFAULT_PATH))
+
+    def open_writer(self) -> sqlite3.Connection:
+        """A connection that may write, to a file that exists and has the current schema.
+
+        Raises:
+            StoreError: The file cannot be created or written, is no SQLite database, belongs to another program, or
+                was written by a newer version.
+        """
+        self._create()
+        connection = None
+        try:
+            connection = self._connect()
+            check(connection, self.path)
+            self._use_write_ahead_log(connection)
+            connection.execute(f"PRAGMA synchronous = {self._settings.synchronous}")
+            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+            migrate(connection, self.path)
+        except BaseException as exc:
+            if connection is not None:
+                connection.close()
+            if isinstance(exc, sqlite3.OperationalError):
+                remedy = f"make it writable and free of locks, or {ELSEWHERE}"
+                raise StoreError(f"{self.path} cannot be opened for writing ({exc})", remedy) from exc
+            if isinstance(exc, sqlite3.DatabaseError):
+                remedy = f"move it away to start with an empty one, or {ELSEWHERE}"
+                raise StoreError(f"{self.path} is not a sound SQLite database ({exc})", remedy) from exc
+            raise
+        return connection
+
+    def open_reader(self) -> sqlite3.Connection:
+        """A connection that can only read; may be handed from thread to thread."""
+        connection = self._connect()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def size_bytes(self) -> int:
+        """Bytes on disk, the write-ahead log included; 0 without a file."""
+        size = 0
+        for path in (self.path, f"{self.path}-wal"):
+            try:
+                size += Path(path).stat().st_size
+            except OSError:
+                continue
+        return size
+
+    def _create(self) -> None:
+        try:
+            Path(self.path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # SQLite would create the file readable for everyone; its other two files take their mode from this one.
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as exc:
+            why = "its folder is a file" if isinstance(exc, FileExistsError) else exc.strerror
+            remedy = f"make the folder and the file writable, or {ELSEWHERE}"
+            raise StoreError(f"{self.path} cannot be opened for writing ({why})", remedy) from exc
+
+    def _connect(self) -> sqlite3.Connection:
+        timeout_s = self._settings.busy_timeout_ms / 1000
+        connection = sqlite3.connect(self.path, timeout=timeout_s, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA temp_store = MEMORY")
+        return connection
+
+    def _use_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        deadline = time.monotonic() + self._settings.busy_timeout_ms / 1000
+        while True:
+            try:
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            except sqlite3.OperationalError as exc:
+                # Two processes that start together: SQLite does not wait here, whatever the time-out says.
+                if exc.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+            else:
+                break
+        if mode != "wal":
+            self._log.warning(
+                "store works without a write-ahead log, reads and writes wait for each other", path=self.path
+            )
+
+
+def check(connection: sqlite3.Connection, path: str) -> int:
+    """The schema version of the file, 0 for an empty one.
+
+    Raises:
+        StoreError: The file belongs to another program, or was written by a newer version of this one.
+    """
+    alone = not connection.in_transaction
+    if alone:
+        # One view of all three: another process may be creating them.
+        connection.execute("BEGIN")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    finally:
+        if alone:
+            connection.rollback()
+    if application != APPLICATION_ID and (application or version or tables):
+        raise StoreError(f"{path} is the database of another program", ELSEWHERE)
+    if version > len(MIGRATIONS):
+        problem = f"{path} was written by schema {version}, this version knows {len(MIGRATIONS)}"
+        raise StoreError(problem, f"upgrade pml-store-sqlite or {ELSEWHERE}")
+    return int(version)
+
+
+def migrate(connection: sqlite3.Connection, path: str) -> None:
+    """Apply the steps that the file has not had, in one transaction that keeps other processes out."""
+    if check(connection, path) == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN EXCLUSIVE")
+    try:
+        # Again: another process may have done it while this one waited.
+        for step in MIGRATIONS[check(connection, path) :]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.rollback()

@@ -1,0 +1,109 @@
+"""The schema, as the numbered steps that lead to it. Steps are only ever added.
+
+Times of executions are microseconds since 1970 UTC, costs are millionths of a dollar, JSON is UTF-8 text in a BLOB so
+that bytes need not be decoded on their way in. Only what SQLite 3.24 knows is used.
+"""
+
+from __future__ import annotations
+
+_FIRST = (
+    """
+    CREATE TABLE execution (
+        id TEXT PRIMARY KEY NOT NULL,
+        parent TEXT,
+        nested INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        target TEXT NOT NULL,
+        principal TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        triggered_by TEXT NOT NULL,
+        intent TEXT NOT NULL,
+        status TEXT NOT NULL,
+        started_at INTEGER NOT NULL,
+        duration_ms INTEGER,
+        dry_run INTEGER NOT NULL,
+        cost_micros INTEGER,
+        bodies INTEGER NOT NULL,
+        request BLOB,
+        response BLOB,
+        failure BLOB,
+        tool_calls BLOB
+    )
+    """,
+    # These two cover counts and summaries: neither touches the rows, which carry JSON. None leads with the principal,
+    # because most gateways have one.
+    """
+    CREATE INDEX execution_by_time ON execution (
+        started_at, principal, agent, status, nested, dry_run, triggered_by, cost_micros, duration_ms
+    )
+    """,
+    """
+    CREATE INDEX execution_by_agent ON execution (
+        agent, started_at, principal, status, nested, dry_run, triggered_by, cost_micros, duration_ms
+    )
+    """,
+    # Few rows are in these two; the lists of states are spelled as the queries spell them, or they would not be used.
+    """
+    CREATE INDEX execution_open ON execution (started_at, principal, agent, status, nested, dry_run, triggered_by)
+    WHERE status IN ('pending', 'running')
+    """,
+    """
+    CREATE INDEX execution_failed ON execution (started_at, principal, agent, status, nested, dry_run, triggered_by)
+    WHERE status NOT IN ('ok', 'pending', 'running', 'simulated')
+    """,
+    "CREATE INDEX execution_by_parent ON execution (parent, started_at) WHERE parent IS NOT NULL",
+    """
+    CREATE TABLE execution_body (
+        execution TEXT NOT NULL,
+        part TEXT NOT NULL,
+        size_bytes INTEGER NOT NULL,
+        deflated BLOB NOT NULL,
+        PRIMARY KEY (execution, part)
+    )
+    """,
+    """
+    CREATE TRIGGER execution_replaced BEFORE UPDATE ON execution WHEN old.bodies <> 0
+    BEGIN DELETE FROM execution_body WHERE execution = old.id; END
+    """,
+    """
+    CREATE TABLE span (
+        trace_id TEXT NOT NULL,
+        span_id TEXT NOT NULL,
+        parent_id TEXT,
+        name TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        execution TEXT,
+        start_ns INTEGER NOT NULL,
+        end_ns INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        attributes BLOB,
+        end_attributes BLOB
+    )
+    """,
+    "CREATE UNIQUE INDEX span_by_id ON span (trace_id, span_id)",
+    "CREATE INDEX span_by_execution ON span (execution, start_ns) WHERE execution IS NOT NULL",
+    """
+    CREATE TABLE catalog_tool (
+        server TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        id TEXT NOT NULL,
+        definition BLOB NOT NULL,
+        tokens INTEGER NOT NULL,
+        digest TEXT NOT NULL,
+        meta INTEGER NOT NULL,
+        PRIMARY KEY (server, id)
+    )
+    """,
+    """
+    CREATE TABLE server_status (
+        name TEXT PRIMARY KEY NOT NULL,
+        state TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        tools INTEGER NOT NULL,
+        restarts INTEGER NOT NULL
+    )
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""Statements of each step; a file of schema ``n`` has had the first ``n``."""

@@ -1,0 +1,31 @@
+"""What ``[plugins.sqlite]`` may say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pml_hookspecs import setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of the SQLite store."""
+
+    path: str = setting(
+        "", "File to keep the data in; a leading ~ is the home folder. Empty: ~/.pml/pml.db. Not on a network drive."
+    )
+    synchronous: Literal["FULL", "NORMAL"] = setting(
+        "NORMAL",
+        "When to wait for the disk. NORMAL: a killed process loses nothing that was written, a power cut may lose the "
+        "last writes. FULL: a power cut loses nothing either, and every write costs a wait for the disk.",
+    )
+    flush_interval_ms: int = setting(
+        50, "Longest that what is recorded on the request path stays in memory before it is written [ms].", ge=1, le=90
+    )
+    queue_rows: int = setting(
+        100_000, "Most executions to hold in memory while the file cannot be written; more are dropped.", ge=1
+    )
+    busy_timeout_ms: int = setting(
+        2000, "How long one write waits for another process that is writing to the same file [ms].", ge=0, le=60_000
+    )

@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from pml_store_sqlite import Settings, SqliteStore
+from pml_testing.store import StoreContract
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture
+    def store_type(self):
+        return SqliteStore
+
+    @pytest.fixture
+    def settings(self, tmp_path):
+        return Settings(path=str(tmp_path / "data" / "pml.db"))

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from pml_hookspecs import ExecutionQuery, Scope, Status
+from pml_store_sqlite import Settings, SqliteStore, StoreError, queries
+from pml_store_sqlite.database import Database
+from pml_testing.fakes import EPOCH
+from pml_testing.records import ALICE, EVERYONE, ended, execution
+
+pytestmark = pytest.mark.anyio
+TWO = Scope(principals=frozenset({"alice", "bob"}))
+
+
+@pytest.fixture
+async def store(tmp_path):
+    async with SqliteStore(Settings(path=str(tmp_path / "pml.db"))) as store:
+        yield store
+
+
+class Explained:
+    """Keeps SQLite's plan of every statement."""
+
+    def __init__(self, connection):
+        self.connection, self.plans = connection, []
+
+    def execute(self, sql, values):
+        self.plans += [row[3] for row in self.connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+        return self.connection.execute(sql, values)
+
+
+@pytest.mark.parametrize("scope", [EVERYONE, ALICE, TWO], ids=["everyone", "one", "two"])
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({}, "execution_by_time"),
+        ({"top_level": True, "include_dry_runs": False, "trigger": "mcp"}, "execution_by_time"),
+        ({"statuses": frozenset({"ok", "error"})}, "execution_by_time"),
+        ({"agent": "claude"}, "execution_by_agent"),
+        ({"statuses": frozenset({"error", "denied"})}, "execution_failed"),
+        ({"statuses": frozenset({"running"})}, "execution_open"),
+    ],
+)
+def test_questions_about_a_span_of_time_read_an_index_and_not_the_table(tmp_path, scope, filters, index):
+    with closing(Database(Settings(path=str(tmp_path / "pml.db")), None).open_writer()) as connection:
+        explained = Explained(connection)
+        query = ExecutionQuery(scope=scope, since=EPOCH, **filters)
+        queries.find(explained, query)
+        count, page = (plan for plan in explained.plans if " execution " in plan)
+        assert count.startswith(f"SEARCH execution USING COVERING INDEX {index} (")
+        assert page.startswith(f"SEARCH execution USING INDEX {index} (")
+        explained.plans.clear()
+        queries.activity(explained, query)
+        assert index in explained.plans[0]
+        assert explained.plans[0].startswith("SEARCH execution USING")
+
+
+def test_children_are_found_by_their_parent(tmp_path):
+    with closing(Database(Settings(path=str(tmp_path / "pml.db")), None).open_writer()) as connection:
+        explained = Explained(connection)
+        queries.find(explained, ExecutionQuery(scope=ALICE, parent=execution(1).id, since=EPOCH))
+        assert all("execution_by_parent" in plan for plan in explained.plans if " execution " in plan)
+
+
+async def test_a_hundred_questions_at_once_are_answered(store):
+    await store.executions.put(execution(1))
+    pages = await asyncio.gather(*(store.executions.find(ExecutionQuery(scope=ALICE)) for _ in range(100)))
+    assert [page.total for page in pages] == [1] * 100
+
+
+async def test_simulated_executions_succeed_and_skipped_ones_fail(store):
+    for n, status in enumerate((Status.SIMULATED, Status.SKIPPED, Status.INPUT_REQUIRED)):
+        await store.executions.put(execution(n, status=status))
+    (row,) = await store.executions.activity(ExecutionQuery(scope=ALICE))
+    assert (row.executions, row.succeeded, row.failed, row.running) == (3, 1, 2, 0)
+
+
+async def test_sums_of_money_are_exact(store):
+    for n in range(1000):
+        store.executions.record(execution(n, cost_usd=0.1))
+    (row,) = await store.executions.activity(ExecutionQuery(scope=ALICE))
+    assert row.cost_usd == 100
+
+
+async def test_more_principals_than_sqlite_takes_parameters_are_no_problem(store):
+    await store.executions.put(execution(1))
+    many = Scope(principals=frozenset({"alice", *(f"user {n}" for n in range(50_000))}))
+    assert (await store.executions.find(ExecutionQuery(scope=many))).total == 1
+
+
+async def test_a_time_without_a_zone_is_refused(store):
+    with pytest.raises(ValueError, match="time zone"):
+        await store.executions.find(ExecutionQuery(scope=ALICE, since=EPOCH.replace(tzinfo=None)))
+
+
+async def test_the_system_sees_spans_of_executions_that_were_not_recorded(store):
+    await store.traces.append([ended(1, execution(1).id)])
+    assert len(await store.traces.of(execution(1).id, EVERYONE)) == 1
+    assert not await store.traces.of(execution(1).id, ALICE)
+
+
+async def test_a_file_that_breaks_while_in_use_is_reported_in_words(tmp_path, store):
+    await store.executions.put(execution(1))
+    with closing(sqlite3.connect(tmp_path / "pml.db")) as connection:
+        connection.execute("DROP TABLE span")
+    with pytest.raises(StoreError, match=r"pml.db cannot be read \(no such table: span\)"):
+        await store.traces.of(execution(1).id, EVERYONE)
+    assert await store.executions.get(execution(1).id, ALICE) is not None
+
+
+async def test_a_read_that_is_cancelled_harms_nobody(store):
+    await store.executions.put(execution(1))
+    readings = [asyncio.ensure_future(store.executions.get(execution(1).id, ALICE)) for _ in range(20)]
+    await asyncio.sleep(0)
+    for reading in readings[::2]:
+        reading.cancel()
+    done = await asyncio.gather(*readings, return_exceptions=True)
+    assert done[1::2] == [execution(1)] * 10

@@ -1,0 +1,7 @@
+"""The tracer that writes one log line per finished span."""
+
+from __future__ import annotations
+
+from .tracer import LogTracer
+
+__all__ = ["LogTracer"]

@@ -1,0 +1,63 @@
+"""PML transport ``stdio``: JSON-RPC lines over standard input and output, in both directions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from pml_hookspecs import Accept, Endpoint, Handler, Link, Services
+
+__all__ = ["Settings", "Stdio"]
+
+
+class _NoLog:
+    """Stands in where no services are given."""
+
+    def __getattr__(self, _level: str) -> Callable[..., None]:
+        return lambda *_args, **_fields: None
+
+
+class Stdio:
+    """Starts servers as child processes, and serves the client that started the gateway."""
+
+    settings_type = Settings
+
+    def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
+        """Keep what is given; no I/O."""
+        self._settings = settings or Settings()
+        self._log: Any = _NoLog() if services is None else services.log
+
+    def connect(self, endpoint: Endpoint, handler: Handler) -> AbstractAsyncContextManager[Link]:
+        """Start a server, as :class:`pml_hookspecs.Transport` says.
+
+        Entering returns when the process runs; the handshake is the caller's. ``endpoint.options`` may hold ``cwd``
+        (folder to start in) and ``allow_concurrent_requests`` (False: one request at a time, the others wait in order
+        and on their own time). The link's ``counters`` tell what was dropped or skipped.
+
+        Raises:
+            ValueError: At once, when the address or the options are not understood.
+            TransportError: On entry, when the process cannot be started.
+        """
+        from .client import Server
+        from .command import parse
+
+        return Server(endpoint, parse(endpoint), handler, self._settings, self._log)
+
+    async def serve(self, endpoint: Endpoint, accept: Accept, *, started: Callable[[str], None]) -> None:
+        """Serve one client on this process's standard input and output, until its end of them is closed.
+
+        Requests that are being answered then get 5 s. Meanwhile descriptor 1 leads to standard error and descriptor 0
+        nowhere, so that neither a stray print nor a child process gets between the messages.
+
+        Raises:
+            ValueError: The address is not ``stdio:``, or there are options.
+            TransportError: Standard input or output is closed.
+        """
+        from .listener import serve
+
+        await serve(endpoint, accept, started, self._settings, self._log)

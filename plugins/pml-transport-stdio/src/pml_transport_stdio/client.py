@@ -1,0 +1,132 @@
+"""The downstream direction: a server's process with a connection to it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import TransportError
+
+from .cleanup import to_the_end
+from .process import Child, discard, spawn
+from .wire import Reader, Writer
+
+if TYPE_CHECKING:
+    import subprocess
+    from types import TracebackType
+
+    from pml_hookspecs import Endpoint, Handler, Link
+
+    from .command import Command
+    from .connection import Connection
+    from .settings import Settings
+
+SETTLING_S = 0.05
+"""Time between the first sign of a server's end and telling everybody [s]."""
+ALL_SIGNS = 3
+"""Of the end: exit, end of stdout, end of stderr."""
+HANDLERS_S = 1.0
+"""Time that handlers get to end after their cancellation [s]."""
+
+
+class Server(AbstractAsyncContextManager["Link"]):
+    """Entering starts the server, leaving ends it. For one use."""
+
+    _child: Child
+    _connection: Connection
+    _reader: Reader
+
+    def __init__(self, endpoint: Endpoint, command: Command, handler: Handler, settings: Settings, log: Any) -> None:
+        """Remember what to start; nothing happens yet."""
+        self._endpoint, self._command, self._handler = endpoint, command, handler
+        self._settings, self._log = settings, log
+        self._settling: asyncio.TimerHandle | None = None
+        self._signs: set[str] = set()
+        self._otherwise = ""
+        self._closing = False
+
+    async def __aenter__(self) -> Link:
+        """Start the process.
+
+        Raises:
+            TransportError: It cannot be started.
+        """
+        name = self._endpoint.name
+        popen = spawn(name, self._command, self._endpoint.env)
+        try:
+            return self._connect(name, popen)
+        except BaseException:
+            discard(popen)
+            raise
+
+    def _connect(self, name: str, popen: subprocess.Popen[bytes]) -> Link:
+        # Imported while the process starts: this import takes as long as a small server.
+        from .connection import Connection
+
+        peer = f"server {name!r}"
+        connection = Connection(peer, self._settings, self._log, concurrent=self._command.concurrent, sheds=True)
+        connection.handler = self._handler
+        self._connection = connection
+        self._child = Child(name, popen, self._log, self._sign)
+        connection.writer = Writer(self._child.stdin, self._input_broken)
+        self._reader = Reader(self._child.stdout, connection.data_received, self._output_ended)
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the process and everything it started, also when cancelled."""
+        await to_the_end(self._close(), name=f"close server {self._endpoint.name!r}")
+
+    def _output_ended(self, _error: OSError | None) -> None:
+        self._connection.eof_received()
+        self._settle("closed its output")
+        self._sign("stdout")
+
+    def _input_broken(self, _error: OSError) -> None:
+        self._settle("closed its input")
+
+    def _sign(self, sign: str) -> None:
+        """Note the end of the process or of one of its streams."""
+        self._signs.add(sign)
+        if sign == "exit":
+            self._settle("exited")
+        if len(self._signs) == ALL_SIGNS and not self._closing:
+            self._lose()
+
+    def _settle(self, otherwise: str) -> None:
+        """The server is as good as gone: tell everybody once its last answers, exit code and stderr are there.
+
+        Something it started may hold its pipes open, so their end is not waited for.
+        """
+        if self._settling is None and not self._closing:
+            self._otherwise = otherwise
+            self._settling = asyncio.get_running_loop().call_later(SETTLING_S, self._lose)
+
+    def _lose(self) -> None:
+        self._stop_settling()
+        self._reader.drain()
+        self._connection.eof_received()
+        self._child.stderr_reader.drain()
+        self._connection.end(TransportError(self._child.obituary(self._otherwise), retryable=True))
+
+    def _stop_settling(self) -> None:
+        if self._settling is not None:
+            self._settling.cancel()
+
+    async def _close(self) -> None:
+        self._closing = True
+        self._stop_settling()
+        connection = self._connection
+        connection.end(None)
+        connection.writer.flush()
+        connection.writer.close()
+        self._child.close_stdin()
+        # The reader stays until the end: a server that is still writing must not block on it.
+        try:
+            await self._child.stop(self._settings.close_grace_s)
+            await connection.join(HANDLERS_S)
+        finally:
+            self._reader.close()
+            self._child.close()

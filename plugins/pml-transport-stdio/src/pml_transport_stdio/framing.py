@@ -1,0 +1,88 @@
+"""Bytes to lines, in linear time however they are cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+KEPT = 4096
+"""How much of either end of an oversized line is kept, to find the id in it [bytes]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oversized:
+    """What is left of a line that was too long."""
+
+    head: bytes
+    tail: bytes
+    size: int
+    """Length of the whole line [bytes]."""
+
+
+class Lines:
+    """Cuts a stream at line feeds. What exceeds the limit is skipped to its end without being kept."""
+
+    def __init__(self, limit: int) -> None:
+        """Take ``limit``, the length of the longest line [bytes], not counting its line feed."""
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._head: bytes | None = None
+        """Start of the line that is being skipped; None while none is."""
+
+    def feed(self, data: bytes) -> Sequence[bytes | Oversized]:
+        """The lines that ``data`` completes, in order and without their line feeds."""
+        lines = data.split(b"\n")
+        rest = lines.pop()
+        found: Sequence[bytes | Oversized] = lines
+        if lines and (self._parts or len(data) > self._limit):
+            self._hold(lines[0])
+            first = self._release()
+            others = map(self._checked, lines[1:]) if len(data) > self._limit else lines[1:]
+            found = [first, *others]
+        if rest:
+            self._hold(rest)
+        return found
+
+    def close(self) -> Sequence[bytes | Oversized]:
+        """The line that the stream ended in, if it did not end in a line feed; empty otherwise."""
+        return [self._release()] if self._parts else []
+
+    def _hold(self, part: bytes) -> None:
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size <= self._limit:
+            return
+        if self._head is None:
+            self._head = _start(self._parts)
+        self._parts = [_end(self._parts)]
+
+    def _release(self) -> bytes | Oversized:
+        line = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        head, size = self._head, self._size
+        self._parts, self._size, self._head = [], 0, None
+        return line if head is None else Oversized(head, line, size)
+
+    def _checked(self, line: bytes) -> bytes | Oversized:
+        return line if len(line) <= self._limit else Oversized(line[:KEPT], line[-KEPT:], len(line))
+
+
+def _start(parts: Iterable[bytes]) -> bytes:
+    start = b""
+    for part in parts:
+        start += part[: KEPT - len(start)]
+        if len(start) == KEPT:
+            break
+    return start
+
+
+def _end(parts: Sequence[bytes]) -> bytes:
+    end = b""
+    for part in reversed(parts):
+        end = part[-(KEPT - len(end)) :] + end
+        if len(end) == KEPT:
+            break
+    return end

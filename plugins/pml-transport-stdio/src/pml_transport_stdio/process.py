@@ -1,0 +1,226 @@
+"""A server's process: start it in a group of its own, listen to its stderr, and leave nothing of it behind."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import TransportError
+
+from .group import is_empty, signal_group
+from .wire import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .command import Command
+
+STDERR_KEPT = 8 * 1024
+"""How much of the end of stderr goes into error messages [bytes]."""
+OWN_VARIABLES = "PML_"
+POLL_S = 0.1
+GROUP_POLL_S = 0.02
+AFTER_KILL_S = 1.0
+
+
+def environment(added: Mapping[str, str]) -> dict[str, str]:
+    """What a server's process gets: the gateway's own environment without the gateway's settings, and ``added``."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
+    return {**inherited, **added}
+
+
+def spawn(name: str, command: Command, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a server, its three streams on pipes.
+
+    Raises:
+        TransportError: It cannot be started; the message says what to do.
+    """
+    if command.cwd is not None and not Path(command.cwd).is_dir():
+        raise TransportError(
+            f"server {name!r}: its working directory {command.cwd!r} is not a folder; create it or correct "
+            f"[servers.{name}] cwd",
+            retryable=False,
+        )
+    pipe = subprocess.PIPE
+    try:
+        return subprocess.Popen(
+            command.argv,
+            bufsize=0,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=command.cwd,
+            env=environment(env),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        program = command.argv[0]
+        message = f"server {name!r}: command {program!r} {_problem(program, error)} in [servers.{name}] command"
+        raise TransportError(message, retryable=_may_pass(error)) from error
+
+
+def _problem(program: str, error: OSError | ValueError) -> str:
+    if isinstance(error, FileNotFoundError):
+        if os.sep not in program:
+            return "not found on PATH; install it or give the full path"
+        if Path(program).exists():
+            return "names an interpreter in its first line that does not exist; install that or name another program"
+        return "does not exist; correct the path"
+    if isinstance(error, PermissionError):
+        return "is not executable; make it so (chmod +x) or start it with its interpreter"
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return "is not a program this system can run; start it with its interpreter"
+    reason = error.strerror if isinstance(error, OSError) else error
+    return f"cannot be started: {reason}; check what stands"
+
+
+def _may_pass(error: OSError | ValueError) -> bool:
+    short = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETXTBSY)
+    return isinstance(error, OSError) and error.errno in short
+
+
+def discard(popen: subprocess.Popen[bytes]) -> None:
+    """Undo :func:`spawn`, without grace."""
+    popen.kill()
+    with popen:
+        pass
+
+
+class Child:
+    """A started process and what it says on stderr."""
+
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Any, on_sign: Callable[[str], None]) -> None:
+        """Take over ``popen``.
+
+        Args:
+            name: The server's.
+            popen: All three streams are pipes.
+            log: Gets each line of stderr, at debug.
+            on_sign: Called with ``"exit"`` when the process is gone, though not what it started, and with ``"stderr"``
+                at the end of its stderr.
+        """
+        self._name, self._popen, self._log, self._on_sign = name, popen, log, on_sign
+        self._loop = asyncio.get_running_loop()
+        self._exited = asyncio.Event()
+        self._stderr = b""
+        self._stderr_line = b""
+        self._pidfd = -1
+        self._poll_timer: asyncio.TimerHandle | None = None
+        self._streams = [stream for stream in (popen.stdin, popen.stdout, popen.stderr) if stream is not None]
+        stdin, stdout, stderr = (stream.fileno() for stream in self._streams)
+        for fd in (stdin, stdout, stderr):
+            os.set_blocking(fd, False)
+        self.stdin, self.stdout = stdin, stdout
+        """File descriptors to write to and to read from."""
+        self.stderr_reader = Reader(stderr, self._stderr_received, lambda _error: on_sign("stderr"))
+        self._watch()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the process has ended."""
+        return self._popen.poll() is not None
+
+    def obituary(self, otherwise: str) -> str:
+        """What became of the server, for an error message: exit code or signal, and its last words on stderr.
+
+        Args:
+            otherwise: What it did when it is still running.
+        """
+        code = self._popen.poll()
+        if code is None:
+            end = otherwise
+        elif code < 0:
+            end = f"was ended by {_signal_name(-code)}"
+        else:
+            end = f"exited with code {code}"
+        words = self._stderr.decode(errors="replace").strip()
+        return f"server {self._name!r} {end}" + (f"; the end of its stderr:\n{words}" if words else "")
+
+    # Its end, noticed.
+
+    def _watch(self) -> None:
+        try:
+            self._pidfd = os.pidfd_open(self._popen.pid)
+        except (AttributeError, OSError):
+            # Not Linux, or older than 5.3. The end of its output tells the same sooner, nearly always.
+            self._poll()
+        else:
+            self._loop.add_reader(self._pidfd, self._ended)
+
+    def _poll(self) -> None:
+        if self.gone:
+            self._ended()
+        else:
+            self._poll_timer = self._loop.call_later(POLL_S, self._poll)
+
+    def _ended(self) -> None:
+        self._popen.poll()
+        self._unwatch()
+        self._exited.set()
+        self._on_sign("exit")
+
+    def _unwatch(self) -> None:
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        if self._poll_timer is not None:
+            self._poll_timer.cancel()
+
+    def _stderr_received(self, data: bytes) -> None:
+        self._stderr = (self._stderr + data[-STDERR_KEPT:])[-STDERR_KEPT:]
+        *lines, rest = (self._stderr_line + data).split(b"\n")
+        # A line without end is logged in pieces.
+        if len(rest) > STDERR_KEPT:
+            lines, rest = [*lines, rest], b""
+        self._stderr_line = rest
+        for line in lines:
+            if text := line[:STDERR_KEPT].decode(errors="replace").rstrip():
+                self._log.debug("stdio.stderr", server=self._name, line=text)
+
+    # Its end, brought about.
+
+    def close_stdin(self) -> None:
+        """Tell the server that nothing more will come, which is how it is asked to stop (MCP, "Shutdown")."""
+        self._streams[0].close()
+
+    async def stop(self, grace_s: float) -> None:
+        """End the process and all its descendants that stayed in its group. Takes at most ``2 * grace_s + 1`` s.
+
+        stdin must be closed already.
+        """
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if await self._empty_within(grace_s):
+                return
+            signal_group(self._popen.pid, number)
+        if not await self._empty_within(AFTER_KILL_S):
+            self._log.warning("stdio.processes_remain", server=self._name, group=self._popen.pid)
+
+    def close(self) -> None:
+        """Let go of all descriptors."""
+        self._unwatch()
+        self.stderr_reader.close()
+        for stream in self._streams:
+            stream.close()
+
+    async def _empty_within(self, limit_s: float) -> bool:
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._exited.wait()
+                while not is_empty(self._popen.pid):  # noqa: ASYNC110 - nothing tells when a group is empty
+                    await asyncio.sleep(GROUP_POLL_S)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

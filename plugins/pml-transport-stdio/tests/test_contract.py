@@ -1,0 +1,14 @@
+"""The transport keeps the contract."""
+
+from __future__ import annotations
+
+import pytest
+
+from pml_testing.transport import TransportContract
+from pml_transport_stdio import Stdio
+
+
+class TestStdio(TransportContract):
+    @pytest.fixture
+    def transport(self, services):
+        return Stdio(services=services)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import asyncio
+import types
+
+import pytest
+
+from pml_core.admission import Filters, not_connected
+from pml_hookspecs import ExecutionQuery, RpcError, Scope, Session, Status, ToolCall, hookimpl
+from pml_testing.fakes import FakeLog, entry
+from pml_testing.gateway import Client, ScriptedServer, running
+
+pytestmark = pytest.mark.anyio
+SESSION = Session(key="k", principal="alice")
+
+
+def filtering(*filters):
+    plugins = {}
+    for name, keeps in filters:
+        made = types.ModuleType(name)
+        made.pml_filter_tools = hookimpl(lambda services, keeps=keeps: [keeps])
+        plugins["hooks", name] = made
+    return plugins
+
+
+def boom(entry, session):
+    raise ValueError("broken policy")
+
+
+async def test_an_unknown_tool_is_an_error_of_the_protocol_with_the_nearest_names():
+    async with running({"fs": ScriptedServer(["read_file", "write_file"])}) as made:
+        with pytest.raises(RpcError) as caught:
+            await Client(made).call("fs__raed_file")
+        assert caught.value.code == -32602
+        assert caught.value.message.startswith("Unknown tool: fs__raed_file. Did you mean fs__read_file")
+        assert caught.value.data["nearest"][0] == "fs__read_file"
+        with pytest.raises(RpcError, match="Find tools with search_tools"):
+            await Client(made).call("qqqqqqqqqqqq")
+
+
+async def test_a_tool_that_its_connected_server_does_not_have_is_unknown_and_not_unconnected():
+    server = ScriptedServer(["read"])
+    async with running({"fs": server}) as made:
+        for name in ("fs:none", "fs__none", "pml:none"):
+            result = await made.dispatcher.start(ToolCall(id="t", tool=name), SESSION)
+            assert (result.status, result.failure.code) == (Status.ERROR, "tool.unknown"), name
+        assert server.calls == []
+
+
+@pytest.mark.seed("GAP-3")
+async def test_a_filtered_tool_can_neither_be_listed_nor_called_and_says_whose_policy_it_is():
+    server = ScriptedServer(["read", "write"])
+
+    def read_only(entry, session):
+        return entry.name != "write" or session.principal == "root"
+
+    async with running({"fs": server}, plugins=filtering(("a", lambda e, s: True), ("read_only", read_only))) as made:
+        for name in ("fs__write", "fs:write"):
+            result = await Client(made).call(name)
+            assert result["isError"] is True
+            assert "'read_only'" in result["content"][0]["text"]
+            assert result["_meta"]["pml/failure"]["code"] == "policy.denied"
+            assert result["_meta"]["pml/failure"]["details"] == {"plugin": "read_only"}
+        assert server.calls == []
+        await Client(made).call("fs__read")
+        root = Session(key="r", principal="root")
+        assert (await made.dispatcher.start(ToolCall(id="t", tool="fs:write"), root)).status is Status.OK
+        page = await made.store.executions.find(
+            ExecutionQuery(scope=Scope(principals=None), statuses=frozenset({"denied"}))
+        )
+        assert page.total == 2
+
+
+async def test_a_filter_that_fails_drops_the_tool_and_is_logged(capsys):
+    server = ScriptedServer(["read"])
+    async with running({"fs": server}, plugins=filtering(("policy", boom))) as made:
+        result = await made.dispatcher.start(ToolCall(id="t", tool="fs:read"), SESSION)
+        assert (result.status, result.failure.code, server.calls) == (Status.DENIED, "policy.denied", [])
+    assert "broken policy" in capsys.readouterr().err
+
+
+def test_the_first_filter_that_drops_is_named_and_the_others_are_not_asked():
+    asked = []
+
+    def second(entry, session):
+        asked.append(entry.id)
+        return False
+
+    filters = Filters([("a", lambda e, s: True), ("b", lambda e, s: False), ("c", second)], FakeLog())
+    assert (filters.refusing(entry("fs:read"), SESSION), asked) == ("b", [])
+    assert Filters([("a", lambda e, s: True)], FakeLog()).refusing(entry("fs:read"), SESSION) is None
+    assert Filters([], FakeLog()).refusing(entry("fs:read"), SESSION) is None
+
+
+@pytest.mark.seed("DRY-6")
+def test_the_text_for_a_server_that_is_not_connected():
+    failure = not_connected("fs", "no such program")
+    assert failure.message == "MCP server fs not connected: no such program"
+    assert (failure.code, failure.retryable) == ("tool.not_connected", True)
+    assert failure.details == {"server": "fs", "reason": "no such program"}
+
+
+async def test_a_call_to_a_server_that_is_still_starting_without_known_tools_says_that():
+    gate = asyncio.Event()
+
+    class Slow(ScriptedServer):
+        async def serve(self, method, params):
+            await gate.wait()
+            return await super().serve(method, params)
+
+    async with running({"fs": Slow()}, list_wait_s=0.01) as made:
+        result = await Client(made).call("fs:read_file")
+        assert result["content"][0]["text"] == "MCP server fs not connected: starting"
+        gate.set()

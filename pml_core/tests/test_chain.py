@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pml_core.chain import Wrapped, fold, ordered
+from pml_hookspecs import Phase, Status, ToolCall
+from pml_testing.fakes import FakeLog, FakeRun, outcome
+
+pytestmark = pytest.mark.anyio
+TASK = ToolCall(id="t", tool="fs:read")
+
+
+class Wrapper:
+    """Notes when it is passed."""
+
+    def __init__(self, phase, name="", trail=()):
+        self.phase, self.name, self.trail = phase, name, trail
+
+    async def __call__(self, task, run, call_next):
+        self.trail.append(f"{self.name} in")
+        result = await call_next(task, run)
+        self.trail.append(f"{self.name} out")
+        return result
+
+
+async def bottom(task, run):
+    return outcome(task.id, "ran")
+
+
+def wrapper(phase, function):
+    class Made:
+        def __init__(self) -> None:
+            self.phase = phase
+
+        async def __call__(self, task, run, call_next):
+            return await function(task, run, call_next)
+
+    return Made()
+
+
+def test_the_order_is_phase_and_then_plugin_name():
+    wrappers = [
+        Wrapped("a", Wrapper(Phase.RETRY)),
+        Wrapped("z", Wrapper(Phase.OBSERVE)),
+        Wrapped("core", Wrapper(Phase.AUTHORIZE)),
+        Wrapped("b", Wrapper(Phase.AUTHORIZE)),
+    ]
+    assert [w.plugin for w in ordered(wrappers)] == ["z", "b", "core", "a"]
+
+
+async def test_the_outermost_wrapper_is_the_first_in_and_the_last_out():
+    trail: list[str] = []
+    parts = [Wrapped("p", Wrapper(Phase.RETRY, "inner", trail)), Wrapped("p", Wrapper(Phase.OBSERVE, "outer", trail))]
+    result = await fold(parts, bottom, FakeLog())(TASK, FakeRun())
+    assert (result.output, trail) == ("ran", ["outer in", "inner in", "inner out", "outer out"])
+
+
+async def test_a_wrapper_may_answer_without_running_or_run_twice_or_hand_on_another_task():
+    ran = []
+
+    async def innermost(task, run):
+        ran.append(task.id)
+        return outcome(task.id)
+
+    async def refuses(task, run, call_next):
+        return outcome(task.id, status=Status.DENIED)
+
+    async def twice(task, run, call_next):
+        await call_next(task, run)
+        return await call_next(ToolCall(id="other", tool=task.tool), run)
+
+    chain = fold([Wrapped("p", wrapper(Phase.LIMIT, refuses))], innermost, FakeLog())
+    assert ((await chain(TASK, FakeRun())).status, ran) == (Status.DENIED, [])
+    chain = fold([Wrapped("p", wrapper(Phase.LIMIT, twice))], innermost, FakeLog())
+    assert ((await chain(TASK, FakeRun())).task_id, ran) == ("other", ["t", "other"])
+
+
+@pytest.mark.seed("CARD-6")
+@pytest.mark.parametrize("before", [True, False])
+async def test_a_wrapper_that_fails_refuses_the_task_and_is_named_in_the_log(before):
+    ran = []
+
+    async def innermost(task, run):
+        ran.append(task.id)
+        return outcome(task.id, "secret result")
+
+    async def fails(task, run, call_next):
+        if not before:
+            await call_next(task, run)
+        raise ValueError("private detail")
+
+    log = FakeLog()
+    result = await fold([Wrapped("policy", wrapper(Phase.AUTHORIZE, fails))], innermost, log)(TASK, FakeRun())
+    assert (result.status, result.failure.code, result.output, result.task_id) == (
+        Status.ERROR,
+        "wrapper.fault",
+        None,
+        "t",
+    )
+    assert "'policy'" in result.failure.message
+    assert "private detail" not in result.failure.message
+    assert ran == ([] if before else ["t"])
+    ((level, _, fields),) = log.lines
+    assert (level, fields["plugin"], fields["task"]) == ("exception", "policy", "t")
+
+
+async def test_wrappers_further_out_see_the_fault_as_an_outcome():
+    seen = []
+
+    async def fails(task, run, call_next):
+        raise ValueError
+
+    async def watches(task, run, call_next):
+        seen.append((await call_next(task, run)).failure.code)
+        return outcome(task.id)
+
+    parts = [Wrapped("a", wrapper(Phase.RETRY, fails)), Wrapped("b", wrapper(Phase.OBSERVE, watches))]
+    assert (await fold(parts, bottom, FakeLog())(TASK, FakeRun())).status is Status.OK
+    assert seen == ["wrapper.fault"]
+
+
+@pytest.mark.parametrize("given", [None, "text", {"status": "ok"}])
+async def test_a_wrapper_that_forgets_to_return_an_outcome_has_failed(given):
+    async def forgets(task, run, call_next):
+        await call_next(task, run)
+        return given
+
+    result = await fold([Wrapped("policy", wrapper(Phase.LIMIT, forgets))], bottom, FakeLog())(TASK, FakeRun())
+    assert (result.status, result.failure.code) == (Status.ERROR, "wrapper.fault")
+
+
+async def test_an_executor_that_fails_is_a_fault_of_its_own_and_says_nothing_private():
+    async def fails(task, run):
+        raise ValueError("private detail")
+
+    log = FakeLog()
+    result = await fold([], fails, log)(TASK, FakeRun())
+    assert (result.status, result.failure.code) == (Status.ERROR, "executor.fault")
+    assert "private detail" not in result.failure.message
+    assert log.lines[0][0] == "exception"
+
+
+async def test_an_executor_that_returns_no_outcome_has_failed():
+    async def forgets(task, run):
+        return None
+
+    assert (await fold([], forgets, FakeLog())(TASK, FakeRun())).failure.code == "executor.fault"
+
+
+async def test_cancellation_passes_through_every_layer():
+    inside, trail = asyncio.Event(), []
+
+    async def hangs(task, run):
+        inside.set()
+        await asyncio.Event().wait()
+
+    async def tidies(task, run, call_next):
+        try:
+            return await call_next(task, run)
+        finally:
+            trail.append("tidied")
+
+    log = FakeLog()
+    running = asyncio.ensure_future(fold([Wrapped("p", wrapper(Phase.LIMIT, tidies))], hangs, log)(TASK, FakeRun()))
+    await inside.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (trail, log.lines) == (["tidied"], [])

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pml_core.direct import says_error, text_of, timeout_s, tool_result
+from pml_hookspecs import RawObject
+
+
+def test_the_time_for_a_call_is_the_lesser_of_what_is_configured_and_what_is_left():
+    assert timeout_s(60.0, None) == 60.0
+    assert timeout_s(60.0, datetime.now(UTC) + timedelta(hours=1)) == 60.0
+    assert 9 < timeout_s(60.0, datetime.now(UTC) + timedelta(seconds=10)) <= 10
+    assert timeout_s(60.0, datetime.now(UTC) - timedelta(seconds=10)) == 0.001
+
+
+@pytest.mark.parametrize(
+    ("raw", "error"),
+    [
+        (b'{"isError":true}', True),
+        (b'{"isError" : true}', True),
+        (b'{"isError":false}', False),
+        (b'{"isError":"true"}', False),
+        (b'{"content":[{"text":"\\"isError\\":true"}]}', False),
+        (b'{"structuredContent":{"isError":true}}', False),
+        (b"{}", False),
+    ],
+)
+def test_only_a_results_own_is_error_counts(raw, error):
+    assert says_error(RawObject(raw)) is error
+
+
+def test_a_result_that_is_not_read_is_not_decoded():
+    assert says_error(RawObject(b"this is not JSON at all")) is False
+
+
+def test_the_text_of_a_result_is_its_text_blocks():
+    blocks = [{"type": "text", "text": "a"}, {"type": "image"}, "x", {"type": "text", "text": "b"}, {"text": 5}]
+    assert text_of({"content": blocks}) == "a\nb"
+    assert text_of({}) == text_of({"content": "x"}) == ""
+
+
+def test_a_value_as_a_tool_result():
+    assert tool_result({"a": RawObject(b'{"b":1}')}) == {
+        "content": [{"type": "text", "text": '{\n  "a": {\n    "b": 1\n  }\n}'}],
+        "structuredContent": {"a": {"b": 1}},
+    }
+    assert tool_result("x", is_error=True) == {"content": [{"type": "text", "text": '"x"'}], "isError": True}

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pml_core.redaction import MASK, SHORTEST, Redactor
+
+secrets = st.text(min_size=SHORTEST, max_size=20)
+
+
+def knowing(*values: str) -> Redactor:
+    made = Redactor()
+    made.learn(values)
+    return made
+
+
+def test_a_secret_is_replaced_wherever_it_stands():
+    one = knowing("hunter22")
+    assert one.text("a hunter22, hunter22hunter22") == f"a {MASK}, {MASK}{MASK}"
+    assert one.raw(b'{"hunter22":["x hunter22"]}') == f'{{"{MASK}":["x {MASK}"]}}'.encode()
+    nested = {"hunter22": ["hunter22", ("x", 5, None, {"y": "hunter22"})]}
+    assert one.value(nested) == {MASK: [MASK, ["x", 5, None, {"y": MASK}]]}
+
+
+def test_short_values_are_not_taken_for_secrets():
+    one = knowing("x" * (SHORTEST - 1), "")
+    assert one.text("xxxxx 1") == "xxxxx 1"
+    assert knowing("x" * SHORTEST).text("xxxxxx") == MASK
+
+
+def test_of_two_secrets_the_longer_is_replaced_first_so_that_no_part_shows():
+    for order in (("secret", "secret-and-more"), ("secret-and-more", "secret")):
+        assert knowing(*order).text("secret-and-more secret") == f"{MASK} {MASK}"
+        assert knowing(*order).raw(b'["secret-and-more"]') == f'["{MASK}"]'.encode()
+
+
+def test_secrets_can_be_learnt_later_and_earlier_ones_stay():
+    one = knowing("first-one")
+    one.learn(["second-one"])
+    assert one.text("first-one second-one") == f"{MASK} {MASK}"
+    assert one.raw(b'"first-one second-one"') == f'"{MASK} {MASK}"'.encode()
+
+
+@settings(max_examples=200, deadline=None)
+@given(secrets, st.text(max_size=5), st.text(max_size=5), st.booleans())
+def test_a_secret_is_found_in_json_however_it_is_escaped_by_python(secret, before, after, ascii_only):
+    raw = json.dumps({"k": before + secret + after, "n": 1}, ensure_ascii=ascii_only).encode()
+    cleaned = json.loads(knowing(secret).raw(raw))
+    assert secret not in cleaned["k"].replace(MASK, "")
+
+
+@pytest.mark.parametrize(
+    ("secret", "text"),
+    [
+        ("abc/def+ghi", r"abc\/def+ghi"),
+        ("pässwörd", r"p\u00E4ssw\u00F6rd"),
+        ("pässwörd", r"p\u00e4sswörd"),
+        ("tab\tsecret", r"tab\u0009secret"),
+        ("plain-secret", r"plain\u002dsecret"),
+    ],
+)
+def test_a_secret_is_found_in_json_as_other_languages_escape_it(secret, text):
+    raw = f'{{"k":"{text}"}}'.encode()
+    assert json.loads(raw) == {"k": secret}
+    assert secret not in json.loads(knowing(secret).raw(raw))["k"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(10**5, 10**8) | st.floats(0.1, 9, allow_nan=False),
+    st.sampled_from(["[{}]", '{{"n":{}7}}', '{{"n":1{}}}']),
+)
+def test_a_number_that_is_a_secret_leaves_json_that_is_still_json(secret, template):
+    json.loads(knowing(str(secret)).raw(template.format(secret).encode()))
+
+
+@pytest.mark.parametrize("secret", ['","b":"', '":null,', "true,true", "[[[[[[", '\\\\\\"'])
+def test_a_secret_that_looks_like_json_leaves_json_that_is_still_json(secret):
+    raw = json.dumps(
+        {"a": "", "b": "", "c": None, "d": [True, True], "e": [[[[[[[]]]]]]], "f": secret}, separators=(",", ":")
+    )
+    cleaned = json.loads(knowing(secret).raw(raw.encode()))
+    assert secret not in cleaned["f"]
+
+
+def test_what_knows_nothing_changes_nothing():
+    one = Redactor()
+    value = {"a": [1, "x"]}
+    assert (one.text("x"), one.raw(b"x"), one.value(value)) == ("x", b"x", value)

@@ -1,0 +1,109 @@
+"""What every test of the shape needs to know: where the tree is and which distributions it holds."""
+
+from __future__ import annotations
+
+import configparser
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A folder with a ``pyproject.toml``."""
+
+    folder: Path
+
+    @property
+    def path(self) -> str:
+        """Relative to the root, with slashes."""
+        return self.folder.relative_to(ROOT).as_posix()
+
+    @property
+    def project(self) -> Mapping[str, Any]:
+        """The ``[project]`` table."""
+        text = (self.folder / "pyproject.toml").read_text(encoding="utf-8")
+        project: Mapping[str, Any] = tomllib.loads(text)["project"]
+        return project
+
+    @property
+    def name(self) -> str:
+        return str(self.project["name"])
+
+    @property
+    def module(self) -> str:
+        """The package it installs."""
+        return self.name.replace("-", "_")
+
+    @property
+    def factor(self) -> str:
+        """Its name in ``tox.ini``."""
+        return self.module.removeprefix("pml_")
+
+    @property
+    def package(self) -> Path:
+        return self.folder / "src" / self.module
+
+    @property
+    def drivers(self) -> list[str]:
+        """Names of the drivers it registers."""
+        groups = self.project.get("entry-points", {})
+        return sorted(
+            name
+            for group, names in groups.items()
+            if group.startswith("pml.") and group != "pml.plugins"
+            for name in names
+        )
+
+
+def _plugins() -> list[Distribution]:
+    """Those with code: ``plugins/pml`` only names others."""
+    found = [Distribution(path.parent) for path in sorted((ROOT / "plugins").glob("*/pyproject.toml"))]
+    return [one for one in found if one.name != "pml"]
+
+
+PLUGINS = _plugins()
+OTHERS = [Distribution(ROOT / name) for name in ("hookspecs", "pml_core", "tests")]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``plugin`` is each plugin in turn, ``distribution`` each distribution with code."""
+    for name, values in (("plugin", PLUGINS), ("distribution", [*OTHERS, *PLUGINS])):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, values, ids=lambda one: one.name)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def plugins() -> list[Distribution]:
+    return PLUGINS
+
+
+@pytest.fixture(scope="session")
+def workspace() -> Mapping[str, Any]:
+    """The root's ``pyproject.toml``."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def tox() -> configparser.ConfigParser:
+    """``tox.ini`` as it stands, with nothing filled in."""
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string((ROOT / "tox.ini").read_text(encoding="utf-8"))
+    return parser
+
+
+@pytest.fixture(scope="session")
+def sources() -> list[Path]:
+    """Every source file of every distribution."""
+    return [path for one in (*OTHERS, *PLUGINS) for path in sorted((one.folder / "src").rglob("*.py"))]

