@@ -77,7 +77,7 @@ def test_a_number_that_is_a_secret_leaves_json_that_is_still_json(secret, templa
     json.loads(knowing(str(secret)).raw(template.format(secret).encode()))
 
 
-@pytest.mark.parametrize("secret", ['","b":"', '":null,', "true,true", "[[[[[[", '\\\\\\"'])
+@pytest.mark.parametrize("secret", ['","b":"', '":null,', "true,true", "[[[[[[", '\\\\\\"\\\\\\"'])
 def test_a_secret_that_looks_like_json_leaves_json_that_is_still_json(secret):
     raw = json.dumps(
         {"a": "", "b": "", "c": None, "d": [True, True], "e": [[[[[[[]]]]]]], "f": secret}, separators=(",", ":")

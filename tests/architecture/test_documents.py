@@ -51,8 +51,9 @@ def codes(tree: ast.AST) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def used(sources: list[Path]) -> dict[str, str]:
-    """Every code and one file that uses it."""
-    return {code: path.name for path in sources for code in codes(ast.parse(path.read_text(encoding="utf-8")))}
+    """Every code that the gateway or a plugin fails with, and one file that does."""
+    told = [path for path in sources if "pml_testing" not in path.parts]
+    return {code: path.name for path in told for code in codes(ast.parse(path.read_text(encoding="utf-8")))}
 
 
 @pytest.fixture(scope="module")

@@ -127,7 +127,11 @@ async def main() -> int:
     given = arguments()
     known = subjects(given.fastmcp_python)
     effort = QUICK if given.quick else Effort()
-    run = Run([known[name] for name in given.subjects if not known[name].absent], effort)
+    chosen = [known[name] for name in given.subjects if not known[name].absent]
+    if not chosen:
+        print(*(f"{name}: absent: {known[name].absent}" for name in given.subjects), sep="\n", file=sys.stderr)
+        return 1
+    run = Run(chosen, effort)
     await run.warm_up()
     for _ in range(given.rounds):
         await run.round()

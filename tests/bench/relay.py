@@ -14,7 +14,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 REVISION = "2025-11-25"
@@ -165,4 +164,5 @@ async def main(entries: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["mcpServers"]))
+    with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123 - importing pathlib would be felt at start-up
+        asyncio.run(main(json.load(file)["mcpServers"]))

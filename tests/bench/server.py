@@ -14,7 +14,10 @@ import select
 import sys
 import time
 from heapq import heappop, heappush
-from typing import Any
+
+TYPE_CHECKING = False  # typing's own would take as long to import as the rest
+if TYPE_CHECKING:
+    from typing import Any
 
 READ_BYTES = 1 << 20
 FILLING = "The quick brown fox jumps over the lazy dog, 0123456789 times. "

@@ -19,7 +19,11 @@ from client import Answer, BenchError, Connection, WrongAnswerError, encode
 from server import catalog
 
 HERE = Path(__file__).parent
-FASTMCP_VERSION = "import fastmcp, platform; print(fastmcp.__version__, 'on Python', platform.python_version())"
+PROBE = """
+import platform, fastmcp
+from fastmcp.server import create_proxy
+print(fastmcp.__version__, "on Python", platform.python_version())
+"""
 PROBE_S = 60
 
 
@@ -65,7 +69,7 @@ class Session:
             file = folder / "servers.json"
             entries = {name: {"command": line[0], "args": list(line[1:])} for name, line in commands.items()}
             file.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
-            line = [part.format(file=file) for part in subject.command]
+            line = [part.replace("{file}", str(file)) for part in subject.command]
             gateway = Connection(line, folder, _environment(folder))
             self._connections = dict.fromkeys(servers, gateway)
         else:
@@ -112,8 +116,9 @@ class Session:
         answers = await asyncio.gather(*(one.tools() for one in self.connections))
         got = sorted(_essence(tool) for listed, _ in answers for tool in listed)
         if got != self._expected:
-            missing, wrong = [sorted(set(a) - set(b)) for a, b in ((self._expected, got), (got, self._expected))]
-            raise WrongAnswerError(f"listed {len(got)} of {len(self._expected)} tools; {missing[:2]} {wrong[:2]}")
+            lost, strange = _names(set(self._expected) - set(got)), _names(set(got) - set(self._expected))
+            counts = f"listed {len(got)} tools, the servers have {len(self._expected)}"
+            raise WrongAnswerError(f"{counts}; missing or changed: {lost}; not as any server has it: {strange}")
         return max(at for _, at in answers)
 
     async def find_servers(self) -> None:
@@ -148,6 +153,11 @@ def _essence(tool: Mapping[str, Any]) -> str:
     return json.dumps([tool["name"], tool.get("description"), tool.get("inputSchema")], sort_keys=True)
 
 
+def _names(essences: set[str]) -> str:
+    """The first few, for a message."""
+    return ", ".join([json.loads(essence)[0] for essence in sorted(essences)][:3]) or "none"
+
+
 async def _recorded(session: Session) -> None:
     """Make sure that the history which PML keeps holds every call of this session, and nothing else.
 
@@ -180,16 +190,17 @@ def _pml() -> Subject:
 def _fastmcp(python: str) -> Subject:
     about = "FastMCP, a proxy mounted for each server"
     try:
-        probe = subprocess.run(
-            [python, "-c", FASTMCP_VERSION], capture_output=True, check=False, encoding="utf-8", timeout=PROBE_S
-        )
+        command = [python, "-c", PROBE]
+        probe = subprocess.run(command, capture_output=True, check=False, encoding="utf-8", timeout=PROBE_S)
     except (OSError, subprocess.TimeoutExpired) as exc:
         return Subject("fastmcp", about, absent=f"{python} cannot be used: {exc}")
     if probe.returncode:
         last = (probe.stderr.strip().splitlines() or ["no message"])[-1]
-        return Subject("fastmcp", about, absent=f"{last}; name a Python that has it with --fastmcp-python")
-    command = (python, str(HERE / "fastmcp_mount.py"), "{file}")
-    return Subject("fastmcp", f"{about}; fastmcp {probe.stdout.strip()}", command, separator="_")
+        return Subject(
+            "fastmcp", about, absent=f"{last}; name a Python that has fastmcp 4 or newer with --fastmcp-python"
+        )
+    mount = (python, str(HERE / "fastmcp_mount.py"), "{file}")
+    return Subject("fastmcp", f"{about}; fastmcp {probe.stdout.strip()}", mount, separator="_")
 
 
 def subjects(fastmcp_python: str | None) -> dict[str, Subject]:
@@ -198,7 +209,7 @@ def subjects(fastmcp_python: str | None) -> dict[str, Subject]:
     Args:
         fastmcp_python: A Python that has ``fastmcp``; the one that runs this if not given.
     """
-    relay = (sys.executable, str(HERE / "relay.py"), "{file}")
+    relay = (sys.executable, "-I", str(HERE / "relay.py"), "{file}")
     found = (
         Subject("direct", "the servers themselves, no gateway"),
         Subject("relay", f"the least that a gateway on asyncio does; {_python()}", relay),

@@ -86,7 +86,8 @@ def test_a_reference_carried_a_result_into_a_later_task(report):
 
 def test_the_history_tells_of_the_search_and_of_both_plans(report):
     history = report["history"]
-    assert history["total_count"] >= 2
+    assert history["total_count"] == 3
+    assert [ran.get("dry_run", False) for ran in history["executions"]] == [False, True, False]
     assert history["executions"][0]["id"] == history["last"]["id"]
     assert {ran["status"] for ran in history["executions"]} == {"success"}
 
@@ -104,25 +105,40 @@ def test_the_second_demo_fits_one_screen_and_leaves_nothing(report, environment)
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
     assert len(lines) <= 60
-    for shown in ("mcp-server-time", "meta_only", "sqlite__read_query", "Rehearsal touched nothing", "claude mcp add"):
+    for shown in (
+        "mcp-server-time",
+        "meta_only",
+        "sqlite__read_query",
+        "The rehearsal touched nothing",
+        "claude mcp add",
+    ):
         assert shown in ran.stdout
     assert not any(Path(environment["TMPDIR"]).iterdir())
+    assert not processes_of(environment["TMPDIR"])
 
 
-def test_a_stopped_demo_says_nothing_and_leaves_nothing(report, environment):
+def processes_of(folder):
+    """Command lines of the processes that work in the folder."""
+    listed = subprocess.run(["ps", "-A", "-ww", "-o", "args"], capture_output=True, text=True, check=True)
+    return [line for line in listed.stdout.splitlines() if str(folder) in line]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_demo_shows_nothing_and_leaves_nothing(report, environment, number):
     process = subprocess.Popen(
         [PML, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
     temporary = Path(environment["TMPDIR"])
     until = time.monotonic() + 30
-    while not list(temporary.glob("*/home/*")) and time.monotonic() < until:
+    while not any("sqlite" in line for line in processes_of(temporary)) and time.monotonic() < until:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, progress = process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert output == ""
     assert "Traceback" not in progress
     assert not any(temporary.iterdir())
+    assert not processes_of(temporary)
 
 
 def test_the_folder_is_kept_when_asked_for(report, environment):
@@ -130,6 +146,7 @@ def test_the_folder_is_kept_when_asked_for(report, environment):
     assert ran.returncode == 0, ran.stderr
     kept = Path(json.loads(ran.stdout)["kept"])
     assert (kept / "station.db").is_file()
+    assert (kept / "home" / "pml.db").is_file()  # the history, which is not the user's
     assert json.loads((kept / "mcp.json").read_text())["mcpServers"].keys() == {"time", "git", "sqlite"}
 
 

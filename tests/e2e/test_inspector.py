@@ -19,14 +19,14 @@ pytestmark = pytest.mark.skipif(
 def inspect(site):
     """Runs the Inspector with options and gives what it prints, decoded."""
 
-    def run(*options: str, era: str = "auto") -> dict:
+    def run(*options: str, era: str = "auto", mode: str = "meta_only") -> dict:
         folder = Path(str(FOLDER)).absolute()
         program = [str(folder / "node"), str(folder / "node_modules" / ".bin" / "mcp-inspector")]
-        command, *arguments = site.serve()
+        command, *arguments = site.serve("--mode", mode)
         entry = {"command": command, "args": arguments, "env": site.environment}
         session = site.folder / "inspector.json"
         session.write_text(json.dumps({"mcpServers": {"pml": entry}}))
-        environment = {**os.environ, "MCP_CATALOG_PATH": str(site.folder / "catalog.json")}
+        environment = {**os.environ, "HOME": str(site.folder), "MCP_INSPECTOR_SECRET_STORE": "memory"}
         command = [*program, "--cli", "--config", str(session), "--server", "pml", "--protocol-era", era, *options]
         ran = subprocess.run(
             command, capture_output=True, text=True, timeout=60, check=False, cwd=site.folder, env=environment
@@ -43,10 +43,16 @@ def test_the_inspector_lists_the_meta_tools(inspect, era):
     assert sorted(t["name"] for t in listed["tools"]) == ["call_tool", "execute_workflow", "search_tools"]
 
 
-def test_the_inspector_calls_a_tool_behind_the_gateway(inspect):
-    arguments = ["--tool-name", "plain__echo", "--tool-args-json", '{"text": "hello"}']
-    called = inspect("--method", "tools/call", *arguments)
+def test_the_inspector_calls_a_tool_that_is_not_listed(inspect):
+    arguments = json.dumps({"name": "plain__echo", "arguments": {"text": "hello"}})
+    called = inspect("--method", "tools/call", "--tool-name", "call_tool", "--tool-args-json", arguments)
     assert called["content"] == [{"type": "text", "text": "hello"}]
+
+
+def test_the_inspector_calls_a_tool_as_if_there_were_no_gateway(inspect):
+    arguments = ["--tool-name", "typed__add", "--tool-args-json", '{"a": 1, "b": 2}']
+    called = inspect("--method", "tools/call", *arguments, mode="full_proxy")
+    assert called["structuredContent"] == {"total": 3, "parts": [1, 2]}
 
 
 def test_the_inspector_reads_the_status(inspect):

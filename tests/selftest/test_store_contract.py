@@ -445,6 +445,10 @@ class Test{name}(StoreContract):
     def settings(self, tmp_path):
         return stores.Settings(path=str(tmp_path / "journal"))
 """
+WITHOUT_CHILD = """
+    test_what_was_put_survives_a_kill = None
+"""
+"""For stores whose fault is not in what they keep on disk: the test starts a process, which takes its time."""
 FILTER = {"test_find_agrees_with_a_plain_filter"}
 FILTERS = {*FILTER, "test_activity_agrees_with_a_plain_filter"}
 EXPECTED: dict[str, set[str]] = {
@@ -509,12 +513,17 @@ EXPECTED: dict[str, set[str]] = {
 """Store to the contract tests that fail when called."""
 
 
+def contract_of(store: str) -> str:
+    with_child = store == "Good" or "test_what_was_put_survives_a_kill" in EXPECTED[store]
+    return TEMPLATE.format(name=store) + ("" if with_child else WITHOUT_CHILD)
+
+
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Store to the tests that failed: one run of the contract over all stores, in a process of its own."""
     folder = tmp_path_factory.mktemp("contract")
     (folder / "stores.py").write_text(STORES)
-    (folder / "test_stores.py").write_text(HEAD + "".join(TEMPLATE.format(name=name) for name in EXPECTED))
+    (folder / "test_stores.py").write_text(HEAD + "".join(map(contract_of, EXPECTED)))
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -q --import-mode=importlib\npythonpath = .\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=run.xml", "test_stores.py"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)

@@ -141,8 +141,12 @@ async def test_closing_on_a_locked_file_ends_and_says_how_much_is_lost(path, ser
         with Locked(path):
             for n in range(1, 31):
                 store.executions.record(execution(n))
+            await until(lambda: store._writer.trouble)
+            attempts, transaction = [], store._writer._transaction
+            store._writer._transaction = lambda *work: attempts.append(None) or transaction(*work)
             async with asyncio.timeout(5):
                 await store.__aexit__(None, None, None)
+            assert len(attempts) == 1
     assert ("store closed with rows it could not write", {"path": str(path), "rows": 30}) in lines(services, "error")
     assert (await store.health())["unwritable"] == 30
 

@@ -229,6 +229,16 @@ async def test_a_flood_on_stderr_blocks_nobody(connect, log):
     assert len(lines) > 50_000
 
 
+async def test_a_line_without_end_on_stderr_is_logged_in_pieces(connect, log):
+    async with connect() as link:
+        await link.request("complain", {"bytes": 500_000, "endless": True}, timeout_s=LONG_S)
+        with pytest.raises(TransportError):
+            await link.request("leave", {"code": 0}, timeout_s=LONG_S)
+    lines = [fields["line"] for _, event, fields in log.lines if event == "stdio.stderr"]
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 8192
+
+
 @pytest.mark.seed("MUX-7")
 async def test_an_exit_with_50_pending_fails_them_within_100_ms(connect):
     handler = Recorder()
@@ -253,6 +263,14 @@ async def test_a_server_that_closes_its_output_is_gone(connect):
     async with connect() as link:
         with pytest.raises(TransportError, match=r"^server 'git' closed its output$"):
             await link.request("close_output", {}, timeout_s=LONG_S)
+
+
+async def test_a_server_that_closes_its_input_is_gone(connect):
+    async with connect(settings=Settings(close_grace_s=0.1)) as link:
+        await link.request("close_input", {}, timeout_s=LONG_S)
+        async with asyncio.timeout(AT_ONCE_S):
+            with pytest.raises(TransportError, match=r"^server 'git' closed its input$"):
+                await link.request("echo", {}, timeout_s=LONG_S)
 
 
 async def test_a_killed_server_is_said_to_have_been_killed(connect):

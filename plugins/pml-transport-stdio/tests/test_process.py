@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import stat
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -164,14 +166,6 @@ async def test_children_left_by_a_dead_server_are_ended(connect):
 
 @pytest.mark.parametrize("script", ["obliging", "stubborn"])
 async def test_nothing_remains_when_an_anyio_scope_is_cancelled(connect, script):
-    loop = asyncio.get_running_loop()
-    turns = 0
-
-    def turn():
-        nonlocal turns
-        turns += 1
-        loop.call_later(0.005, turn)
-
     async with anyio.create_task_group() as tasks:
 
         async def use():
@@ -212,11 +206,11 @@ async def test_an_error_inside_comes_out_as_it_is(connect):
 
 async def test_nothing_is_leaked(connect):
     def descriptors():
-        return sorted(os.listdir("/proc/self/fd"))
+        return {file.name for file in Path("/proc/self/fd").iterdir()}
 
     await start(f"stdio:{sys.executable} -I -S -c pass")
     gc.collect()
-    before = descriptors()
+    before, tasks = descriptors(), asyncio.all_tasks()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         async with connect() as link:
@@ -227,8 +221,29 @@ async def test_nothing_is_leaked(connect):
         with pytest.raises(TransportError):
             await start("stdio:no-such-command-at-all")
         gc.collect()
-    assert descriptors() == before
-    assert len(asyncio.all_tasks()) == 1
+    assert len(descriptors()) == len(before)
+    assert asyncio.all_tasks() == tasks
+
+
+async def test_a_server_that_was_started_for_nothing_is_ended(connect, monkeypatch):
+    started = []
+
+    def fail(_name, popen, *_arguments):
+        started.append(popen)
+        raise MemoryError
+
+    monkeypatch.setattr("pml_transport_stdio.client.Child", fail)
+    with pytest.raises(MemoryError):
+        async with connect():
+            pass
+    assert started[0].returncode == -signal.SIGKILL
+
+
+async def test_a_driver_without_services_logs_nothing():
+    async with Stdio().connect(endpoint("stdio:sh -c 'echo words >&2; echo junk'"), Recorder()) as link:
+        with pytest.raises(TransportError):
+            await link.request("m", {}, timeout_s=LONG_S)
+        assert link.counters["junk"] == 1
 
 
 async def test_without_pidfd_the_end_is_noticed_too(connect, monkeypatch):
@@ -255,8 +270,6 @@ def test_a_group_of_zombies_is_empty():
 
 
 def test_importing_the_plugin_is_cheap():
-    import subprocess
-
     program = (
         "import sys, pml_transport_stdio; print(*[m for m in ('asyncio', 'msgspec', 'anyio') if m in sys.modules])"
     )
@@ -264,9 +277,7 @@ def test_importing_the_plugin_is_cheap():
     assert done.stdout.strip() == ""
 
 
-async def test_the_process_is_started_before_msgspec_is_imported():
-    import subprocess
-
+def test_the_process_is_started_before_msgspec_is_imported():
     program = """
 import asyncio, sys
 from pml_hookspecs import Endpoint

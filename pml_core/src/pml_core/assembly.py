@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from typing import Any
 
 from . import drivers
@@ -19,10 +20,20 @@ MakeServices = Callable[[str, Any], Any]
 class Assembly:
     """Loads drivers by name and hook plugins by being installed; keeps the record of how far each got."""
 
-    def __init__(self, config: Config, records: list[Record], make_services: MakeServices, log: Any) -> None:
+    def __init__(
+        self,
+        config: Config,
+        records: list[Record],
+        make_services: MakeServices,
+        log: Any,
+        learn_secrets: Callable[[Iterable[str]], None] = lambda _values: None,
+    ) -> None:
+        """``learn_secrets`` is told the values of settings that are declared secret, before anybody can log them."""
         self._config, self.records, self._make_services, self._log = config, records, make_services, log
+        self._learn = learn_secrets
         self._hooks = HookManager()
         self._services: dict[str, Any] = {}
+        self._unfit: list[OperatorError] = []
 
     def installed(self, kind: str) -> list[str]:
         """Names of the usable drivers of a kind."""
@@ -56,26 +67,47 @@ class Assembly:
             if record.group != HOOK_GROUP:
                 continue
             if record.state is State.LOADED:
-                settings = self._settings(record.name, self._hooks.get_plugin(record.name))
-                self._services[record.name] = self._make_services(record.name, settings)
+                self._serve(record)
             elif isinstance(record.error, Exception):
                 on_fault(record.name, "import", record.error)
             elif record.state is not State.BLOCKED:
                 on_fault(record.name, "discovery", RuntimeError(record.problem))
+        if self._unfit:
+            raise self._unfit[0]
+
+    def _serve(self, record: Record) -> None:
+        """Give a hook plugin its services; one whose settings do not fit is taken out again."""
+        try:
+            settings = self._settings(record.name, self._hooks.get_plugin(record.name))
+        except OperatorError as exc:
+            record.fail(State.FAILED, exc.message, exc.remedy, exc)
+            self._hooks.unregister(name=record.name)
+            self._unfit.append(exc)
+        else:
+            self._services[record.name] = self._make_services(record.name, settings)
 
     def gather(self, hook: str, on_fault: Callable[[str, str, Exception], None]) -> list[tuple[str, Any]]:
         """Everything the hook plugins contribute through ``hook``, with the plugin's name."""
         return self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault)
 
     def _settings(self, name: str, plugin: Any) -> Any:
-        return self._config.plugin(
-            name, getattr(plugin, "settings_type", None), getattr(plugin, "settings_fallback", "")
-        )
+        """The plugin's settings; the secret ones are known before anybody can log them."""
+        settings_type, fallback = getattr(plugin, "settings_type", None), getattr(plugin, "settings_fallback", "")
+        settings = self._config.plugin(name, settings_type, fallback)
+        self._learn(secrets_in(settings))
+        return settings
 
     def warn_of_unknown_tables(self) -> None:
         """Say which ``[plugins.*]`` tables no installed plugin reads."""
         for problem in unknown_tables(self._config, self.records):
             self._log.warning(problem)
+
+
+def secrets_in(settings: Any) -> list[str]:
+    """The values of a plugin's settings that are declared secret."""
+    if settings is None:
+        return []
+    return [str(getattr(settings, f.name)) for f in fields(settings) if f.metadata.get("secret")]
 
 
 def unknown_tables(config: Config, records: Iterable[Record]) -> list[str]:

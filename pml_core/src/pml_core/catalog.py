@@ -111,7 +111,7 @@ class LiveCatalog:
     def revision(self) -> str:
         if self._revision is None:
             state = "\n".join(f"{e.id} {e.digest} {e.meta}" for e in self)
-            self._revision = hashlib.sha256(state.encode()).hexdigest()[:16]
+            self._revision = hashlib.sha256(state.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return self._revision
 
     def __len__(self) -> int:

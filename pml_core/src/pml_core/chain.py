@@ -9,6 +9,8 @@ from typing import Any
 
 from pml_hookspecs import CallNext, Failure, Outcome, Run, Status, Task, Wrapper
 
+EXECUTOR_FAULT = "The gateway failed to run the task; see the gateway's log."
+
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
@@ -40,12 +42,13 @@ def _guard(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
     async def layer(task: Task, run: Run) -> Outcome:
         # Inner layers never raise but for cancellation, so whatever comes out here is this wrapper's own fault.
         try:
-            return await wrapper(task, run, call_next)
+            outcome: Any = await wrapper(task, run, call_next)
+            if isinstance(outcome, Outcome):
+                return outcome
+            log.error("wrapper returned no outcome; the task is refused", plugin=wrapped.plugin, task=task.id)
         except Exception:
             log.exception("wrapper failed; the task is refused", plugin=wrapped.plugin, task=task.id, execution=run.id)
-            return fault(
-                task, "wrapper.fault", f"The gateway's plugin {wrapped.plugin!r} failed; see the gateway's log."
-            )
+        return fault(task, "wrapper.fault", f"The gateway's plugin {wrapped.plugin!r} failed; see the gateway's log.")
 
     return layer
 
@@ -55,10 +58,13 @@ def fold(wrappers: Iterable[Wrapped], innermost: CallNext, log: Any) -> CallNext
 
     async def bottom(task: Task, run: Run) -> Outcome:
         try:
-            return await innermost(task, run)
+            outcome: Any = await innermost(task, run)
+            if isinstance(outcome, Outcome):
+                return outcome
+            log.error("executor returned no outcome", task=task.id, execution=run.id)
         except Exception:
             log.exception("executor failed", task=task.id, execution=run.id)
-            return fault(task, "executor.fault", "The gateway failed to run the task; see the gateway's log.")
+        return fault(task, "executor.fault", EXECUTOR_FAULT)
 
     chain: CallNext = bottom
     for wrapped in reversed(ordered(wrappers)):

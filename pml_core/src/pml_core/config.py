@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 
 from pml_hookspecs import GATEWAY_SERVER, setting
 
-from . import client_configs
+from . import client_configs, secret_values
 from .errors import OperatorError
 
 S = TypeVar("S")
@@ -114,13 +114,17 @@ class Config:
 
         return validate_table(settings_type, table, name, self.sources)
 
-    def says(self, path: str) -> str | None:
-        """Label of the source that sets ``path`` (dotted); None when it is a default."""
-        return next((s.label for s in self.sources if dig(s.tree, path.split(".")) is not None), None)
+    def says(self, path: str | Sequence[str]) -> str | None:
+        """Label of the source that sets ``path``, dotted or in parts; None when it is a default."""
+        parts = path.split(".") if isinstance(path, str) else path
+        return next((s.label for s in self.sources if dig(s.tree, parts) is not None), None)
 
     def secrets(self) -> Iterable[str]:
-        """Values that must not be shown: what servers get in variables and headers whose names say so."""
+        """Values that must not be shown: tokens and passwords in variables, headers, arguments and addresses."""
         for server in self.servers.values():
+            written = {"env": server.env, "headers": server.headers, "args": list(server.args), "url": server.url}
+            for secret in secret_values.found_in(written):
+                yield secret.value
             for name, value in {**server.env, **server.headers}.items():
                 text = client_configs.expand(value, os.environ)[0]
                 if SECRET_NAME.search(name):
@@ -161,10 +165,10 @@ def read_file(path: Path) -> tuple[dict[str, Any], bool]:
         raise OperatorError(f"{path}: cannot be read: {exc.strerror}", "Give the path of a file that exists.") from exc
     except UnicodeDecodeError as exc:
         raise OperatorError(f"{path}: is not UTF-8 text (byte {exc.start})") from exc
-    if path.suffix == ".json" or text.lstrip().startswith("{"):
-        return _read_json(text, path)
     if path.suffix in (".yaml", ".yml"):
         return _read_yaml(text, path), False
+    if path.suffix == ".json" or text.lstrip().startswith("{"):
+        return _read_json(text, path)
     try:
         return tomllib.loads(text), False
     except tomllib.TOMLDecodeError as exc:
@@ -197,7 +201,13 @@ def _read_yaml(text: str, path: Path) -> dict[str, Any]:
         raise OperatorError(f"{path}: not valid YAML: {exc}") from exc
     if not isinstance(tree, dict):
         raise OperatorError(f"{path}: expected a mapping with {', '.join(SECTIONS)}")
-    return tree
+    named: dict[str, Any] = _with_text_keys(tree)
+    return named
+
+
+def _with_text_keys(tree: Any) -> Any:
+    """YAML has keys of any type; a configuration has names."""
+    return {str(k): _with_text_keys(v) for k, v in tree.items()} if isinstance(tree, dict) else tree
 
 
 def normalise(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,9 +219,10 @@ def normalise(tree: Mapping[str, Any]) -> dict[str, Any]:
     moved = {k: v for k, v in gateway.items() if k not in known and isinstance(v, dict)}
     if not moved:
         return dict(tree)
-    plugins = dict(tree.get("plugins") or {})
-    for name, table in moved.items():
-        plugins[name] = {**table, **plugins.get(name, {})}
+    plugins = tree.get("plugins") or {}
+    if not isinstance(plugins, dict) or not all(isinstance(plugins.get(name, {}), dict) for name in moved):
+        return dict(tree)  # of the wrong shape, which validation says better
+    plugins = {**plugins, **{name: {**table, **plugins.get(name, {})} for name, table in moved.items()}}
     return {**tree, "gateway": {k: v for k, v in gateway.items() if k not in moved}, "plugins": plugins}
 
 
@@ -259,17 +270,22 @@ def load(
     read = []
     for path in files:
         tree, from_client = read_file(path)
-        notes += [f"{path}: {note}" for note in tree.pop("notes", ())]
+        if from_client:
+            notes += [f"{path}: {note}" for note in tree.pop("notes")]
         simple = simple and from_client
         read.append(Source(str(path), normalise(tree)))
-    if simple and not any(
-        name.startswith(tuple(f"{ENVIRONMENT_PREFIX}{s.upper()}__" for s in SECTIONS)) for name in os.environ
-    ):
+    if simple and not any(map(_is_setting, os.environ)):
         return _plain(mode, (*sources, *read), notes)
     from .settings import merge
 
     gateway, servers, tables, all_sources = merge([Source(s.label, normalise(s.tree)) for s in sources], read)
     return Config(gateway, servers, tables, all_sources, tuple(notes))
+
+
+def _is_setting(variable: str) -> bool:
+    """Whether an environment variable sets something, as pydantic-settings reads it: in any case of letters."""
+    prefix, _, rest = variable.upper().partition("_")
+    return f"{prefix}_" == ENVIRONMENT_PREFIX and rest.partition("__")[0].lower() in SECTIONS
 
 
 def _plain(mode: str | None, sources: tuple[Source, ...], notes: list[str]) -> Config:

@@ -39,6 +39,8 @@ INSTRUCTIONS = (
     "Gateway to several MCP servers. Tools that are not listed can be found with search_tools and called with "
     "call_tool; execute_workflow runs several calls at once, and rehearses them with dry_run."
 )
+SERVERS_OWN = "tool.failed"
+"""Code of the failure that a result with ``isError`` becomes: the result itself says it better."""
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 Method = Callable[[RawObject], Awaitable[Mapping[str, Any]]]
@@ -153,14 +155,14 @@ class Conversation:
             arguments=RawObject(arguments),
             extra=_object(members) if members else {},
         )
-        outcome = await self._gateway.dispatcher.start(
+        ran, outcome = await self._gateway.dispatcher.start_resolved(
             task,
             self._session,
             intent=_text(meta.get(META_INTENT)) or self._session.intent,
             dry_run=self._dry_run(meta),
             progress=None if token is None else self._progress_to(token),
         )
-        return self._answer(outcome)
+        return _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
 
     def _dry_run(self, meta: Mapping[str, Any]) -> bool | None:
         asked = meta.get(META_DRY_RUN)
@@ -178,23 +180,6 @@ class Conversation:
             self._link.notify("notifications/progress", note)
 
         return tell
-
-    def _answer(self, outcome: Outcome) -> Mapping[str, Any]:
-        """An outcome as ``CallToolResult``, or as the JSON-RPC error that the server or the protocol wants."""
-        failure = outcome.failure
-        output = outcome.output
-        if isinstance(output, RawObject) or (isinstance(output, Mapping) and isinstance(output.get("content"), list)):
-            return output
-        if failure is None:
-            return tool_result(output)
-        if isinstance(rpc := failure.details.get("rpc"), Mapping):
-            code: Any = rpc["code"]
-            raise RpcError(code, str(rpc["message"]), rpc.get("data"))
-        if failure.code == "tool.unknown":
-            raise RpcError(INVALID_PARAMS, failure.message, dict(failure.details))
-        if output is not None:
-            return tool_result(output, is_error=True)
-        return failed_result(failure)
 
     # Resources and prompts: the gateway's own
 
@@ -220,6 +205,29 @@ class Conversation:
 
     async def _list_prompts(self, _params: RawObject) -> Mapping[str, Any]:
         return {"prompts": []}
+
+
+def _tool_answer(outcome: Outcome) -> Mapping[str, Any]:
+    """What a tool's server answered, as it came; a failure of the gateway's own never looks like a success."""
+    failure, output = outcome.failure, outcome.output
+    if isinstance(output, Mapping) and (failure is None or failure.code == SERVERS_OWN):
+        return output
+    if failure is None:
+        return tool_result(output)
+    if isinstance(rpc := failure.details.get("rpc"), Mapping):
+        code: Any = rpc["code"]
+        raise RpcError(code, str(rpc["message"]), rpc.get("data"))
+    if failure.code == "tool.unknown":
+        raise RpcError(INVALID_PARAMS, failure.message, dict(failure.details))
+    return failed_result(failure)
+
+
+def _task_answer(outcome: Outcome) -> Mapping[str, Any]:
+    """The value of a workflow or a piece of code, wrapped as a ``CallToolResult``."""
+    failure = outcome.failure
+    if failure is not None and outcome.output is None:
+        return failed_result(failure)
+    return tool_result(outcome.output, is_error=failure is not None)
 
 
 def failed_result(failure: Failure) -> RawObject:

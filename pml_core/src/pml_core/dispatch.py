@@ -24,6 +24,7 @@ from pml_hookspecs import (
     Workflow,
 )
 
+from .chain import EXECUTOR_FAULT
 from .identifiers import execution_id, trace_id
 from .tracing import new_span_ids
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 ProgressSink = Callable[[float, float | None, str], None]
 DEEPEST = 32
 """Tasks within tasks; deeper is taken for a plan that calls itself."""
+TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
 
 
 class ExecutionRun:
@@ -97,6 +99,7 @@ class Dispatcher:
         meta_tools: Mapping[str, MetaTool],
         tracing: Tracing,
         recorder: Recorder,
+        log: Any,
         *,
         dry_run: bool,
     ) -> None:
@@ -107,7 +110,7 @@ class Dispatcher:
             dry_run: Whether tasks that do not say themselves are rehearsed.
         """
         self._catalog, self._meta_tools, self._tracing, self._recorder = catalog, meta_tools, tracing, recorder
-        self._dry_run = dry_run
+        self._log, self._dry_run = log, dry_run
         self.chain: CallNext | None = None
         """Set once by the gateway when the wrappers are folded."""
 
@@ -123,7 +126,24 @@ class Dispatcher:
         progress: ProgressSink | None = None,
     ) -> Outcome:
         """Run a task for a client. ``dry_run`` None: as the task or the configuration says."""
-        task, problem = self._resolve(task)
+        _, outcome = await self.start_resolved(
+            task, session, intent=intent, dry_run=dry_run, deadline=deadline, trigger=trigger, progress=progress
+        )
+        return outcome
+
+    async def start_resolved(
+        self,
+        task: Task,
+        session: Session,
+        *,
+        intent: str = "",
+        dry_run: bool | None = None,
+        deadline: datetime | None = None,
+        trigger: Trigger = "mcp",
+        progress: ProgressSink | None = None,
+    ) -> tuple[Task, Outcome]:
+        """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
+        task, problem = self._resolve(task, session)
         asked = task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else dry_run
         run = ExecutionRun(
             self,
@@ -136,13 +156,13 @@ class Dispatcher:
             progress=progress,
             trace=trace_id(),
         )
-        return await self._execute(task, run, problem)
+        return task, await self._execute(task, run, problem)
 
     async def dispatch(self, task: Task, above: ExecutionRun) -> Outcome:
         """Run a task for another one. A rehearsal stays one all the way down."""
-        task, problem = self._resolve(task)
+        task, problem = self._resolve(task, above.session)
         if above.depth >= DEEPEST:
-            problem = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself")
+            problem = TOO_DEEP
         run = ExecutionRun(
             self,
             above,
@@ -158,26 +178,28 @@ class Dispatcher:
             above.tool_calls.append(task.tool)
         return outcome
 
-    def _resolve(self, task: Task) -> tuple[Task, Failure | None]:
-        """``task`` under its canonical id; a tool that stands for a task becomes that task."""
-        if not isinstance(task, ToolCall):
-            return task, None
-        entry = self._catalog.resolve(task.tool)
-        if entry is None:
-            return task, None
-        if entry.id != task.tool:
-            # Not dataclasses.replace, which costs as much as the rest of this method ten times over.
-            task = ToolCall(id=task.id, tool=entry.id, arguments=task.arguments, extra=task.extra, needs=task.needs)
-        meta = self._meta_tools.get(entry.name) if entry.own else None
-        if meta is None or meta.task is None:
-            return task, None
-        try:
-            stands_for = replace(meta.task(task.arguments), id=task.id, needs=task.needs)
-        except InvalidArguments as exc:
-            return task, Failure("arguments.invalid", str(exc))
-        if isinstance(stands_for, ToolCall):
-            stands_for = replace(stands_for, extra={**task.extra, **stands_for.extra})
-        return self._resolve(stands_for)
+    def _resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+        """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
+        for _ in range(DEEPEST):
+            if not isinstance(task, ToolCall):
+                return task, None
+            entry = self._catalog.resolve(task.tool)
+            if entry is None:
+                return task, None
+            if entry.id != task.tool:
+                # Not dataclasses.replace, which costs as much as the rest of this method ten times over.
+                task = ToolCall(id=task.id, tool=entry.id, arguments=task.arguments, extra=task.extra, needs=task.needs)
+            meta = self._meta_tools.get(entry.name) if entry.own else None
+            if meta is None or meta.task is None or not self._catalog.allows(entry, session):
+                return task, None
+            try:
+                task = _in_place_of(task, meta.task(task.arguments))
+            except InvalidArguments as exc:
+                return task, Failure("arguments.invalid", str(exc))
+            except Exception:
+                self._log.exception("a tool of the gateway's own failed to make its task", tool=entry.id)
+                return task, Failure("tool.fault", f"The gateway's tool {entry.name!r} failed; see the gateway's log.")
+        return task, TOO_DEEP
 
     async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
         span = self._tracing.start(task, run)
@@ -193,7 +215,17 @@ class Dispatcher:
             if outcome is None:  # only cancellation gets out of the chain
                 failure = Failure("task.cancelled", "Cancelled before it ended.")
                 outcome = self._over(task, run, Status.CANCELLED, failure)
+            outcome = self._record(task, run, outcome)
             self._tracing.end(span, outcome)
+        return outcome
+
+    def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> Outcome:
+        """Record the end; an output that is not JSON is a fault of whoever made it."""
+        try:
+            self._recorder.ended(task, run, outcome)
+        except (TypeError, ValueError) as exc:
+            self._log.error("the output of a task is not JSON", task=task.id, execution=run.id, problem=str(exc))
+            outcome = self._over(task, run, Status.ERROR, Failure("executor.fault", EXECUTOR_FAULT))
             self._recorder.ended(task, run, outcome)
         return outcome
 
@@ -201,8 +233,7 @@ class Dispatcher:
         chain = self.chain
         if chain is None:
             raise RuntimeError("the gateway has not started")
-        # A tool call's own time-out covers its deadline: direct.py takes the lesser of the two.
-        if run.deadline is None or isinstance(task, ToolCall):
+        if run.deadline is None:
             return await chain(task, run)
         try:
             async with asyncio.timeout((run.deadline - datetime.now(UTC)) / timedelta(seconds=1)):
@@ -214,6 +245,12 @@ class Dispatcher:
 
     def _over(self, task: Task, run: ExecutionRun, status: Status, failure: Failure) -> Outcome:
         return ended(task, run.started_at, status, failure=failure)
+
+
+def _in_place_of(call: ToolCall, task: Task) -> Task:
+    """``task`` where ``call`` stood: its id, its place in a workflow, what came along with it."""
+    placed = replace(task, id=call.id, needs=call.needs)
+    return replace(placed, extra={**call.extra, **placed.extra}) if isinstance(placed, ToolCall) else placed
 
 
 def ended(

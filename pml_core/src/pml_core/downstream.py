@@ -170,7 +170,13 @@ class Server:
             self._published(entries)
             self._say(replace(self.status, state="up", reason=""))
             self._tried.set()
-            await self._lost.wait()
+            if self._stale:  # it changed while it was being read
+                self._read_again()
+            try:
+                await self._lost.wait()
+            finally:
+                if self._relist is not None:
+                    self._relist.cancel()
 
     async def _handshake(self, link: Link) -> None:
         about = {"name": "pml", "version": metadata.version("pml-core")}
@@ -229,6 +235,7 @@ class Server:
     def _published(self, entries: list[CatalogEntry]) -> None:
         self._catalog.publish(self.name, entries)
         self.status = replace(self.status, tools=len(entries))
+        self._catalog.report(self.status)
         if self.on_listed is not None:
             self.on_listed(self, entries)
 
@@ -291,15 +298,19 @@ class Server:
     def notification(self, method: str, params: RawObject) -> None:
         """Progress goes to whoever asked; a changed list is fetched again."""
         if method == "notifications/progress":
-            run = self._progress.get(params.get("progressToken", -1))
+            token = params.get("progressToken")
+            run = self._progress.get(token) if isinstance(token, int) else None
             if run is not None:
                 run.progress(params.get("progress", 0), params.get("total"), params.get("message") or "")
         elif method == "notifications/tools/list_changed":
             self._stale = True
-            if self._relist is None or self._relist.done():
-                self._relist = asyncio.get_running_loop().create_task(self._list_again(), name=f"relist:{self.name}")
+            self._read_again()
         else:
             self._log.debug("notification from server", method=method)
+
+    def _read_again(self) -> None:
+        if self._link is not None and (self._relist is None or self._relist.done()):
+            self._relist = asyncio.get_running_loop().create_task(self._list_again(), name=f"relist:{self.name}")
 
     async def _list_again(self) -> None:
         # The list may change again while it is being read; then what was read is old.

@@ -43,7 +43,10 @@ class Executors:
             OperatorError: Two executors claim a kind and the configuration does not choose.
         """
         for task_type in executor.handles:
-            kind = KINDS[task_type]
+            kind = KINDS.get(task_type)
+            if kind is None:
+                known = ", ".join(t.__name__ for t in KINDS)
+                raise OperatorError(f"executor {name!r} says it runs {task_type.__name__}; executors run {known}")
             if chosen.get(kind, name) != name:
                 continue
             if (other := self._by_type.get(task_type)) is not None:

@@ -51,11 +51,10 @@ class Exposure:
     async def entries(self, session: Session) -> list[CatalogEntry]:
         """What the mode selects and the filters keep, in the mode's order."""
         try:
-            selection = (await self._mode.select(self._catalog, session)).tools
+            found = self._known((await self._mode.select(self._catalog, session)).tools)
         except Exception:
             self._log.exception("exposure mode failed; showing the meta-tools only")
-            selection = (await MetaOnlyView().select(self._catalog, session)).tools
-        found = self._known(selection)
+            found = self._known((await MetaOnlyView().select(self._catalog, session)).tools)
         return [entry for entry in found if self._filters.refusing(entry, session) is None]
 
     def _known(self, selection: Sequence[ToolId]) -> list[CatalogEntry]:

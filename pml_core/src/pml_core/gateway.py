@@ -56,7 +56,7 @@ class Gateway:
         self.log = self.logs.get()
         self.supervisor = Supervisor(self.log, strict=config.gateway.strict)
         found = registry.discover(frozenset(config.gateway.block)) if records is None else records
-        self.assembly = Assembly(config, found, lambda name, settings: PluginServices(self, name, settings), self.log)
+        self.assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
         self.catalog = LiveCatalog(self.log, Bm25Index())
         self.conversations: set[Conversation] = set()
         self.wrappers: list[Wrapped] = []
@@ -67,6 +67,9 @@ class Gateway:
         self._server_tasks: list[asyncio.Task[None]] = []
         self._transports: dict[str, Transport] = {}
         self._changed: asyncio.Task[None] | None = None
+
+    def _services_for(self, plugin: str, settings: Any) -> PluginServices:
+        return PluginServices(self, plugin, settings)
 
     # Life
 
@@ -95,7 +98,7 @@ class Gateway:
         meta_tools = self._gather_meta_tools()
         recorder = Recorder(self.store.executions, self.redactor, self.config.gateway.record_bytes)
         dry_run = self.config.gateway.execution_mode == "dry_run"
-        self.dispatcher = Dispatcher(self.catalog, meta_tools, tracing, recorder, dry_run=dry_run)
+        self.dispatcher = Dispatcher(self.catalog, meta_tools, tracing, recorder, self.log, dry_run=dry_run)
         self.dispatcher.chain = await self._fold_chain(filters, meta_tools)
         self.exposure = Exposure(await self._open_mode(), self.catalog, filters, self.log)
         await self._remember_catalog()
@@ -129,7 +132,10 @@ class Gateway:
         """
         from .downstream import scheme_of
 
-        transport = self._transport(scheme_of(address))
+        try:
+            transport = self._transport(scheme_of(address))
+        except TransportError as exc:
+            raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
         try:
             await transport.serve(
                 Endpoint(name="default", address=address),

@@ -48,12 +48,17 @@ class Logs:
                 structlog.processors.format_exc_info,
                 self._redact,
                 render,
+                self._redact_line,
             ],
             wrapper_class=structlog.BoundLogger,
         )
 
     def _redact(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
         return {key: self.redactor.value(value) for key, value in event.items()}
+
+    def _redact_line(self, _logger: Any, _method: str, line: Any) -> str:
+        """Once more when it is written: objects show what they hold only then."""
+        return self.redactor.text(line)
 
     def get(self, **bound: Any) -> Log:
         """A logger with ``bound`` on every line."""
@@ -98,6 +103,10 @@ class Log:
     def error(self, event: str, **fields: Any) -> None:
         """Something does not work."""
         self._say(logging.ERROR, "error", event, fields)
+
+    def critical(self, event: str, **fields: Any) -> None:
+        """The gateway cannot go on."""
+        self._say(logging.CRITICAL, "critical", event, fields)
 
     def exception(self, event: str, **fields: Any) -> None:
         """An error with the traceback of the exception being handled."""

@@ -15,7 +15,7 @@ SEPARATOR = "__"
 
 
 def _shortened(text: str, id: ToolId) -> str:
-    tail = hashlib.sha256(id.encode()).hexdigest()[:8]
+    tail = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{text[: LONGEST - len(tail) - 1]}_{tail}"
 
 
@@ -40,7 +40,8 @@ def expose(entries: Iterable[CatalogEntry]) -> tuple[dict[ToolId, str], list[tup
         name = plain_name(entry)
         if name in taken:
             clashes.append((taken[name], entry.id))
-            name = _shortened(name, entry.id)
+        while name in taken:
+            name = _shortened(name, ToolId(f"{entry.id}\n{name}"))
         taken[name] = entry.id
         names[entry.id] = name
     return names, clashes

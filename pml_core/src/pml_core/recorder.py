@@ -94,23 +94,27 @@ class Recorder:
         """Messages may quote arguments."""
         if failure is None:
             return None
-        details = self._redactor.value(dict(failure.details))
-        return Failure(failure.code, self._redactor.text(failure.message), failure.retryable, details)
+        message = self._redactor.text(failure.message)
+        if len(message) > HEAD_BYTES:
+            message = f"{message[:HEAD_BYTES]}… ({len(message)} characters)"
+        return Failure(failure.code, message, failure.retryable, self._object(failure.details).value)
 
     def _object(self, value: Any) -> RawObject:
-        return RawObject(self._cut(self._redactor.raw(encode(value))))
+        return RawObject(self._kept(encode(value)))
 
     def _json(self, value: Json) -> Json:
         if value is None:
             return None
-        raw = self._cut(self._redactor.raw(encode(value)))
+        raw = self._kept(encode(value))
         if raw[:1] == b"{":
             return RawObject(raw)
         wrapped: Json = RawObject(b'{"value":' + raw + b"}")["value"]
         return wrapped
 
-    def _cut(self, raw: bytes) -> bytes:
+    def _kept(self, raw: bytes) -> bytes:
+        """``raw`` without secrets, or its head when it is overlong."""
         if len(raw) <= self._limit_bytes:
-            return raw
-        head = raw[:HEAD_BYTES].decode(errors="replace")
+            return self._redactor.raw(raw)
+        # Secrets are taken out before the last cut, so that none is cut in two and missed.
+        head = self._redactor.raw(raw[: 2 * HEAD_BYTES])[:HEAD_BYTES].decode(errors="replace")
         return encode({"truncated": True, "size_bytes": len(raw), "head": head})

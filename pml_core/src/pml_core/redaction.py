@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 MASK = "**********"
 SHORTEST = 6
 """Shorter values [characters] are not taken for secrets: replacing ``1`` everywhere would garble the records."""
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
+"""A string in JSON text, also the last one of a text that was cut."""
 
 
 class Redactor:
-    """Replaces known secret values by asterisks, in text and in JSON bytes."""
+    """Replaces known secret values by asterisks, in text and inside the strings of JSON."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -22,10 +25,7 @@ class Redactor:
         """Add secret values. Short ones are ignored; longer ones are replaced first, so parts do not show."""
         known = {*self._texts, *(v for v in values if len(v) >= SHORTEST)}
         self._texts = sorted(known, key=lambda v: (-len(v), v))
-        forms = {
-            f.encode() for v in self._texts for f in (v, json.dumps(v)[1:-1], json.dumps(v, ensure_ascii=False)[1:-1])
-        }
-        self._raws = sorted(forms, key=lambda v: (-len(v), v))
+        self._raws = [v.encode("utf-8", "surrogatepass") for v in self._texts]
 
     def text(self, text: str) -> str:
         """``text`` without secrets."""
@@ -35,11 +35,20 @@ class Redactor:
         return text
 
     def raw(self, raw: bytes) -> bytes:
-        """JSON bytes without secrets; still JSON."""
-        for secret in self._raws:
-            if secret in raw:
-                raw = raw.replace(secret, MASK.encode())
-        return raw
+        """JSON text without secrets; still JSON: only strings are changed, however they are escaped."""
+        # Without an escape a secret stands there as it is, so most texts need one look per secret.
+        if not self._raws or (b"\\" not in raw and not any(secret in raw for secret in self._raws)):
+            return raw
+        return STRING.sub(self._string, raw)
+
+    def _string(self, found: re.Match[bytes]) -> bytes:
+        token = found[0]
+        try:
+            text: str = json.loads(token)
+        except ValueError:  # cut off: what is left of it is compared as it is written
+            return self.text(token.decode(errors="replace")).encode()
+        cleaned = self.text(text)
+        return token if cleaned == text else json.dumps(cleaned).encode()
 
     def value(self, value: Any) -> Any:
         """A JSON value without secrets."""

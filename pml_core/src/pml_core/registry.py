@@ -81,10 +81,14 @@ def _requirement_name(line: str) -> str:
 
 def _unmet(requirements: list[str]) -> Iterator[str]:
     """Requirements that the environment does not satisfy. Installers check this; ``pip install --no-deps`` does not."""
-    from packaging.requirements import Requirement
+    from packaging.requirements import InvalidRequirement, Requirement
 
     for line in requirements:
-        requirement = Requirement(line)
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:
+            yield f"has a requirement that cannot be read: {line}"
+            continue
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         try:
@@ -120,15 +124,32 @@ def _check(record: Record, requirements: list[str], *, thorough: bool) -> None:
 
 
 def _entry_points(dist: metadata.Distribution) -> list[metadata.EntryPoint]:
+    """The entry points of ours; none where the file cannot be read."""
     text = dist.read_text("entry_points.txt") or ""
-    return [e for e in dist.entry_points if e.group in GROUPS] if "pml." in text else []
+    if "pml." not in text:
+        return []
+    try:
+        return [e for e in dist.entry_points if e.group in GROUPS]
+    except Exception:  # one distribution's broken file must not hide the others
+        return []
+
+
+def _about(dist: metadata.Distribution) -> tuple[str, str, list[str]]:
+    """Name, version and requirements; from the folder's name where the metadata are damaged."""
+    try:
+        return canonical(dist.metadata["Name"]), dist.version, list(dist.requires or ())
+    except Exception:
+        folder = getattr(getattr(dist, "_path", None), "name", "unknown")
+        name, _, version = folder.removesuffix(".dist-info").removesuffix(".egg-info").partition("-")
+        return canonical(name), version or "unknown", []
 
 
 def _mark_clashes(records: list[Record]) -> None:
     owners: Mapping[str, set[str]] = defaultdict(set)
-    for record in records:
+    claiming = [record for record in records if record.state is not State.BLOCKED]
+    for record in claiming:
         owners[record.name].add(record.dist)
-    for record in records:
+    for record in claiming:
         if others := owners[record.name] - {record.dist}:
             problem = f"name also claimed by {', '.join(sorted(others))}"
             record.fail(State.INCOMPATIBLE, problem, f"Uninstall {record.dist} or {min(others)}.")
@@ -147,12 +168,12 @@ def discover(blocked: frozenset[str] = frozenset(), *, thorough: bool = False) -
         points = _entry_points(dist)
         if not points:
             continue
-        name, requirements = canonical(dist.metadata["Name"] or ""), list(dist.requires or ())
+        name, version, requirements = _about(dist)
         for point in points:
             if (key := (name, point.group, point.name)) in seen:  # one distribution found twice on sys.path
                 continue
             seen.add(key)
-            record = Record(point.group, point.name, point.value, name, dist.version, point)
+            record = Record(point.group, point.name, point.value, name, version, point)
             if point.name in blocked or name in blocked:
                 record.fail(State.BLOCKED, "blocked by [gateway] block")
             _check(record, requirements, thorough=thorough)

@@ -14,6 +14,7 @@ from pydantic_settings import (
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 from .config import (
@@ -91,6 +92,11 @@ def merge(
 
     try:
         valid: Any = Settings()
+    except SettingsError as exc:
+        cause = exc.__cause__ or exc
+        raise OperatorError(
+            f"an environment variable does not fit: {exc}: {cause}", "Write lists and tables as JSON."
+        ) from exc
     except ValidationError as exc:
         models = {"gateway": gateway_model, "servers": server_model}
         raise OperatorError(_explain(exc, labelled, models), "See pml config schema for what may stand where.") from exc

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from .errors import OperatorError
@@ -21,6 +21,7 @@ class Supervisor:
         self._log, self._strict = log, strict
         self._stack = AsyncExitStack()
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
+        self._entered: set[str] = set()
         self.health: dict[str, str] = {}
         """Plugin name to ``"up"`` or what is wrong."""
 
@@ -34,6 +35,7 @@ class Supervisor:
             self.health[plugin] = "up"
             return True
         self._stack.push_async_callback(self._stop_tasks, plugin)
+        self._entered.add(plugin)
         try:
             await self._stack.enter_async_context(_Bounded(plugin, thing, self._log))
         except Exception as exc:
@@ -81,12 +83,17 @@ class Supervisor:
             await asyncio.wait(tasks, timeout=CLOSING_S)
 
     def on_close(self, func: Callable[..., Awaitable[object]], *args: Any) -> None:
-        """Have ``func`` awaited on the way out, before everything entered earlier is left."""
-        self._stack.push_async_callback(func, *args)
+        """Have ``func`` awaited on the way out, within a bound, before everything entered earlier is left."""
+
+        async def bounded() -> None:
+            async with _bounded(getattr(func, "__qualname__", repr(func)), self._log):
+                await func(*args)
+
+        self._stack.push_async_callback(bounded)
 
     async def close(self) -> None:
-        """Leave everything in reverse order, each within its bound."""
-        for plugin in tuple(self._tasks):
+        """Leave everything in reverse order, each within its bound, each with its own background tasks."""
+        for plugin in set(self._tasks) - self._entered:
             await self._stop_tasks(plugin)
         await self._stack.aclose()
 
@@ -101,10 +108,17 @@ class _Bounded(AbstractAsyncContextManager[None]):
         await self._thing.__aenter__()
 
     async def __aexit__(self, *exc: object) -> None:
-        try:
-            async with asyncio.timeout(CLOSING_S):
-                await self._thing.__aexit__(None, None, None)
-        except TimeoutError:
-            self._log.error("plugin did not close in time", plugin=self._plugin, limit_s=CLOSING_S)
-        except Exception:
-            self._log.exception("plugin failed to close", plugin=self._plugin)
+        async with _bounded(self._plugin, self._log):
+            await self._thing.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def _bounded(plugin: str, log: Any) -> AsyncIterator[None]:
+    """Give up what takes too long to close, and log what it raises instead of letting it stop the others."""
+    try:
+        async with asyncio.timeout(CLOSING_S):
+            yield
+    except TimeoutError:
+        log.error("plugin did not close in time", plugin=plugin, limit_s=CLOSING_S)  # noqa: TRY400 - the limit says it all
+    except Exception:
+        log.exception("plugin failed to close", plugin=plugin)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pml_hookspecs import Ended, Outcome, Span, Task, ToolCall, Tracer, Workflow
+from pml_hookspecs import CodeRun, Ended, Outcome, Span, Task, ToolCall, Tracer, Workflow
 
 from .identifiers import span_id
 
@@ -27,7 +27,9 @@ def span_name(task: Task) -> str:
     """Low-cardinality name of the work: MCP's method where there is one."""
     if isinstance(task, ToolCall):
         return "tools/call"
-    return "workflow" if isinstance(task, Workflow) else "code"
+    if isinstance(task, Workflow):
+        return "workflow"
+    return "code" if isinstance(task, CodeRun) else "capability"
 
 
 class Tracing:

@@ -154,8 +154,8 @@ def take_back(server: Server, request: dict[str, Any], params: dict[str, Any]) -
 
 
 def complain(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
-    """Write ``bytes`` bytes to standard error, then answer."""
-    line = b"complaint " * 9 + b"\n"
+    """Write ``bytes`` bytes to standard error, in lines unless ``endless``, then answer."""
+    line = b"complaint " * 9 + (b" " if params.get("endless") else b"\n")
     for _ in range(params["bytes"] // len(line)):
         os.write(2, line)
     server.answer(request, {})
@@ -175,6 +175,13 @@ def kill(server: Server, request: dict[str, Any], params: dict[str, Any]) -> Non
 def close_output(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
     """Close standard output, and live on without an answer."""
     os.close(1)
+
+
+def close_input(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
+    """Answer, and close standard input, but live on."""
+    os.close(0)
+    server.answer(request, {})
+    time.sleep(FOREVER_S)
 
 
 def deafen(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
@@ -206,7 +213,7 @@ def unknown(server: Server, request: dict[str, Any], params: dict[str, Any]) -> 
 
 _PLAIN = (echo, refuse, gather, hold, release, seen, say, pieces, big, describe)
 _CALLING = (tell, ask, ask_in_vain, take_back)
-_MISBEHAVING = (complain, leave, kill, close_output, deafen, spawn)
+_MISBEHAVING = (complain, leave, kill, close_output, close_input, deafen, spawn)
 METHODS = {function.__name__: function for function in (*_PLAIN, *_CALLING, *_MISBEHAVING)} | {"initialize": hold}
 """What a request may ask for: JSON-RPC, not MCP."""
 

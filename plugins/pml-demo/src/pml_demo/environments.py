@@ -20,7 +20,7 @@ INSTALL_S, NODE_S = 300.0, 40.0
 LEAST_NODE = 18
 ABANDONED_S = 3600.0
 """Age after which a folder of an unfinished installation is taken for abandoned [s]."""
-UNWANTED = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_REQUIRE_VIRTUALENV", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+UNWANTED = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 """Variables that would make pip install somewhere else."""
 
 

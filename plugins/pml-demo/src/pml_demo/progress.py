@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, TaskID
 
 
 class Steps:
@@ -42,12 +42,22 @@ class Steps:
         shown = None if self._progress is None else self._progress.add_task(text, total=1)
         if self._progress is None:
             self._say(f"{text} …")
-        yield
+        try:
+            yield
+        except BaseException:
+            self._ended(shown, f"{text}: stopped")
+            raise
         self.took_s[text] = round(time.monotonic() - began, 2)
+        self._ended(shown, f"{text}: {self.took_s[text]:.1f} s", done=1)
+
+    def _ended(self, shown: TaskID | None, line: str, *, done: int = 0) -> None:
         if self._progress is None or shown is None:
-            self._say(f"{text}: {self.took_s[text]:.1f} s")
+            self._say(line)
+        elif done:
+            self._progress.advance(shown, done)
         else:
-            self._progress.advance(shown)
+            self._progress.update(shown, description=line)
+            self._progress.stop_task(shown)
 
     def _say(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -166,12 +166,14 @@ class Writer:
             return
         self._tell(_finish, [(self._opened, None)])
         try:
-            while not self._closing.is_set():
-                self._rest()
-                self._drain(connection)
-            self._drain(connection)
+            with contextlib.closing(connection):
+                closing = False
+                while not closing:
+                    self._rest()
+                    # Asked before writing: nothing is queued after closing began, so this time everything is written.
+                    closing = self._closing.is_set()
+                    self._drain(connection)
         finally:
-            connection.close()
             self._give_up()
             self._tell(_finish, [(self._ended, None)])
 
@@ -187,7 +189,7 @@ class Writer:
     def _drain(self, connection: sqlite3.Connection) -> None:
         self._busy = True
         while self._queue and self._write_batch(connection):
-            if len(self._queue) < BATCH and not self._hurry.is_set():
+            if len(self._queue) < BATCH and not self._hurry.is_set() and not self._closing.is_set():
                 break
         self._busy = False
         if self._queue:

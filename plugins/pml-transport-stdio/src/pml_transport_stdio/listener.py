@@ -137,39 +137,25 @@ def _not_blocking(fd: int) -> Iterator[None]:
 @contextlib.contextmanager
 def _taken_over() -> Iterator[tuple[int, int]]:
     """Move standard input and output out of everybody else's way, and back."""
+    # A descriptor closed at the start may since have become something else, so Python's word counts.
+    if sys.__stdin__ is None or sys.__stdout__ is None:
+        raise TransportError(
+            "standard input or output is closed; start the gateway from an MCP client, or with both connected",
+            retryable=False,
+        )
     with contextlib.ExitStack() as stack:
-        try:
-            source, sink = _copy(STDIN, stack), _copy(STDOUT, stack)
-        except OSError:
-            raise TransportError(
-                "standard input or output is closed; start the gateway from an MCP client, or with both connected",
-                retryable=False,
-            ) from None
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        stack.callback(os.close, nowhere)
+        source, sink, nowhere = os.dup(STDIN), os.dup(STDOUT), os.open(os.devnull, os.O_RDWR)
+        for fd in (source, sink, nowhere):
+            stack.callback(os.close, fd)
         _flush()
         os.dup2(nowhere, STDIN)
-        os.dup2(STDERR if _is_open(STDERR) else nowhere, STDOUT)
+        os.dup2(nowhere if sys.__stderr__ is None else STDERR, STDOUT)
         try:
             yield source, sink
         finally:
             _flush()
             os.dup2(source, STDIN)
             os.dup2(sink, STDOUT)
-
-
-def _copy(fd: int, stack: contextlib.ExitStack) -> int:
-    copy = os.dup(fd)
-    stack.callback(os.close, copy)
-    return copy
-
-
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
 
 
 def _flush() -> None:

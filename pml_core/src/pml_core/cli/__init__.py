@@ -14,15 +14,22 @@ CORE_COMMANDS = {"serve": "serve", "import": "importer", "config": "config", "pl
 """Commands and their modules."""
 
 
-def add_sources(parser: argparse.ArgumentParser) -> None:
-    """The options that say where the configuration comes from."""
+def add_sources(parser: argparse.ArgumentParser, *, below: bool = False) -> None:
+    """The options that say where the configuration comes from.
+
+    Args:
+        parser: Gets them.
+        below: It is a verb's, whose command has them too: what stands before the verb is kept.
+    """
+    if below:
+        parser.argument_default = argparse.SUPPRESS
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration, or an MCP client's own file")
     parser.add_argument("--mode", metavar="NAME", help="exposure mode (as --set gateway.tools_exposure=NAME)")
     parser.add_argument(
         "--set",
         dest="overrides",
         action="append",
-        default=[],
+        default=argparse.SUPPRESS if below else [],
         metavar="PATH=VALUE",
         help="set one value; may be repeated",
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
+from pml_core import secret_values
 from pml_core.config import SECRET_NAME, Config, GatewaySettings, ServerSettings, dig, load
 from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
@@ -33,8 +35,8 @@ def add(subcommands: Any) -> None:
         one: argparse.ArgumentParser = verbs.add_parser(verb, help=text, description=text)
         if verb == "explain":
             one.add_argument("path", help="such as gateway.tools_exposure, plugins.hybrid or servers.git")
-        add_sources(one)
-        one.add_argument("--json", action="store_true", help="one JSON document")
+        add_sources(one, below=True)
+        one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON document")
         one.set_defaults(run=function)
 
 
@@ -45,7 +47,7 @@ def _load(arguments: argparse.Namespace) -> Config:
 def run(arguments: argparse.Namespace) -> int:
     """Print every value that is set or has a default, with its source."""
     config = _load(arguments)
-    rows = [(path, value, source) for path, value, source in effective(config)]
+    rows = effective(config, _settings_types() if config.tables else {})
     if arguments.json:
         print_json({path: {"value": value, "source": source} for path, value, source in rows})
         return 0
@@ -53,16 +55,21 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def effective(config: Config) -> list[tuple[str, Any, str]]:
-    """``(path, value, source)`` of everything, secrets masked."""
-    found = [(f"gateway.{name}", value) for name, value in asdict(config.gateway).items()]
+def effective(config: Config, types: Mapping[str, type[Any]]) -> list[tuple[str, Any, str]]:
+    """``(path, value, source)`` of everything, secrets masked. ``types`` are the settings classes of plugins."""
+    found: list[tuple[tuple[str, ...], Any]] = [(("gateway", n), v) for n, v in asdict(config.gateway).items()]
     for server, settings in config.servers.items():
-        for name, value in asdict(settings).items():
-            if value not in (None, "", (), {}, []):
-                found.append((f"servers.{server}.{name}", _masked(name, value)))
-    for plugin, table in config.tables.items():
-        found += [(f"plugins.{plugin}.{name}", _masked(name, value)) for name, value in table.items()]
-    return [(path, value, config.says(path) or "default") for path, value in found]
+        table = {name: value for name, value in asdict(settings).items() if value not in (None, "", (), {}, [])}
+        shown = secret_values.masked({**table, "args": list(settings.args)} if "args" in table else table)
+        found += [(("servers", server, name), shown[name]) for name in table]
+    for plugin, said in config.tables.items():
+        secret = _secret_fields(types.get(plugin))
+        found += [(("plugins", plugin, n), MASK if n in secret else _masked(n, v)) for n, v in said.items()]
+    return [(".".join(path), value, config.says(path) or "default") for path, value in found]
+
+
+def _secret_fields(settings_type: type[Any] | None) -> set[str]:
+    return set() if settings_type is None else {f.name for f in fields(settings_type) if f.metadata.get("secret")}
 
 
 def _masked(name: str, value: Any) -> Any:
@@ -124,7 +131,7 @@ def _path(section: str, rest: str, name: str, field: str) -> str:
 
 
 def _about(config: Config, field: Any, path: str) -> dict[str, Any]:
-    values = {p: v for p, v, _ in effective(config)}
+    values = {p: v for p, v, _ in effective(config, _settings_types())}
     default = (
         field.default
         if isinstance(field.default, (str, int, float, bool, tuple, type(None)))
@@ -138,10 +145,15 @@ def _about(config: Config, field: Any, path: str) -> dict[str, Any]:
         "description": field.metadata.get("description", ""),
         "type": str(field.type),
         "default": default,
-        "layers": [
-            {"source": label, "value": _masked(field.name, value)} for label, value in layers if value is not None
-        ],
+        "layers": [{"source": s, "value": _masked_layer(field, path, v)} for s, v in layers if v is not None],
     }
+
+
+def _masked_layer(field: Any, path: str, value: Any) -> Any:
+    if field.metadata.get("secret"):
+        return MASK
+    shown = secret_values.masked({field.name: value}) if path.startswith("servers.") else {field.name: value}
+    return _masked(field.name, shown[field.name])
 
 
 def run_schema(_arguments: argparse.Namespace) -> int:
