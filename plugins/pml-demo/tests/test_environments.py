@@ -89,7 +89,7 @@ async def test_an_interrupted_installation_leaves_nothing(root, program):
     program("uv", UV.format(install='echo started >> "$CALLS"; sleep 60'))
     task = asyncio.create_task(install(PYTHON))
     async with asyncio.timeout(20):
-        while not (root.parent / "calls").exists() or "started" not in calls(root):
+        while not (root.parent / "calls").exists() or "started" not in calls(root):  # noqa: ASYNC110 - a process
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -48,7 +48,7 @@ async def test_the_repository_has_its_commits_whatever_git_is_configured_to(mate
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "another"))
     await make_repository(materials)
     monkeypatch.delenv("GIT_DIR")
-    log = subprocess.run(
+    log = subprocess.run(  # noqa: ASYNC221 - nothing else is to run
         ["git", "log", "--format=%s by %an"], cwd=materials.repository, capture_output=True, text=True, check=True
     )
     assert log.stdout.splitlines() == [f"{message} by Demo" for _, _, message in reversed(COMMITS)]

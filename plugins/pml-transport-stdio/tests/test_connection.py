@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from contextlib import suppress
 
@@ -79,6 +80,7 @@ async def test_a_caller_cancelled_in_the_turn_of_a_failure_leaves_no_complaint(m
     with pytest.raises(asyncio.CancelledError):
         await task
     del task
+    gc.collect()
     asyncio.get_running_loop().set_exception_handler(None)
     assert complaints == []
 

@@ -280,7 +280,7 @@ async def test_a_killed_server_is_said_to_have_been_killed(connect):
 
 
 async def test_a_dead_server_whose_child_holds_its_pipes_is_gone(connect):
-    async with connect() as link:
+    async with connect(settings=Settings(close_grace_s=0.1)) as link:
         await link.request("spawn", {}, timeout_s=SOON_S)
         async with asyncio.timeout(AT_ONCE_S):
             with pytest.raises(TransportError, match="exited with code 4"):

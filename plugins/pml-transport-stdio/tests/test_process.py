@@ -251,7 +251,7 @@ async def test_without_pidfd_the_end_is_noticed_too(connect, monkeypatch):
     async with connect() as link:
         with pytest.raises(TransportError, match="exited with code 6"):
             await link.request("leave", {"code": 6}, timeout_s=LONG_S)
-    async with connect() as link:
+    async with connect(settings=Settings(close_grace_s=0.1)) as link:
         pids = await link.request("spawn", {}, timeout_s=SOON_S)
         with pytest.raises(TransportError, match="exited with code 6"):
             await link.request("leave", {"code": 6}, timeout_s=LONG_S)

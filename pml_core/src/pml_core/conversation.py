@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,14 +24,24 @@ from pml_hookspecs import (
 )
 
 from .direct import tool_result
+from .relay import Method, Relay
+from .upstream import current_client
 
 if TYPE_CHECKING:
+    from .downstream import Server
     from .gateway import Gateway
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """MCP revisions with a handshake, oldest first."""
 INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
-STATUS_URI = "pml://status"
+CAPABILITIES: Mapping[str, Any] = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+"""What servers may offer. The handshake does not wait for them, so it cannot say what they do offer."""
 META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
 """Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
 INSTRUCTIONS = (
@@ -43,8 +52,6 @@ SERVERS_OWN = "tool.failed"
 """Code of the failure that a result with ``isError`` becomes: the result itself says it better."""
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-Method = Callable[[RawObject], Awaitable[Mapping[str, Any]]]
-
 
 class Conversation:
     """Answers one client. Implements :class:`pml_hookspecs.Handler`."""
@@ -54,15 +61,13 @@ class Conversation:
         self._session = self._identity("", "", gateway.config.gateway.intent)
         self._listed: bytes | None = None
         self._initialized = False
+        self._relay = Relay(gateway, link)
         self._methods: dict[str, Method] = {
             "initialize": self._initialize,
             "ping": self._ping,
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
-            "resources/list": self._list_resources,
-            "resources/templates/list": self._list_templates,
-            "resources/read": self._read_resource,
-            "prompts/list": self._list_prompts,
+            **self._relay.methods,
         }
 
     def _identity(self, client: str, protocol: str, intent: str) -> Session:
@@ -84,12 +89,15 @@ class Conversation:
         answer = self._methods.get(method)
         if answer is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        current_client.set(self)
         return await answer(params)
 
     def notification(self, method: str, params: RawObject) -> None:
-        """Only the end of the handshake matters so far; the listener takes requests back itself."""
+        """The end of the handshake, or something for servers; the listener takes requests back itself."""
         if method == "notifications/initialized":
             self._initialized = True
+        else:
+            self._relay.heard(method, params)
 
     def closed(self, error: TransportError | None) -> None:
         """The client is gone."""
@@ -103,16 +111,40 @@ class Conversation:
         client = f"{about.get('name', '')}/{about.get('version', '')}" if isinstance(about, dict) else ""
         protocol = asked if asked in REVISIONS else REVISIONS[-1]
         self._session = self._identity(client, protocol, self._session.intent)
+        able = params.get("capabilities")
+        able = able if isinstance(able, dict) else {}
+        self._relay.learn(able)
+        self._gateway.upstream.said_hello(able)
         self._gateway.log.debug("client connected", client=client, protocol=protocol)
         return {
             "protocolVersion": protocol,
-            "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
+            "capabilities": CAPABILITIES,
             "serverInfo": {"name": "pml", "title": "PML gateway", "version": self._gateway.version},
             "instructions": INSTRUCTIONS,
         }
 
     async def _ping(self, _params: RawObject) -> Mapping[str, Any]:
         return EMPTY
+
+    # What servers have for this client
+
+    @property
+    def answers_servers(self) -> bool:
+        """Whether a server may ask this client something that a human answers."""
+        return self._relay.answers_servers
+
+    async def ask(self, server: Server, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Have the client answer a server's request."""
+        return await self._relay.ask(server, method, params)
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Hand a server's notification to the client."""
+        if self._initialized:
+            self._relay.tell(method, params)
+
+    def subscribes(self, uri: str) -> bool:
+        """Whether the client wants to hear of changes of a resource."""
+        return self._relay.subscribes(uri)
 
     async def tools_changed(self) -> None:
         """Tell the client when what *it* sees has changed."""
@@ -180,31 +212,6 @@ class Conversation:
             self._link.notify("notifications/progress", note)
 
         return tell
-
-    # Resources and prompts: the gateway's own
-
-    async def _list_resources(self, _params: RawObject) -> Mapping[str, Any]:
-        about = {
-            "uri": STATUS_URI,
-            "name": "status",
-            "title": "PML status",
-            "description": "The gateway's servers: which are up, which are not and why.",
-            "mimeType": "application/json",
-        }
-        return {"resources": [about]}
-
-    async def _read_resource(self, params: RawObject) -> Mapping[str, Any]:
-        uri = params.get("uri")
-        if uri != STATUS_URI:
-            raise RpcError(-32002, f"Resource not found: {uri}", {"uri": uri})
-        text = json.dumps(self._gateway.status(), indent=2, ensure_ascii=False)
-        return {"contents": [{"uri": STATUS_URI, "mimeType": "application/json", "text": text}]}
-
-    async def _list_templates(self, _params: RawObject) -> Mapping[str, Any]:
-        return {"resourceTemplates": []}
-
-    async def _list_prompts(self, _params: RawObject) -> Mapping[str, Any]:
-        return {"prompts": []}
 
 
 def _tool_answer(outcome: Outcome) -> Mapping[str, Any]:

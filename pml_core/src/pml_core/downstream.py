@@ -28,7 +28,10 @@ from pml_hookspecs import (
 
 from . import client_configs
 from .catalog import LiveCatalog, make_entry
+from .clock import Clock
 from .direct import timeout_s
+from .features import LISTINGS, Kind
+from .upstream import Callers, Upstream, current_client
 
 if TYPE_CHECKING:
     from .config import ServerSettings
@@ -36,6 +39,12 @@ if TYPE_CHECKING:
 PROTOCOL = "2025-11-25"
 """Newest MCP revision with a handshake: what the gateway offers to servers."""
 METHOD_NOT_FOUND = -32601
+FOREVER_S = 86_400.0
+"""Limit given to the link where a clock of our own keeps the time [s]."""
+CHANGED: Mapping[str, tuple[Kind, ...]] = {
+    "notifications/resources/list_changed": ("resources", "templates"),
+    "notifications/prompts/list_changed": ("prompts",),
+}
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 MOST_PAGES = 1000
 """Pages of one list that are asked for; more is taken for a server that pages in circles."""
@@ -91,8 +100,20 @@ class Server:
         *,
         start_timeout_s: float,
         call_timeout_s: float,
+        upstream: Upstream | None = None,
     ) -> None:
-        """``open_transport`` gives the driver for a scheme or raises with the reason."""
+        """Nothing starts yet.
+
+        Args:
+            name: As in ``[servers.<name>]``.
+            settings: Its table.
+            open_transport: Gives the driver for a scheme or raises with the reason.
+            catalog: Where its tools and its status go.
+            log: The gateway's.
+            start_timeout_s: Longest wait for it to start and list its tools.
+            call_timeout_s: Longest wait for an answer.
+            upstream: The clients, for what it asks of them; none if not given.
+        """
         self.name, self.settings = name, settings
         self._open_transport, self._catalog, self._log = open_transport, catalog, log.bind(server=name)
         self._start_timeout_s = start_timeout_s
@@ -106,6 +127,12 @@ class Server:
         self._prefixes: dict[str, bytes] = {}
         self._progress: dict[int, Run] = {}
         self._tokens = 0
+        self._upstream = upstream or Upstream(set(), one_client=False)
+        self._callers = Callers()
+        self._clocks: set[tuple[object, Clock]] = set()
+        self._offered: Mapping[str, Any] = {}
+        self._lists: dict[str, asyncio.Task[list[dict[str, Any]]]] = {}
+        self._level: str | None = None
         self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
         self.on_status: Callable[[ServerStatus], None] | None = None
         self.status = ServerStatus(name=name, state="starting" if settings.enabled else "disabled")
@@ -175,14 +202,21 @@ class Server:
             try:
                 await self._lost.wait()
             finally:
-                if self._relist is not None:
-                    self._relist.cancel()
+                for task in (self._relist, *self._lists.values()):
+                    if task is not None:
+                        task.cancel()
 
     async def _handshake(self, link: Link) -> None:
         about = {"name": "pml", "version": metadata.version("pml-core")}
-        hello = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": about}
-        await link.request("initialize", hello, timeout_s=self._start_timeout_s)
+        able = await self._upstream.capabilities()
+        hello = {"protocolVersion": PROTOCOL, "capabilities": able, "clientInfo": about}
+        answer = await link.request("initialize", hello, timeout_s=self._start_timeout_s)
+        offered = answer.get("capabilities")
+        self._offered = offered if isinstance(offered, dict) else {}
+        self._lists.clear()
         link.notify("notifications/initialized", EMPTY)
+        if self._level is not None and self.offers("logging"):
+            await link.request("logging/setLevel", {"level": self._level}, timeout_s=self._start_timeout_s)
 
     def _say(self, status: ServerStatus) -> None:
         self.status = status
@@ -257,11 +291,77 @@ class Server:
         token = self._watch(run)
         try:
             raw += self._extra(task.extra, token) + b"}"
-            limit_s = timeout_s(self._call_timeout_s, run.deadline)
-            return await link.request("tools/call", RawObject(raw), timeout_s=limit_s)
+            return await self._ask(link, "tools/call", RawObject(raw), timeout_s(self._call_timeout_s, run.deadline))
         finally:
             if token is not None:
                 del self._progress[token]
+
+    async def _ask(self, link: Link, method: str, params: RawObject, limit_s: float) -> RawObject:
+        """Send a request for the current client. The time its human takes to answer the server does not count."""
+        with self._callers.working():
+            client = current_client.get()
+            if client is None or not client.answers_servers:
+                return await link.request(method, params, timeout_s=limit_s)
+            async with Clock(limit_s, f"server {self.name!r} did not answer {method} within {limit_s:g} s") as clock:
+                self._clocks.add((client, clock))
+                try:
+                    return await link.request(method, params, timeout_s=FOREVER_S)
+                finally:
+                    self._clocks.discard((client, clock))
+
+    async def ask(self, method: str, params: RawObject) -> RawObject:
+        """Send any other request for the current client; params and result pass as they are.
+
+        Raises:
+            TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
+        """
+        link = self._link or await self._wait_for_link(self._call_timeout_s)
+        return await self._ask(link, method, params, self._call_timeout_s)
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Send a notification, if connected."""
+        if self._link is not None:
+            self._link.notify(method, params)
+
+    def offers(self, capability: str) -> bool:
+        """Whether it declared ``capability`` in its handshake; False while it is not connected."""
+        return self._link is not None and isinstance(self._offered.get(capability), dict)
+
+    async def features(self, kind: Kind) -> list[dict[str, Any]]:
+        """Its resources, templates or prompts, as it sent them; kept until it says that they changed.
+
+        Raises:
+            TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
+        """
+        if not self.offers(LISTINGS[kind].capability):
+            return []
+        reading = self._lists.get(kind)
+        if reading is None or (reading.done() and (reading.cancelled() or reading.exception() is not None)):
+            reading = asyncio.get_running_loop().create_task(self._read_features(kind), name=f"{kind}:{self.name}")
+            self._lists[kind] = reading
+        return await asyncio.shield(reading)
+
+    async def _read_features(self, kind: Kind) -> list[dict[str, Any]]:
+        listing, found, cursor = LISTINGS[kind], [], None
+        for _ in range(MOST_PAGES):
+            try:
+                page = await self.ask(listing.method, RawObject.of({} if cursor is None else {"cursor": cursor}))
+            except RpcError as exc:
+                if exc.code == METHOD_NOT_FOUND:  # templates are optional where resources are offered
+                    break
+                raise
+            items = page.get(listing.member)
+            found += [i for i in items or () if isinstance(i, dict) and isinstance(i.get(listing.key), str)]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+        return found
+
+    async def set_level(self, level: str) -> None:
+        """Have it log from ``level`` on, now and after it was started again."""
+        self._level = level
+        if self.offers("logging"):
+            await self.ask("logging/setLevel", RawObject.of({"level": level}))
 
     async def _wait_for_link(self, within_s: float) -> Link:
         """A call that comes while the server is still starting waits for it."""
@@ -290,13 +390,21 @@ class Server:
     # pml_hookspecs.Handler
 
     async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
-        """Answer what the server asks of its client: alive, and nothing else yet."""
+        """Answer what the server asks of its client: we are alive; anything else, its client answers."""
         if method == "ping":
             return EMPTY
-        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        client = self._upstream.client_for(self._callers)
+        clocks = [clock for waiting, clock in self._clocks if waiting is client]
+        for clock in clocks:
+            clock.stop()
+        try:
+            return await client.ask(self, method, params)
+        finally:
+            for clock in clocks:
+                clock.go_on()
 
     def notification(self, method: str, params: RawObject) -> None:
-        """Progress goes to whoever asked; a changed list is fetched again."""
+        """Progress goes to whoever asked, a changed list is fetched again, the rest goes to clients as it is."""
         if method == "notifications/progress":
             token = params.get("progressToken")
             run = self._progress.get(token) if isinstance(token, int) else None
@@ -305,8 +413,14 @@ class Server:
         elif method == "notifications/tools/list_changed":
             self._stale = True
             self._read_again()
+        elif method in CHANGED:
+            for kind in CHANGED[method]:
+                self._lists.pop(kind, None)
+            self._upstream.tell_all(method, params)
+        elif method == "notifications/resources/updated":
+            self._upstream.tell_all(method, params)
         else:
-            self._log.debug("notification from server", method=method)
+            self._upstream.tell(self._callers, method, params)
 
     def _read_again(self) -> None:
         if self._link is not None and (self._relist is None or self._relist.done()):

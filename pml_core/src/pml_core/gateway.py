@@ -22,6 +22,7 @@ from .downstream import Downstream, Server
 from .errors import OperatorError
 from .executors import Executors
 from .exposure import Exposure, MetaOnlyView
+from .features import Features
 from .logs import Logs
 from .nulls import MemoryStore
 from .recorder import Recorder
@@ -29,6 +30,7 @@ from .redaction import Redactor
 from .services import PluginServices
 from .supervisor import Supervisor
 from .tracing import NamedTracer, Tracing
+from .upstream import Upstream
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, ExposureMode, Handler, Link, Peer, Transport
@@ -42,10 +44,20 @@ AFTER_FIRST_LIST_S = 0.3
 class Gateway:
     """One running gateway. An async context manager: entered it is up, left everything is gone."""
 
-    def __init__(self, config: Config, logs: Logs | None = None, records: list[registry.Record] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        logs: Logs | None = None,
+        records: list[registry.Record] | None = None,
+        *,
+        one_client: bool = False,
+    ) -> None:
         """Nothing starts yet.
 
         Args:
+            config: What to run.
+            logs: Where to log; as configured if not given.
+            one_client: There will be exactly one client, on stdio: servers are told what it can do.
             records: The plugins to use; those installed if not given.
         """
         self.config, self.version = config, metadata.version("pml-core")
@@ -58,12 +70,14 @@ class Gateway:
         found = registry.discover(frozenset(config.gateway.block)) if records is None else records
         self.assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
         self.catalog = LiveCatalog(self.log, Bm25Index())
+        self.servers: dict[str, Server] = {}
         self.conversations: set[Conversation] = set()
+        self.upstream = Upstream(self.conversations, one_client=one_client)
+        self.features = Features(self.servers, self.log)
         self.wrappers: list[Wrapped] = []
         self.store: Store | None = None
         self.exposure: Exposure
         self.dispatcher: Dispatcher
-        self._servers: dict[str, Server] = {}
         self._server_tasks: list[asyncio.Task[None]] = []
         self._transports: dict[str, Transport] = {}
         self._changed: asyncio.Task[None] | None = None
@@ -166,8 +180,9 @@ class Gateway:
                 self.log,
                 start_timeout_s=gateway.start_timeout_s,
                 call_timeout_s=gateway.call_timeout_s,
+                upstream=self.upstream,
             )
-            self._servers[name] = server
+            self.servers[name] = server
             if settings.enabled:
                 task = asyncio.get_running_loop().create_task(server.run(), name=f"server:{name}")
                 self._server_tasks.append(task)
@@ -190,7 +205,7 @@ class Gateway:
 
     async def servers_tried(self) -> None:
         """Wait, within ``list_wait_s``, for servers whose tools were never seen."""
-        waiting = [s for s in self._servers.values() if s.status.state == "starting" and not s.status.tools]
+        waiting = [s for s in self.servers.values() if s.status.state == "starting" and not s.status.tools]
         if waiting:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.config.gateway.list_wait_s):
@@ -242,7 +257,7 @@ class Gateway:
         return tools
 
     async def _fold_chain(self, filters: Filters, meta_tools: dict[str, MetaTool]) -> Any:
-        executors = Executors(DirectExecutor(Downstream(self._servers), meta_tools), self.catalog)
+        executors = Executors(DirectExecutor(Downstream(self.servers), meta_tools), self.catalog)
         for name in self._executor_names():
             executor = self.assembly.driver("executor", name)
             await self.supervisor.enter(name, executor, required=True)
@@ -272,7 +287,7 @@ class Gateway:
 
     async def _remember_catalog(self) -> None:
         """Start with the tools known from last time, and keep what servers list from now on."""
-        for server in self._servers.values():
+        for server in self.servers.values():
             server.on_listed, server.on_status = self._save_tools, self._save_status
             if server.status.state == "up":
                 self._save_tools(server, [e for e in self.catalog if e.server == server.name])
@@ -301,6 +316,10 @@ class Gateway:
         while revision != self.catalog.revision:
             revision = self.catalog.revision
             await tell_all(self.conversations)
+
+    def subscribed(self, uri: str) -> bool:
+        """Whether any client wants to hear of changes of a resource."""
+        return any(conversation.subscribes(uri) for conversation in self.conversations)
 
     def status(self) -> dict[str, Any]:
         """What the status resource shows."""

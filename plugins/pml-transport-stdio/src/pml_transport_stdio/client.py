@@ -106,9 +106,7 @@ class Server(AbstractAsyncContextManager["Link"]):
 
     def _lose(self) -> None:
         self._stop_settling()
-        self._reader.drain()
         self._connection.eof_received()
-        self._child.stderr_reader.drain()
         self._connection.end(TransportError(self._child.obituary(self._otherwise), retryable=True))
 
     def _stop_settling(self) -> None:

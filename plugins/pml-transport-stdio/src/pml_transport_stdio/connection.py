@@ -111,8 +111,6 @@ class Connection:
         except asyncio.CancelledError:
             if self._pending.abandon(key) is not None:
                 self._take_back(key, method, "the caller was cancelled")
-            elif answer.done() and not answer.cancelled():
-                answer.exception()  # seen: nobody is left to raise it to
             raise
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:

@@ -117,7 +117,7 @@ class Child:
             os.set_blocking(fd, False)
         self.stdin, self.stdout = stdin, stdout
         """File descriptors to write to and to read from."""
-        self.stderr_reader = Reader(stderr, self._stderr_received, lambda _error: on_sign("stderr"))
+        self._stderr_reader = Reader(stderr, self._stderr_received, lambda _error: on_sign("stderr"))
         self._watch()
 
     @property
@@ -204,7 +204,7 @@ class Child:
     def close(self) -> None:
         """Let go of all descriptors."""
         self._unwatch()
-        self.stderr_reader.close()
+        self._stderr_reader.close()
         for stream in self._streams:
             stream.close()
 

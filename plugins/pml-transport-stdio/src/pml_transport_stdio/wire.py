@@ -85,12 +85,6 @@ class Reader:
             else:
                 self._next.cancel()
 
-    def drain(self) -> None:
-        """Read what is there already, at most two full pipes of it."""
-        for _ in range(2 * AT_MOST // AT_FIRST):
-            if not (self._open and self._read()):
-                break
-
     def close(self) -> None:
         """Stop; neither callback comes any more."""
         self.pause()
@@ -101,22 +95,21 @@ class Reader:
         if self._open and not self._paused:
             self._next = self._loop.call_soon(self._read_and_go_on)
 
-    def _read(self) -> bool:
+    def _read(self) -> None:
         try:
             data = os.read(self._fd, self._size)
         except BlockingIOError:
-            return False
+            return
         except OSError as error:
             self._finish(error)
-            return False
+            return
         if not data:
             self._finish(None)
-            return False
+            return
         if len(data) == AT_FIRST and self._size == AT_FIRST:
             self._size = AT_MOST
             grow_pipe(self._fd)
         self._on_data(data)
-        return True
 
     def _finish(self, error: OSError | None) -> None:
         self.close()

@@ -45,7 +45,7 @@ async def _serve(config: Any) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     try:
-        async with Gateway(config) as gateway:
+        async with Gateway(config, one_client=True) as gateway:
             await gateway.serve("stdio:")
     except asyncio.CancelledError:
         if not stopped_by:

@@ -1,0 +1,129 @@
+"""Resources, templates and prompts of all servers as one list each, and which server each belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from pml_hookspecs import RpcError, TransportError
+
+from .naming import SEPARATOR
+
+if TYPE_CHECKING:
+    from .downstream import Server
+
+INVALID_PARAMS = -32602
+RESOURCE_NOT_FOUND = -32002
+"""What servers of the revisions with a handshake answer."""
+ALIAS = "pml://resource/"
+"""Begins the URI of a resource whose own URI another server has, too: ``pml://resource/<server>/<quoted URI>``."""
+
+Kind = Literal["resources", "templates", "prompts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How one kind of feature is listed (MCP, server features)."""
+
+    method: str
+    member: str
+    key: str
+    capability: str
+
+
+LISTINGS: Mapping[Kind, Listing] = {
+    "resources": Listing("resources/list", "resources", "uri", "resources"),
+    "templates": Listing("resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
+    "prompts": Listing("prompts/list", "prompts", "name", "prompts"),
+}
+
+
+class Features:
+    """What the servers offer besides tools."""
+
+    def __init__(self, servers: Mapping[str, Server], log: Any) -> None:
+        self._servers, self._log = servers, log
+
+    async def listed(self, kind: Kind) -> list[dict[str, Any]]:
+        """Every item of ``kind`` as clients see it, by server and in each server's order."""
+        return [shown for _, _, shown in await self._items(kind)]
+
+    async def prompt(self, name: str) -> tuple[Server, str]:
+        """The server that has a prompt, and its own name for it; ``server__prompt`` and ``server:prompt`` are known.
+
+        Raises:
+            RpcError: There is none.
+        """
+        wanted = name.replace(":", SEPARATOR, 1) if SEPARATOR not in name else name
+        for server, item, shown in await self._items("prompts"):
+            if shown["name"] in (name, wanted):
+                return server, item["name"]
+        raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
+
+    async def resource(self, uri: str) -> tuple[Server, str]:
+        """The server that has a resource, listed or by a template, and its own URI.
+
+        Raises:
+            RpcError: None has.
+        """
+        for server, item, shown in await self._items("resources"):
+            if shown["uri"] == uri:
+                return server, item["uri"]
+        for server, item, _ in await self._items("templates"):
+            if matches(item["uriTemplate"], uri):
+                return server, uri
+        able = [s for s in self._servers.values() if s.offers("resources")]
+        if len(able) == 1:  # servers need not list what they have
+            return able[0], uri
+        raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+
+    async def template(self, template: str) -> Server:
+        """The server that has a resource template, or a resource, of this very text.
+
+        Raises:
+            RpcError: None has.
+        """
+        for server, item, shown in await self._items("templates"):
+            if template in (item["uriTemplate"], shown["uriTemplate"]):
+                return server
+        return (await self.resource(template))[0]
+
+    async def _items(self, kind: Kind) -> list[tuple[Server, dict[str, Any], dict[str, Any]]]:
+        """``(server, item as it sent it, item as clients see it)``."""
+        servers = [self._servers[name] for name in sorted(self._servers)]
+        lists = await asyncio.gather(*(self._of(server, kind) for server in servers))
+        pairs = ((server, item) for server, items in zip(servers, lists, strict=True) for item in items)
+        return list(_shown(kind, pairs))
+
+    async def _of(self, server: Server, kind: Kind) -> list[dict[str, Any]]:
+        """One server's list; empty when it cannot give one, which never hides the others'."""
+        try:
+            return await server.features(kind)
+        except (RpcError, TransportError, TimeoutError) as exc:
+            self._log.warning("a list could not be read", server=server.name, kind=kind, reason=str(exc))
+            return []
+
+
+def _shown(
+    kind: Kind, pairs: Iterator[tuple[Server, dict[str, Any]]]
+) -> Iterator[tuple[Server, dict[str, Any], dict[str, Any]]]:
+    """Items under names that are each other's own: prompts with their server's, URIs as they are while unique."""
+    key, taken = LISTINGS[kind].key, set()
+    for server, item in pairs:
+        name = item[key]
+        if kind == "prompts":
+            name = f"{server.name}{SEPARATOR}{name}"
+        elif name in taken:
+            name = f"{ALIAS}{server.name}/{quote(name, safe='')}"
+        taken.add(name)
+        yield server, item, item if name == item[key] else {**item, key: name}
+
+
+def matches(template: str, uri: str) -> bool:
+    """Whether ``uri`` can come of a URI template (RFC 6570; any expression stands for any text)."""
+    parts = re.split(r"\{[^}]*\}", template)
+    return re.fullmatch(".+".join(map(re.escape, parts)), uri, re.DOTALL) is not None
