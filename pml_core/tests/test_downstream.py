@@ -653,11 +653,11 @@ async def test_progress_that_belongs_to_no_call_is_dropped(params):
         assert len(client.link.notified) == 1
 
 
-async def test_a_server_may_ping_and_is_told_that_nothing_else_is_there():
+async def test_a_server_may_ping_and_is_told_that_no_client_is_there():
     server = ScriptedServer()
     async with running({"fs": server}, log_level="debug"):
         assert await server.handler.request("ping", RawObject(b"{}")) == {}
         with pytest.raises(RpcError) as caught:
             await server.handler.request("sampling/createMessage", RawObject(b"{}"))
-        assert caught.value.code == -32601
+        assert caught.value.code == -31999
         server.handler.notification("notifications/message", RawObject(b"{}"))

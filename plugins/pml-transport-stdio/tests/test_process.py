@@ -95,6 +95,7 @@ async def test_other_commands_that_cannot_start_say_why(tmp_path):
     for file in (lost, text):
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
     for address, problem in (
+        ("stdio:'no-such-command -y x'", "not found on PATH; .* full path, and its arguments apart from it,"),
         (f"stdio:{tmp_path}/none", "does not exist; correct the path"),
         (f"stdio:{plain}", "is not executable; make it so"),
         (f"stdio:{lost}", "names an interpreter in its first line that does not exist"),

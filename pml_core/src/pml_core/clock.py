@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Self
 
 
 class Clock:
@@ -14,7 +15,7 @@ class Clock:
         self._left_s = limit_s
         self._stops = 0
 
-    async def __aenter__(self) -> Clock:
+    async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
         return self
 

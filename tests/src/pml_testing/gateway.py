@@ -14,6 +14,7 @@ from pml_core.logs import Logs
 from pml_hookspecs import Endpoint, Handler, Link, Peer, RawObject, RpcError, TransportError, encode
 
 Answer = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
+Other = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 async def echo(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -33,20 +34,32 @@ class ScriptedServer:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.params: list[dict[str, Any]] = []
         self.handler: Handler | None = None
+        self.offers: dict[str, Any] = {"tools": {}}
+        """Capabilities declared in the handshake."""
+        self.hello: dict[str, Any] = {}
+        """Params of the last handshake."""
+        self.others: dict[str, Other] = {}
+        """Answers to other methods, from their params."""
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        """Those other requests, in order."""
         self.refuse: str = ""
         """Why a connection fails; ``""`` lets it through."""
 
     async def serve(self, method: str, params: dict[str, Any]) -> Mapping[str, Any]:
         """Answer one request."""
         if method == "initialize":
+            self.hello = params
             about = {"name": "scripted", "version": "1"}
-            return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": about}
+            return {"protocolVersion": params["protocolVersion"], "capabilities": self.offers, "serverInfo": about}
         if method == "tools/list":
             return {"tools": self.tools}
         if method == "tools/call":
             self.params.append(params)
             self.calls.append((params["name"], params["arguments"]))
             return await self.answer(params["name"], params["arguments"])
+        if method in self.others:
+            self.asked.append((method, params))
+            return await self.others[method](params)
         raise RpcError(-32601, f"Method not found: {method}")
 
     def lose(self, reason: str = "the server died") -> None:
@@ -106,7 +119,9 @@ class Client:
     """An MCP client of the gateway, without a wire between them."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self.link = ScriptedLink(ScriptedServer())
+        self.peer = ScriptedServer()
+        """What the client answers when it is asked: give it ``others``."""
+        self.link = ScriptedLink(self.peer)
         self._handler = gateway.accept(self.link, Peer(address="test"))
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -114,10 +129,14 @@ class Client:
         answer = await self._handler.request(method, RawObject(encode(params or {})))
         return RawObject(encode(answer)).value
 
-    async def initialize(self) -> dict[str, Any]:
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+        """Send a notification."""
+        self._handler.notification(method, RawObject(encode(params or {})))
+
+    async def initialize(self, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The handshake."""
         about = {"name": "test", "version": "1"}
-        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": about}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": about}
         answer = await self.request("initialize", hello)
         self._handler.notification("notifications/initialized", RawObject(b"{}"))
         return answer
@@ -150,6 +169,7 @@ async def running(
     plugins: Mapping[tuple[str, str], Any] | None = None,
     tables: Mapping[str, Mapping[str, Any]] | None = None,
     logs: Logs | None = None,
+    one_client: bool = False,
     **gateway: Any,
 ) -> AsyncIterator[Gateway]:
     """A started gateway.
@@ -159,11 +179,14 @@ async def running(
         plugins: ``(kind, name)`` to driver class, or ``("hooks", name)`` to module or object with hooks.
         tables: ``[plugins.<name>]``.
         logs: Where to log.
+        one_client: Servers wait for the client to say what it can do.
         **gateway: Fields of ``[gateway]``.
     """
     records = [registry.provide("pml.transport", "scripted", ScriptedTransport(servers))]
     for (kind, name), plugin in (plugins or {}).items():
         records.append(registry.provide("pml.plugins" if kind == "hooks" else f"pml.{kind}", name, plugin))
-    async with Gateway(configuration(list(servers), tables, **gateway), logs, records) as started:
-        await started.servers_tried()
+    config = configuration(list(servers), tables, **gateway)
+    async with Gateway(config, logs, records, one_client=one_client) as started:
+        if not one_client:
+            await started.servers_tried()
         yield started

@@ -23,7 +23,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Point pytest at the contracts when they are asked for."""
+    """Know the contracts' markers, and point pytest at the contracts when they are asked for."""
+    config.addinivalue_line("markers", "seed(id): the requirement of the original documents that the test holds")
     if config.option.pml_contract is not None:
         config.args[:] = [str(Path(__file__).with_name("contracts"))]
 

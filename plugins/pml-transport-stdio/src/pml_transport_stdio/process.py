@@ -67,7 +67,8 @@ def spawn(name: str, command: Command, env: Mapping[str, str]) -> subprocess.Pop
 def _problem(program: str, error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         if os.sep not in program:
-            return "not found on PATH; install it or give the full path"
+            hint = ", and its arguments apart from it," if " " in program else ""
+            return f"not found on PATH; install it or give the full path{hint}"
         if Path(program).exists():
             return "names an interpreter in its first line that does not exist; install that or name another program"
         return "does not exist; correct the path"
