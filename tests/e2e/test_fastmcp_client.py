@@ -37,5 +37,6 @@ async def test_an_error_of_a_tool_is_raised_with_its_text(site, client):
     from fastmcp.exceptions import ToolError
 
     async with client:
+        await client.list_tools()
         with pytest.raises(ToolError, match="it always fails"):
             await client.call_tool("plain__fail", {})

@@ -162,13 +162,15 @@ async def test_junk_is_skipped_and_counted(connect, text, counter):
     assert [type(end) for end in await asyncio.gather(*waiting, return_exceptions=True)] == [TransportError] * 2
 
 
-async def test_junk_is_logged_with_its_head_only(connect, log):
+async def test_junk_is_warned_of_once_and_logged_with_its_head_only(connect, log):
     async with connect() as link:
         with pytest.raises(TimeoutError):
-            await link.request("say", {"text": "x" * 10_000 + "\n"}, timeout_s=SHORT_S)
-    (fields,) = [fields for level, event, fields in log.lines if event == "stdio.junk" and level == "debug"]
-    assert fields["bytes"] == 10_000
-    assert len(fields["head"]) < 300
+            await link.request("say", {"text": ("x" * 10_000 + "\n") * 3}, timeout_s=SHORT_S)
+    logged = [(level, fields) for level, event, fields in log.lines if event == "stdio.junk"]
+    assert [level for level, _ in logged] == ["warning", "debug", "debug"]
+    for _, fields in logged:
+        assert (fields["peer"], fields["bytes"]) == ("server 'git'", 10_000)
+        assert 100 < len(fields["head"]) < 300
 
 
 async def test_an_answer_after_its_time_is_counted_as_late(connect):

@@ -193,7 +193,9 @@ class Connection:
 
     def _junk(self, line: bytes) -> None:
         self.counters["junk"] += 1
-        self._log.debug("stdio.junk", peer=self._peer, bytes=len(line), head=shown(line))
+        # The first one tells the user that something is wrong with the server; the others would drown the log.
+        log = self._log.warning if self.counters["junk"] == 1 else self._log.debug
+        log("stdio.junk", peer=self._peer, bytes=len(line), head=shown(line))
 
     def _unreadable(self, line: bytes | Oversized, what: str) -> None:
         key = envelope.recover_id(line)
