@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pml_core import downstream, registry
+from pml_core import downstream, listing, registry
 from pml_core.catalog import make_entry
 from pml_core.config import ServerSettings
 from pml_core.downstream import endpoint_of, scheme_of
@@ -299,7 +299,7 @@ async def test_a_list_in_pages_is_read_to_its_end_also_under_an_empty_cursor():
 
 
 async def test_a_server_that_pages_in_circles_is_not_followed_for_ever(monkeypatch):
-    monkeypatch.setattr(downstream, "MOST_PAGES", 5)
+    monkeypatch.setattr(listing, "MOST_PAGES", 5)
     server = Lister({None: {"tools": named("a"), "nextCursor": "x"}, "x": {"tools": named("b"), "nextCursor": "x"}})
     async with running({"fs": server}) as made:
         assert tools_of(made) == ["a", "b"]

@@ -39,6 +39,7 @@ def test_constructing_it_touches_nothing(tmp_path):
 
 
 async def test_the_default_file_is_in_the_home_folder_and_for_its_owner_only(tmp_path, monkeypatch):
+    monkeypatch.delenv("PML_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     async with SqliteStore() as store:
         await store.executions.put(execution(1))
@@ -47,6 +48,12 @@ async def test_the_default_file_is_in_the_home_folder_and_for_its_owner_only(tmp
     assert health["path"] == str(tmp_path / ".pml" / "pml.db")
     assert modes == {"pml.db": 0o600, "pml.db-wal": 0o600, "pml.db-shm": 0o600}
     assert stat.S_IMODE((tmp_path / ".pml").stat().st_mode) == 0o700
+
+
+async def test_the_users_pml_folder_can_be_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("PML_HOME", str(tmp_path / "pml"))
+    async with SqliteStore() as store:
+        assert (await store.health())["path"] == str(tmp_path / "pml" / "pml.db")
 
 
 async def test_a_folder_that_exists_keeps_its_mode(tmp_path):

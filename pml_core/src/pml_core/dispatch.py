@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -113,6 +113,8 @@ class Dispatcher:
         self._log, self._dry_run = log, dry_run
         self.chain: CallNext | None = None
         """Set once by the gateway when the wrappers are folded."""
+        self.servers_tried: Callable[[], Awaitable[None]] | None = None
+        """Waits, within a bound, for servers whose tools were never seen."""
 
     async def start(
         self,
@@ -143,6 +145,7 @@ class Dispatcher:
         progress: ProgressSink | None = None,
     ) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
+        await self._when_known(task)
         task, problem = self._resolve(task, session)
         asked = task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else dry_run
         run = ExecutionRun(
@@ -160,6 +163,7 @@ class Dispatcher:
 
     async def dispatch(self, task: Task, above: ExecutionRun) -> Outcome:
         """Run a task for another one. A rehearsal stays one all the way down."""
+        await self._when_known(task)
         task, problem = self._resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
@@ -177,6 +181,13 @@ class Dispatcher:
         if isinstance(task, ToolCall):
             above.tool_calls.append(task.tool)
         return outcome
+
+    async def _when_known(self, task: Task) -> None:
+        """A tool that nobody has, or that speaks of the catalog, waits for servers that are still starting."""
+        if isinstance(task, ToolCall) and self.servers_tried is not None:
+            entry = self._catalog.resolve(task.tool)
+            if entry is None or entry.own:
+                await self.servers_tried()
 
     def _resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""

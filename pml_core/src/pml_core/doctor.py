@@ -18,7 +18,8 @@ from .bm25 import Bm25Index
 from .catalog import LiveCatalog
 from .chain import Wrapped, ordered
 from .config import Config
-from .downstream import Server, endpoint_of, scheme_of
+from .downstream import Server
+from .endpoints import endpoint_of, scheme_of
 from .errors import OperatorError
 from .logs import Logs
 from .registry import Record, State

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import (
     EMPTY,
     CatalogEntry,
-    Endpoint,
     Link,
     RawObject,
     RpcError,
@@ -26,11 +25,12 @@ from pml_hookspecs import (
     encode,
 )
 
-from . import client_configs
 from .catalog import LiveCatalog, make_entry
 from .clock import Clock
 from .direct import timeout_s
+from .endpoints import endpoint_of, scheme_of
 from .features import LISTINGS, Kind
+from .listing import every_item, usable_tools
 from .upstream import Callers, Upstream, current_client
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = "2025-11-25"
 """Newest MCP revision with a handshake: what the gateway offers to servers."""
-METHOD_NOT_FOUND = -32601
+SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise [gateway] start_timeout_s"
 FOREVER_S = 86_400.0
 """Limit given to the link where a clock of our own keeps the time [s]."""
 CHANGED: Mapping[str, tuple[Kind, ...]] = {
@@ -46,45 +46,6 @@ CHANGED: Mapping[str, tuple[Kind, ...]] = {
     "notifications/prompts/list_changed": ("prompts",),
 }
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
-MOST_PAGES = 1000
-"""Pages of one list that are asked for; more is taken for a server that pages in circles."""
-
-
-def endpoint_of(name: str, server: ServerSettings, environment: Mapping[str, str]) -> Endpoint:
-    """Where and how to reach a server, ``${NAME}`` replaced.
-
-    Raises:
-        TransportError: A variable that is referred to is not set.
-    """
-    import shlex
-
-    missing: list[str] = []
-
-    def expand(text: str) -> str:
-        value, unset = client_configs.expand(text, environment)
-        missing.extend(unset)
-        return value
-
-    if server.command:
-        address = "stdio:" + shlex.join([expand(server.command), *(expand(a) for a in server.args)])
-    else:
-        address = expand(server.url or server.address)
-    options: dict[str, Any] = dict(server.options)
-    if server.cwd is not None:
-        options["cwd"] = expand(server.cwd)
-    if server.headers:
-        options["headers"] = {key: expand(value) for key, value in server.headers.items()}
-    env = {key: expand(value) for key, value in server.env.items()}
-    if missing:
-        unset = ", ".join(sorted(set(missing)))
-        raise TransportError(f"environment variable {unset} is not set; [servers.{name}] refers to it", retryable=False)
-    return Endpoint(name=name, address=address, env=env, options=options)
-
-
-def scheme_of(address: str) -> str:
-    """The transport that an address names; ``https`` is read as ``http``."""
-    scheme = address.partition(":")[0].lower()
-    return "http" if scheme == "https" else scheme
 
 
 class Server:
@@ -165,7 +126,7 @@ class Server:
             except ValueError as exc:  # the address or an option, which the next attempt would not change
                 reason, retryable = str(exc), False
             except TimeoutError as exc:
-                reason, retryable = str(exc) or f"it did not start within {self._start_timeout_s:g} s", True
+                reason, retryable = str(exc) or SILENT.format(self._start_timeout_s), True
             except RpcError as exc:
                 reason, retryable = f"it refused the handshake: {exc.message}", True
             except Exception as exc:
@@ -227,36 +188,11 @@ class Server:
     # Tools
 
     async def _list_tools(self, link: Link) -> list[CatalogEntry]:
-        found: dict[str, CatalogEntry] = {}
-        cursor: str | None = None
-        for _ in range(MOST_PAGES):
-            params = {} if cursor is None else {"cursor": cursor}
-            try:
-                page = await link.request("tools/list", params, timeout_s=self._start_timeout_s)
-            except RpcError as exc:
-                if exc.code == METHOD_NOT_FOUND:  # a server without tools
-                    break
-                raise
-            for definition in page.get("tools") or ():
-                self._take(definition, found)
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                break
-        return list(found.values())
+        async def ask(method: str, params: RawObject) -> RawObject:
+            return await link.request(method, params, timeout_s=self._start_timeout_s)
 
-    def _take(self, definition: Any, found: dict[str, CatalogEntry]) -> None:
-        """Add one listed tool; one that is broken never hides the others."""
-        name = definition.get("name") if isinstance(definition, dict) else None
-        if not isinstance(name, str) or not name:
-            self._log.warning("a tool without a name is left out", tool=repr(definition)[:200])
-            return
-        if name in found:
-            self._log.warning("a tool is listed twice; the first one counts", tool=name)
-            return
-        schema = definition.get("inputSchema")
-        if not isinstance(schema, dict) or schema.get("type") != "object":
-            self._log.warning("a tool's inputSchema is not of type object; clients are shown one that is", tool=name)
-        found[name] = make_entry(self.name, definition)
+        definitions = usable_tools(await every_item(ask, "tools/list", "tools"), self._log)
+        return [make_entry(self.name, definition) for definition in definitions]
 
     def remember(self, entries: Sequence[CatalogEntry]) -> None:
         """Show what the server had when last seen, until it is up."""
@@ -342,20 +278,9 @@ class Server:
         return await asyncio.shield(reading)
 
     async def _read_features(self, kind: Kind) -> list[dict[str, Any]]:
-        listing, found, cursor = LISTINGS[kind], [], None
-        for _ in range(MOST_PAGES):
-            try:
-                page = await self.ask(listing.method, RawObject.of({} if cursor is None else {"cursor": cursor}))
-            except RpcError as exc:
-                if exc.code == METHOD_NOT_FOUND:  # templates are optional where resources are offered
-                    break
-                raise
-            items = page.get(listing.member)
-            found += [i for i in items or () if isinstance(i, dict) and isinstance(i.get(listing.key), str)]
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                break
-        return found
+        listing = LISTINGS[kind]
+        items = await every_item(self.ask, listing.method, listing.member)
+        return [i for i in items if isinstance(i, dict) and isinstance(i.get(listing.key), str)]
 
     async def set_level(self, level: str) -> None:
         """Have it log from ``level`` on, now and after it was started again."""

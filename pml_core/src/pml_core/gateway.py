@@ -19,6 +19,7 @@ from .config import Config
 from .direct import DirectExecutor
 from .dispatch import Dispatcher
 from .downstream import Downstream, Server
+from .endpoints import scheme_of
 from .errors import OperatorError
 from .executors import Executors
 from .exposure import Exposure, MetaOnlyView
@@ -113,6 +114,7 @@ class Gateway:
         recorder = Recorder(self.store.executions, self.redactor, self.config.gateway.record_bytes)
         dry_run = self.config.gateway.execution_mode == "dry_run"
         self.dispatcher = Dispatcher(self.catalog, meta_tools, tracing, recorder, self.log, dry_run=dry_run)
+        self.dispatcher.servers_tried = self.servers_tried
         self.dispatcher.chain = await self._fold_chain(filters, meta_tools)
         self.exposure = Exposure(await self._open_mode(), self.catalog, filters, self.log)
         await self._remember_catalog()
@@ -144,8 +146,6 @@ class Gateway:
         Raises:
             OperatorError: No transport serves such an address.
         """
-        from .downstream import scheme_of
-
         try:
             transport = self._transport(scheme_of(address))
         except TransportError as exc:

@@ -9,12 +9,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import os
 import shlex
-import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
 import pytest
@@ -23,92 +20,18 @@ from pml_hookspecs import Endpoint, Link, RawObject, RpcError, Transport, Transp
 from pml_hookspecs.transport import GROUP
 
 from . import servers
+from .transport_ends import LONG_S, SOON_S, Recorder, alive, ended, mourned, seen_of
 
-SOON_S = 5.0
-"""Longest that anything here may take on a busy machine [s]."""
 START_S = 10.0
 """Longest that a Python program with the transport in it may take to start, and then to answer [s]."""
 AT_ONCE_S = 1.0
 """Longest for what must not wait for a time limit, the limits here being :data:`LONG_S` [s]."""
 SHORT_S = 0.2
-POLL_S = 0.02
-LONG_S = 30.0
 BIG = 10 * 1000 * 1000
 MANY = 10_000
 AT_A_TIME = 50
 
 Connect: TypeAlias = Callable[..., Any]
-
-
-class Recorder:
-    """A handler that keeps what it is told, and answers according to the method."""
-
-    def __init__(self) -> None:
-        self.notifications: list[tuple[str, Mapping[str, Any]]] = []
-        self.closings: list[TransportError | None] = []
-        self.waiting = asyncio.Event()
-        """Set when ``wait`` is being answered, which it never is."""
-        self.cancelled = asyncio.Event()
-        """Set when ``wait`` was cancelled."""
-
-    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
-        if method == "refuse":
-            raise RpcError(-32001, "not today", {"why": "a test"})
-        if method == "stumble":
-            raise KeyError("an internal detail")
-        if method == "wait":
-            self.waiting.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.cancelled.set()
-        return {"method": method, "params": params}
-
-    def notification(self, method: str, params: RawObject) -> None:
-        self.notifications.append((method, dict(params)))
-
-    def closed(self, error: TransportError | None) -> None:
-        self.closings.append(error)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return not Path("/proc/self").exists()
-
-
-@contextmanager
-def mourned(pids: Mapping[str, int]) -> Iterator[None]:
-    """Kill what a wrong transport leaves behind."""
-    try:
-        yield
-    finally:
-        for pid in pids.values():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-async def ended(*pids: int) -> bool:
-    """Whether processes end soon."""
-    try:
-        async with asyncio.timeout(SOON_S):
-            while any(map(alive, pids)):  # noqa: ASYNC110 - nothing tells of the end of somebody else's child
-                await asyncio.sleep(POLL_S)
-    except TimeoutError:
-        return False
-    return True
-
-
-async def seen_of(link: Link, method: str) -> list[Mapping[str, Any]]:
-    """Params of the messages with ``method`` that the server got so far."""
-    answer = await link.request("seen", {}, timeout_s=LONG_S)
-    return [message["params"] for message in answer["messages"] if message.get("method") == method]
 
 
 @pytest.mark.anyio

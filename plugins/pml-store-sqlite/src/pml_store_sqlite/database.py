@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x504D4C31
 """Marks the file as ours (``PRAGMA application_id``): "PML1"."""
 
-DEFAULT_PATH = "~/.pml/pml.db"
+FILE = "pml.db"
+"""In the user's PML folder, unless the settings say otherwise."""
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
 """Size that the write-ahead log is cut back to after a burst."""
 
@@ -40,7 +41,7 @@ class Database:
     def __init__(self, settings: Settings, log: Any) -> None:
         """Does not touch the file."""
         self._settings, self._log = settings, log
-        self.path = str(_expanded(settings.path or DEFAULT_PATH))
+        self.path = str(_expanded(settings.path or str(Path(os.environ.get("PML_HOME") or "~/.pml") / FILE)))
 
     def open_writer(self) -> sqlite3.Connection:
         """A connection that may write, to a file that exists and has the current schema.

@@ -13,7 +13,8 @@ class Settings:
     """Settings of the SQLite store."""
 
     path: str = setting(
-        "", "File to keep the data in; a leading ~ is the home folder. Empty: ~/.pml/pml.db. Not on a network drive."
+        "",
+        "File to keep the data in; a leading ~ is the home folder. Empty: pml.db in the folder PML_HOME, or ~/.pml. Not on a network drive.",
     )
     synchronous: Literal["FULL", "NORMAL"] = setting(
         "NORMAL",

@@ -1,0 +1,89 @@
+"""Both ends of a connection under test: a handler that keeps what it is told, and the processes at the other end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pml_hookspecs import Link, RawObject, RpcError, TransportError
+
+SOON_S = 5.0
+"""Longest that anything here may take on a busy machine [s]."""
+POLL_S = 0.02
+LONG_S = 30.0
+
+
+class Recorder:
+    """A handler that keeps what it is told, and answers according to the method."""
+
+    def __init__(self) -> None:
+        self.notifications: list[tuple[str, Mapping[str, Any]]] = []
+        self.closings: list[TransportError | None] = []
+        self.waiting = asyncio.Event()
+        """Set when ``wait`` is being answered, which it never is."""
+        self.cancelled = asyncio.Event()
+        """Set when ``wait`` was cancelled."""
+
+    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+        if method == "refuse":
+            raise RpcError(-32001, "not today", {"why": "a test"})
+        if method == "stumble":
+            raise KeyError("an internal detail")
+        if method == "wait":
+            self.waiting.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled.set()
+        return {"method": method, "params": params}
+
+    def notification(self, method: str, params: RawObject) -> None:
+        self.notifications.append((method, dict(params)))
+
+    def closed(self, error: TransportError | None) -> None:
+        self.closings.append(error)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return not Path("/proc/self").exists()
+
+
+@contextmanager
+def mourned(pids: Mapping[str, int]) -> Iterator[None]:
+    """Kill what a wrong transport leaves behind."""
+    try:
+        yield
+    finally:
+        for pid in pids.values():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+async def ended(*pids: int) -> bool:
+    """Whether processes end soon."""
+    try:
+        async with asyncio.timeout(SOON_S):
+            while any(map(alive, pids)):  # noqa: ASYNC110 - nothing tells of the end of somebody else's child
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def seen_of(link: Link, method: str) -> list[Mapping[str, Any]]:
+    """Params of the messages with ``method`` that the server got so far."""
+    answer = await link.request("seen", {}, timeout_s=LONG_S)
+    return [message["params"] for message in answer["messages"] if message.get("method") == method]
