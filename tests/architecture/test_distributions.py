@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from conftest import Distribution
 
+PYTHONS = ("py311", "py312", "py313")
 ALONE_ON = ("py311", "py313")
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -83,6 +85,14 @@ def test_tox_tests_it_alone(plugin: Distribution, tox: configparser.ConfigParser
     assert f"pytest {plugin.path}/tests tests/architecture/test_installed.py {{posargs}}" in commands
 
 
+def test_tox_gives_its_tests_what_they_ask_for(plugin: Distribution, tox: configparser.ConfigParser) -> None:
+    document = tomllib.loads((plugin.folder / "pyproject.toml").read_text(encoding="utf-8"))
+    option = tox["testenv"]["deps"]
+    given = {*lines(option), *under(plugin.factor, option)}
+    asked = [need for need in document["dependency-groups"]["test"] if not need.startswith("pml-testing")]
+    assert [need for need in asked if need not in given] == []
+
+
 def test_tox_holds_it_alone_to_the_contracts_it_has_to_keep(
     plugin: Distribution, tox: configparser.ConfigParser
 ) -> None:
@@ -119,6 +129,12 @@ def test_the_import_contracts_know_it(plugin: Distribution, workspace: Mapping[s
 def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
     text = (root / "plugins" / "pml" / "pyproject.toml").read_text(encoding="utf-8")
     assert f'"{plugin.name}~=' in text
+
+
+def test_tox_has_a_lane_for_everything_there_is_to_hold(tox: configparser.ConfigParser) -> None:
+    ends = [f"{python}-{what}-{end}" for python in PYTHONS for what in ("core", "all") for end in ("lowest", "highest")]
+    broken = [f"{python}-broken" for python in ALONE_ON]
+    assert {*ends, *broken, "e2e", "imports", "lint", "selftest", "types"} <= env_list(tox)
 
 
 def test_every_broken_distribution_is_installed_by_its_lane(root: Path, tox: configparser.ConfigParser) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pml_core import doctor, registry
-from pml_core.config import load
+from pml_core.config import GatewaySettings, ServerSettings, load
 from pml_core.registry import State
 
 RECORDS = [record for record in registry.discover() if not record.dist.startswith("pml-broken-")]
@@ -38,8 +38,9 @@ def undescribed(settings_type: Any) -> list[str]:
     ]
 
 
-def test_every_setting_of_every_plugin_has_a_description_and_a_default() -> None:
+def test_every_setting_has_a_description_and_a_default() -> None:
     types = {record.label: getattr(record.entry_point.load(), "settings_type", None) for record in RECORDS}
+    types |= {"[gateway]": GatewaySettings, "[servers.<name>]": ServerSettings}
     declared = {label: settings_type for label, settings_type in types.items() if settings_type is not None}
     assert {label: names for label, made in declared.items() if (names := undescribed(made))} == {}
     assert [label for label, settings_type in declared.items() if settings_type() != settings_type()] == []

@@ -14,7 +14,8 @@ class Settings:
 
     path: str = setting(
         "",
-        "File to keep the data in; a leading ~ is the home folder. Empty: pml.db in the folder PML_HOME, or ~/.pml. Not on a network drive.",
+        "File to keep the data in; a leading ~ is the home folder. Empty: pml.db in the folder PML_HOME, or in ~/.pml. "
+        "Not on a network drive.",
     )
     synchronous: Literal["FULL", "NORMAL"] = setting(
         "NORMAL",
