@@ -102,19 +102,19 @@ class Dispatcher:
         log: Any,
         *,
         dry_run: bool,
+        servers_tried: Callable[[], Awaitable[None]],
     ) -> None:
         """Without :attr:`chain` it cannot run anything yet.
 
         Args:
             meta_tools: The gateway's own tools by name.
+            servers_tried: Waits, within a bound, for servers whose tools were never seen.
             dry_run: Whether tasks that do not say themselves are rehearsed.
         """
         self._catalog, self._meta_tools, self._tracing, self._recorder = catalog, meta_tools, tracing, recorder
-        self._log, self._dry_run = log, dry_run
+        self._log, self._dry_run, self.servers_tried = log, dry_run, servers_tried
         self.chain: CallNext | None = None
         """Set once by the gateway when the wrappers are folded."""
-        self.servers_tried: Callable[[], Awaitable[None]] | None = None
-        """Waits, within a bound, for servers whose tools were never seen."""
 
     async def start(
         self,
@@ -145,7 +145,8 @@ class Dispatcher:
         progress: ProgressSink | None = None,
     ) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
-        await self._when_known(task)
+        if self._waits(task):
+            await self.servers_tried()
         task, problem = self._resolve(task, session)
         asked = task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else dry_run
         run = ExecutionRun(
@@ -163,7 +164,8 @@ class Dispatcher:
 
     async def dispatch(self, task: Task, above: ExecutionRun) -> Outcome:
         """Run a task for another one. A rehearsal stays one all the way down."""
-        await self._when_known(task)
+        if self._waits(task):
+            await self.servers_tried()
         task, problem = self._resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
@@ -182,12 +184,12 @@ class Dispatcher:
             above.tool_calls.append(task.tool)
         return outcome
 
-    async def _when_known(self, task: Task) -> None:
+    def _waits(self, task: Task) -> bool:
         """A tool that nobody has, or that speaks of the catalog, waits for servers that are still starting."""
-        if isinstance(task, ToolCall) and self.servers_tried is not None:
-            entry = self._catalog.resolve(task.tool)
-            if entry is None or entry.own:
-                await self.servers_tried()
+        if not isinstance(task, ToolCall):
+            return False
+        entry = self._catalog.resolve(task.tool)
+        return entry is None or entry.own
 
     def _resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""

@@ -234,9 +234,12 @@ class Server:
 
     async def _ask(self, link: Link, method: str, params: RawObject, limit_s: float) -> RawObject:
         """Send a request for the current client. The time its human takes to answer the server does not count."""
-        with self._callers.working():
-            client = current_client.get()
-            if client is None or not client.answers_servers:
+        client = current_client.get()
+        if client is None:
+            return await link.request(method, params, timeout_s=limit_s)
+        self._callers.begin(client)
+        try:
+            if not client.answers_servers:
                 return await link.request(method, params, timeout_s=limit_s)
             async with Clock(limit_s, f"server {self.name!r} did not answer {method} within {limit_s:g} s") as clock:
                 self._clocks.add((client, clock))
@@ -244,6 +247,8 @@ class Server:
                     return await link.request(method, params, timeout_s=FOREVER_S)
                 finally:
                     self._clocks.discard((client, clock))
+        finally:
+            self._callers.end(client)
 
     async def ask(self, method: str, params: RawObject) -> RawObject:
         """Send any other request for the current client; params and result pass as they are.

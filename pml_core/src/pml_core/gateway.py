@@ -113,8 +113,9 @@ class Gateway:
         meta_tools = self._gather_meta_tools()
         recorder = Recorder(self.store.executions, self.redactor, self.config.gateway.record_bytes)
         dry_run = self.config.gateway.execution_mode == "dry_run"
-        self.dispatcher = Dispatcher(self.catalog, meta_tools, tracing, recorder, self.log, dry_run=dry_run)
-        self.dispatcher.servers_tried = self.servers_tried
+        self.dispatcher = Dispatcher(
+            self.catalog, meta_tools, tracing, recorder, self.log, dry_run=dry_run, servers_tried=self.servers_tried
+        )
         self.dispatcher.chain = await self._fold_chain(filters, meta_tools)
         self.exposure = Exposure(await self._open_mode(), self.catalog, filters, self.log)
         await self._remember_catalog()

@@ -8,9 +8,7 @@ client. Where that cannot be known the request is refused, rather than shown to 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -32,22 +30,19 @@ class Callers:
     """The clients that one server is working for right now."""
 
     def __init__(self) -> None:
-        self._counts: Counter[Conversation] = Counter()
+        self._counts: dict[Conversation, int] = {}
 
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Work for the current client."""
-        client = current_client.get()
-        if client is None:
-            yield
-            return
-        self._counts[client] += 1
-        try:
-            yield
-        finally:
-            self._counts[client] -= 1
-            if not self._counts[client]:
-                del self._counts[client]
+    def begin(self, client: Conversation) -> None:
+        """A request is on its way for ``client``."""
+        self._counts[client] = self._counts.get(client, 0) + 1
+
+    def end(self, client: Conversation) -> None:
+        """It was answered, or given up."""
+        left = self._counts[client] - 1
+        if left:
+            self._counts[client] = left
+        else:
+            del self._counts[client]
 
     def __iter__(self) -> Iterator[Conversation]:
         return iter(tuple(self._counts))
