@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -113,7 +114,7 @@ def _activity(agent: str, records: list[ExecutionRecord]) -> AgentActivity:
         succeeded=good,
         failed=len(records) - good - running,
         running=running,
-        cost_usd=sum(r.cost_usd or 0 for r in records),
+        cost_usd=math.fsum(r.cost_usd or 0 for r in records),
         mean_duration_ms=round(sum(times) / len(times)) if times else None,
         last_started_at=max(r.started_at for r in records),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .guard import Guard
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Stdio:
         """Keep what is given; no I/O."""
         self._settings = settings or Settings()
         self._log: Any = _NoLog() if services is None else services.log
+        self._guard = Guard(self._log)
 
     def connect(self, endpoint: Endpoint, handler: Handler) -> AbstractAsyncContextManager[Link]:
         """Start a server, as :class:`pml_hookspecs.Transport` says.
@@ -46,7 +48,7 @@ class Stdio:
         from .client import Server
         from .command import parse
 
-        return Server(endpoint, parse(endpoint), handler, self._settings, self._log)
+        return Server(endpoint, parse(endpoint), handler, self._settings, self._log, self._guard)
 
     async def serve(self, endpoint: Endpoint, accept: Accept, *, started: Callable[[str], None]) -> None:
         """Serve one client on this process's standard input and output, until its end of them is closed.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .command import Command
     from .connection import Connection
+    from .guard import Guard
     from .settings import Settings
 
 SETTLING_S = 0.05
@@ -36,9 +37,13 @@ class Server(AbstractAsyncContextManager["Link"]):
     _child: Child
     _connection: Connection
     _reader: Reader
+    _group: int
 
-    def __init__(self, endpoint: Endpoint, command: Command, handler: Handler, settings: Settings, log: Any) -> None:
+    def __init__(
+        self, endpoint: Endpoint, command: Command, handler: Handler, settings: Settings, log: Any, guard: Guard
+    ) -> None:
         """Remember what to start; nothing happens yet."""
+        self._guard = guard
         self._endpoint, self._command, self._handler = endpoint, command, handler
         self._settings, self._log = settings, log
         self._settling: asyncio.TimerHandle | None = None
@@ -54,10 +59,13 @@ class Server(AbstractAsyncContextManager["Link"]):
         """
         name = self._endpoint.name
         popen = spawn(name, self._command, self._endpoint.env)
+        self._group = popen.pid
+        self._guard.add(self._group)
         try:
             return self._connect(name, popen)
         except BaseException:
             discard(popen)
+            self._guard.remove(self._group)
             raise
 
     def _connect(self, name: str, popen: subprocess.Popen[bytes]) -> Link:
@@ -128,3 +136,4 @@ class Server(AbstractAsyncContextManager["Link"]):
         finally:
             self._reader.close()
             self._child.close()
+            self._guard.remove(self._group)

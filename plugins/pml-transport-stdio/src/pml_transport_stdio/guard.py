@@ -1,0 +1,88 @@
+"""A watchdog that outlives the gateway: when the gateway is gone, however it went, its servers go too.
+
+A gateway that is killed (SIGKILL, out of memory, a crash) cannot clean up, and servers that ignore the end of their
+input, or what ``npx`` and ``uvx`` started below themselves, would stay for ever. The watchdog is a POSIX shell of about
+a megabyte that reads from a pipe which only the gateway holds open. The end of the pipe is the end of the gateway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from typing import Any
+
+SHELL = "/bin/sh"
+LEAVING_S = 1.0
+"""Longest wait for the watchdog to notice that it is not needed any more."""
+SCRIPT = r"""
+trap '' HUP INT TERM PIPE
+groups=' '
+while read -r sign group; do
+    case $sign in
+        +) groups="$groups$group " ;;
+        -) case $groups in
+               *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;;
+           esac ;;
+    esac
+done
+for signal in TERM KILL; do
+    for group in $groups; do
+        kill -s "$signal" -- "-$group" 2>/dev/null
+    done
+    if [ "$signal" = TERM ] && [ "$groups" != ' ' ]; then
+        sleep 1
+    fi
+done
+"""
+
+
+class Guard:
+    """Tells the watchdog which process groups are the gateway's. There is one while there is any group."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._groups: set[int] = set()
+        self._shell: subprocess.Popen[bytes] | None = None
+
+    def add(self, group: int) -> None:
+        """A server was started; ``group`` is its process group."""
+        if self._shell is None:
+            self._start()
+        self._groups.add(group)
+        self._tell(b"+ %d\n" % group)
+
+    def remove(self, group: int) -> None:
+        """The server and everything it started is gone."""
+        self._groups.discard(group)
+        self._tell(b"- %d\n" % group)
+        if not self._groups:
+            self._stop()
+
+    def _start(self) -> None:
+        try:
+            self._shell = subprocess.Popen(
+                [SHELL, "-c", SCRIPT],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._log.warning("stdio.no_watchdog", problem=str(error), remedy=f"provide {SHELL}")
+
+    def _tell(self, line: bytes) -> None:
+        if self._shell is not None and self._shell.stdin is not None:
+            with contextlib.suppress(OSError):  # somebody killed it; the servers are still stopped as usual
+                self._shell.stdin.write(line)
+
+    def _stop(self) -> None:
+        shell, self._shell = self._shell, None
+        if shell is None or shell.stdin is None:
+            return
+        shell.stdin.close()
+        try:
+            shell.wait(LEAVING_S)
+        except subprocess.TimeoutExpired:
+            shell.kill()
+            shell.wait()
