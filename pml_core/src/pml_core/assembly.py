@@ -46,11 +46,11 @@ class Assembly:
             OperatorError: It is missing, broken, or its settings do not fit; says which and what to do.
         """
         cls = drivers.load(self.records, f"pml.{kind}", name)
-        settings = self._settings(name, cls)
+        record = next(r for r in self.records if r.kind == kind and r.name == name)
+        settings = self._settings(record, cls)
         try:
             return cls(settings, self._make_services(name, settings))
         except Exception as exc:
-            record = next(r for r in self.records if r.kind == kind and r.name == name)
             record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", f"Mend or remove {record.dist}.", exc)
             raise OperatorError(
                 f"{record.label} cannot be constructed: {type(exc).__name__}: {exc}", record.remedy
@@ -78,7 +78,7 @@ class Assembly:
     def _serve(self, record: Record) -> None:
         """Give a hook plugin its services; one whose settings do not fit is taken out again."""
         try:
-            settings = self._settings(record.name, self._hooks.get_plugin(record.name))
+            settings = self._settings(record, self._hooks.get_plugin(record.name))
         except OperatorError as exc:
             record.fail(State.FAILED, exc.message, exc.remedy, exc)
             self._hooks.unregister(name=record.name)
@@ -90,10 +90,18 @@ class Assembly:
         """Everything the hook plugins contribute through ``hook``, with the plugin's name."""
         return self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault)
 
-    def _settings(self, name: str, plugin: Any) -> Any:
-        """The plugin's settings; the secret ones are known before anybody can log them."""
+    def _settings(self, record: Record, plugin: Any) -> Any:
+        """The plugin's settings; the secret ones are known before anybody can log them.
+
+        Raises:
+            OperatorError: They do not fit; names the plugin, its distribution and every mistake.
+        """
         settings_type, fallback = getattr(plugin, "settings_type", None), getattr(plugin, "settings_fallback", "")
-        settings = self._config.plugin(name, settings_type, fallback)
+        try:
+            settings = self._config.plugin(record.name, settings_type, fallback)
+        except OperatorError as exc:
+            remedy = f"{exc.remedy}, or block {record.dist}."
+            raise OperatorError(f"{record.label}: {exc.message}", remedy) from exc
         self._learn(secrets_in(settings))
         return settings
 

@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -105,10 +105,11 @@ class Config:
         """
         if settings_type is None:
             return None
-        known = {f.name for f in fields(settings_type)}  # type: ignore[arg-type]
+        declared = fields(settings_type)  # type: ignore[arg-type]
+        known = {f.name for f in declared}
         inherited = {k: v for k, v in self.tables.get(fallback, {}).items() if k in known}
         table = {**inherited, **self.tables.get(name, {})}
-        if not table:
+        if not table and all(f.default is not MISSING or f.default_factory is not MISSING for f in declared):
             return settings_type()
         from .settings import validate_table
 

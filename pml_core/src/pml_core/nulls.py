@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 REMEMBERED = 100
 LARGEST_PAGE = 100
+MICROS = 1_000_000
+"""Costs are added up in millionths of a dollar, so that sums are exact."""
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -114,7 +115,7 @@ def _activity(agent: str, records: list[ExecutionRecord]) -> AgentActivity:
         succeeded=good,
         failed=len(records) - good - running,
         running=running,
-        cost_usd=math.fsum(r.cost_usd or 0 for r in records),
+        cost_usd=sum(round((r.cost_usd or 0) * MICROS) for r in records) / MICROS,
         mean_duration_ms=round(sum(times) / len(times)) if times else None,
         last_started_at=max(r.started_at for r in records),
     )

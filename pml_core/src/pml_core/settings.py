@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar, get_type_hints
@@ -32,6 +33,7 @@ from .errors import OperatorError
 
 S = TypeVar("S")
 ENVIRONMENT = "environment"
+MISTAKES = "the configuration does not fit:"
 
 
 def model_of(settings_type: type[Any], *, extra: Any = "forbid") -> type[BaseModel]:
@@ -46,6 +48,8 @@ def model_of(settings_type: type[Any], *, extra: Any = "forbid") -> type[BaseMod
         }
         if f.default_factory is not MISSING:
             made[f.name] = (hints[f.name], Field(default_factory=f.default_factory, **about))
+        elif f.default is MISSING:
+            made[f.name] = (hints[f.name], Field(**about))
         else:
             made[f.name] = (hints[f.name], Field(default=f.default, **about))
     config = ConfigDict(extra=extra, frozen=True)
@@ -115,16 +119,20 @@ def validate_table(settings_type: type[S], table: Mapping[str, Any], plugin: str
     """
     model = model_of(settings_type)
     try:
-        valid = model.model_validate({k: _from_text(model, k, v) for k, v in table.items()})
+        valid = model.model_validate({k: _from_text(model, plugin, k, v) for k, v in table.items()})
     except ValidationError as exc:
         message = _explain(exc, sources, {"plugins": model}, prefix=("plugins", plugin))
         raise OperatorError(message, f"See pml config explain plugins.{plugin}") from exc
     return settings_type(**{f.name: getattr(valid, f.name) for f in fields(settings_type)})  # type: ignore[arg-type]
 
 
-def _from_text(model: type[BaseModel], name: str, value: Any) -> Any:
-    """A list or table that came as JSON text from an environment variable, decoded."""
+def _from_text(model: type[BaseModel], plugin: str, name: str, value: Any) -> Any:
+    """A value from an environment variable as its field wants it: lists and tables decoded, text left as text."""
     field = model.model_fields.get(name)
+    if field is not None and field.annotation is str and not isinstance(value, str):
+        # pydantic-settings before 2.16.3 decodes what looks like a number before anyone knows that it is text.
+        variable = f"{ENVIRONMENT_PREFIX}PLUGINS__{plugin}__{name}".upper()
+        return {k.upper(): v for k, v in os.environ.items()}.get(variable, value)
     if isinstance(value, str) and field is not None and field.annotation is not str and value[:1] in "[{":
         try:
             return json.loads(value)
@@ -148,7 +156,7 @@ def _explain(
     models: Mapping[str, type[BaseModel]],
     prefix: tuple[str, ...] = (),
 ) -> str:
-    lines = ["the configuration does not fit:"]
+    lines = []
     for problem in error.errors(include_url=False):
         path = [*prefix, *(str(part) for part in problem["loc"])]
         text = problem["msg"]
@@ -157,8 +165,8 @@ def _explain(
             names = list(model.model_fields) if model is not None else list(SECTIONS)
             near = difflib.get_close_matches(path[-1], names, n=1)
             text = "unknown key" + (f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(names))}")
-        lines.append(f"  {'.'.join(path)} ({source_of(sources, path)}): {text}")
-    return "\n".join(lines)
+        lines.append(f"{'.'.join(path)} ({source_of(sources, path)}): {text}")
+    return f"{MISTAKES} {lines[0]}" if len(lines) == 1 else "\n  ".join([MISTAKES, *lines])
 
 
 def json_schema(plugins: Mapping[str, type[Any]]) -> dict[str, Any]:

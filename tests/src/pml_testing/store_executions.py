@@ -13,6 +13,7 @@ import pytest
 
 from pml_hookspecs import ExecutionQuery, Failure, Page, RawObject, Scope, Status, encode
 
+from .base import Contract
 from .fakes import EPOCH
 from .records import (
     ALICE,
@@ -42,7 +43,7 @@ async def every_page(store: Store, query: ExecutionQuery) -> list[Page[Execution
 
 
 @pytest.mark.anyio
-class ExecutionsContract:
+class ExecutionsContract(Contract):
     """Tests of ``store.executions``. The fixture ``store`` gives a store that is up and empty."""
 
     @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from pml_hookspecs import Status
 from pml_hookspecs.tracer import GROUP
 
+from .base import Contract
 from .fakes import FakeServices
 from .records import ended, execution
 
@@ -66,7 +67,7 @@ def observe(tracer: Tracer, spans: Sequence[Ended]) -> None:
 
 
 @pytest.mark.anyio
-class TracerContract:
+class TracerContract(Contract):
     """What the gateway relies on, wherever the spans go."""
 
     group = GROUP

@@ -15,6 +15,7 @@ import pytest
 
 from pml_hookspecs import Failure, Outcome, Phase, Status, ToolCall, ToolId
 
+from .base import Contract
 from .fakes import FakeRun, outcome
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Next:
 
 
 @pytest.mark.anyio
-class WrapperContract:
+class WrapperContract(Contract):
     """Tests of a wrapper.
 
     Override ``unmatched`` when the wrapper has to do something with every call, and ``tasks`` with ones that it has to

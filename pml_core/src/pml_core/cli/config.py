@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from pml_core import secret_values
@@ -132,11 +132,9 @@ def _path(section: str, rest: str, name: str, field: str) -> str:
 
 def _about(config: Config, field: Any, path: str) -> dict[str, Any]:
     values = {p: v for p, v, _ in effective(config, _settings_types())}
-    default = (
-        field.default
-        if isinstance(field.default, (str, int, float, bool, tuple, type(None)))
-        else field.default_factory()
-    )
+    default = field.default
+    if default is MISSING:
+        default = None if field.default_factory is MISSING else field.default_factory()
     layers = [(s.label, dig(s.tree, path.split("."))) for s in config.sources]
     return {
         "path": path,
