@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ async def test_the_cost_is_logged_once_when_there_are_tools() -> None:
     tool = entry("a:b", "Does things")
     for _ in range(3):
         await mode.select(FakeCatalog([tool]), SESSION)
+    await asyncio.gather(*services.tasks)
     [(level, event, details)] = services.log.lines
     assert level == "warning"
     assert "full_proxy" in event

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -170,6 +169,8 @@ def read_file(path: Path) -> tuple[dict[str, Any], bool]:
         return _read_yaml(text, path), False
     if path.suffix == ".json" or text.lstrip().startswith("{"):
         return _read_json(text, path)
+    import tomllib
+
     try:
         return tomllib.loads(text), False
     except tomllib.TOMLDecodeError as exc:
@@ -234,6 +235,8 @@ def parse_override(text: str) -> dict[str, Any]:
         OperatorError: There is no ``=`` or no path.
     """
     path, equals, value = text.partition("=")
+    import tomllib
+
     parts = [part.strip() for part in path.split(".")]
     if not equals or not all(parts):
         raise OperatorError(f"--set {text}: expected PATH=VALUE, such as --set gateway.tools_exposure=hybrid")

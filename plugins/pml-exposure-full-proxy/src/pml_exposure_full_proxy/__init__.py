@@ -46,7 +46,11 @@ class FullProxy:
         if self._warned or not shown or self._services is None:
             return
         self._warned = True
-        self._services.log.warning(
+        # In the background: the first log line of a gateway costs an import, which the first list need not wait for.
+        self._services.spawn(self._tell, self._services, shown, name="cost")
+
+    async def _tell(self, services: Services, shown: list[CatalogEntry]) -> None:
+        services.log.warning(
             "full_proxy puts every tool into each client's context; hybrid or meta_only need far less",
             tools=len(shown),
             tokens=sum(entry.tokens for entry in shown),
