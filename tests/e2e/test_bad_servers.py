@@ -27,7 +27,7 @@ def command_of(fault, site):
 NOT_UP = {
     "missing": ("'/no/such/program' does not exist",),
     "exit": ("code 1", "cannot open the database"),
-    "only-junk": ("did not start within 3 s",),
+    "only-junk": ("did not answer within 3 s", "check that it speaks MCP"),
 }
 """Fault to what the reason must hold."""
 QUICK = ("--set", "gateway.start_timeout_s=3")
