@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pml_hookspecs import (
     CallNext,
@@ -37,6 +37,19 @@ ProgressSink = Callable[[float, float | None, str], None]
 DEEPEST = 32
 """Tasks within tasks; deeper is taken for a plan that calls itself."""
 TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
+
+
+class Asked(TypedDict, total=False):
+    """How a client wants its task run."""
+
+    intent: str
+    """What it is for; ``""`` when not said."""
+    dry_run: bool | None
+    """None, or left out: as the task or the configuration says."""
+    deadline: datetime | None
+    """UTC."""
+    trigger: Trigger
+    progress: ProgressSink | None
 
 
 class ExecutionRun:
@@ -116,48 +129,25 @@ class Dispatcher:
         self.chain: CallNext | None = None
         """Set once by the gateway when the wrappers are folded."""
 
-    async def start(
-        self,
-        task: Task,
-        session: Session,
-        *,
-        intent: str = "",
-        dry_run: bool | None = None,
-        deadline: datetime | None = None,
-        trigger: Trigger = "mcp",
-        progress: ProgressSink | None = None,
-    ) -> Outcome:
-        """Run a task for a client. ``dry_run`` None: as the task or the configuration says."""
-        _, outcome = await self.start_resolved(
-            task, session, intent=intent, dry_run=dry_run, deadline=deadline, trigger=trigger, progress=progress
-        )
-        return outcome
+    async def start(self, task: Task, session: Session, **asked: Unpack[Asked]) -> Outcome:
+        """Run a task for a client."""
+        return (await self.start_resolved(task, session, **asked))[1]
 
-    async def start_resolved(
-        self,
-        task: Task,
-        session: Session,
-        *,
-        intent: str = "",
-        dry_run: bool | None = None,
-        deadline: datetime | None = None,
-        trigger: Trigger = "mcp",
-        progress: ProgressSink | None = None,
-    ) -> tuple[Task, Outcome]:
+    async def start_resolved(self, task: Task, session: Session, **asked: Unpack[Asked]) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
         if self._waits(task):
             await self.servers_tried()
         task, problem = self._resolve(task, session)
-        asked = task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else dry_run
+        said = task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else asked.get("dry_run")
         run = ExecutionRun(
             self,
             None,
             session=session,
-            intent=(task.intent if isinstance(task, Workflow) else "") or intent,
-            dry_run=self._dry_run if asked is None else asked,
-            deadline=deadline,
-            trigger=trigger,
-            progress=progress,
+            intent=(task.intent if isinstance(task, Workflow) else "") or asked.get("intent", ""),
+            dry_run=self._dry_run if said is None else said,
+            deadline=asked.get("deadline"),
+            trigger=asked.get("trigger", "mcp"),
+            progress=asked.get("progress"),
             trace=trace_id(),
         )
         return task, await self._execute(task, run, problem)

@@ -138,6 +138,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Leave everything, in reverse order."""
+        if self._changed is not None:
+            self._changed.cancel()
         await self._stop_servers()
         await self.supervisor.close()
 
