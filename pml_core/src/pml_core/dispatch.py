@@ -15,7 +15,6 @@ from pml_hookspecs import (
     InvalidArguments,
     MetaTool,
     Outcome,
-    Run,
     Session,
     Status,
     Task,
@@ -264,6 +263,3 @@ def ended(
     return Outcome(
         task_id=task.id, status=status, started_at=started_at, duration_ms=duration_ms, output=output, failure=failure
     )
-
-
-__all__ = ["Dispatcher", "ExecutionRun", "ProgressSink", "Run", "ended"]

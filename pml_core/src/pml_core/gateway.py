@@ -7,7 +7,7 @@ import contextlib
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Self
 
-from pml_hookspecs import Endpoint, MetaTool, ServerStatus, Store, Task, TransportError, Workflow
+from pml_hookspecs import Endpoint, MetaTool, ServerStatus, Store, TransportError
 
 from . import registry
 from .admission import Admission, Filters
@@ -333,6 +333,3 @@ class Gateway:
         plugins = {r.name: self.supervisor.health.get(r.name, r.state) for r in self.assembly.records}
         mode = self.config.gateway.tools_exposure
         return {"version": self.version, "mode": mode, "servers": servers, "plugins": plugins}
-
-
-__all__ = ["Gateway", "Task", "Workflow"]
