@@ -131,7 +131,7 @@ def test_being_interrupted_is_no_traceback(place, installation, monkeypatch, cap
         raise error
 
     monkeypatch.setattr(plugins, "run_list", raises)
-    monkeypatch.setattr(sys, "stderr", Path(os.devnull).open("w"))  # noqa: SIM115 - closed by what is tested
+    monkeypatch.setattr(sys, "stderr", Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - closed by what is tested
     assert main(["plugins", "list"]) == (130 if error is KeyboardInterrupt else 0)
     sys.stderr.close()
 

@@ -294,7 +294,7 @@ def test_a_link_to_the_file_stays_a_link(project):
 
 def test_standard_input_is_read(project, capsys, monkeypatch):
     raw = b'\xef\xbb\xbf{"mcpServers": {"a": {"command": "x"},},} // as VS Code writes'
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8"))
     answer = document(capsys, "-")
     assert [(s["name"], s["from"]) for s in answer["servers"]] == [("a", "standard input")]
     assert answer["written"] == "pml.toml"

@@ -61,7 +61,7 @@ async def test_cancelling_ends_the_program_and_what_it_started(tmp_path):
 def running(pid):
     """Whether the process is there; one that is dead and not yet waited for by its parent is not."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
     except FileNotFoundError:
         if not Path("/proc/self").exists():
             return exists(pid)

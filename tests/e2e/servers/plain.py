@@ -78,7 +78,7 @@ def call(name: str, arguments: dict, notes: Path) -> dict:
     if name == "fail":
         return {"content": [{"type": "text", "text": "it always fails"}], "isError": True}
     if name == "write_note":
-        with notes.open("a") as file:
+        with notes.open("a", encoding="utf-8") as file:
             file.write(arguments["text"] + "\n")
     return {"content": [{"type": "text", "text": str(arguments.get("text"))}]}
 

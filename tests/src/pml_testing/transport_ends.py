@@ -56,7 +56,7 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return not Path("/proc/self").exists()
 
