@@ -370,3 +370,10 @@ async def test_secrets_of_the_configuration_are_known_from_the_start(capsys):
     async with Gateway(config, records=[registry.provide("pml.transport", "stdio", boom)]) as made:
         made.log.error("saw very-secret")
     assert "very-secret" not in capsys.readouterr().err
+
+
+async def test_a_gateway_without_servers_says_how_to_get_some(monkeypatch, capsys):
+    monkeypatch.setattr("pml_core.gateway.AFTER_FIRST_LIST_S", 0)
+    async with running({}) as made:
+        await made._announce()
+    assert "no servers are configured; pml import" in capsys.readouterr().err

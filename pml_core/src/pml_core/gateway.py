@@ -133,6 +133,8 @@ class Gateway:
         up = sum(s.state == "up" for s in self.catalog.servers())
         mode = self.config.gateway.tools_exposure
         self.log.info("gateway is running", mode=mode, servers_up=up, servers_down=down, tools=len(self.catalog))
+        if not self.servers:
+            self.log.warning("no servers are configured; pml import takes them from your MCP client")
         for note in self.config.notes:
             self.log.info("configuration", note=note)
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+import sys
 from typing import Any
 
 from . import add_sources
+
+
+BY_HAND = (
+    "pml serve speaks MCP on standard input and output: your MCP client starts it, nobody types into it.\n"
+    "Ctrl-C ends it. pml import takes over your client's servers; pml plugins doctor says whether all is well."
+)
 
 
 def add(subcommands: Any) -> None:
@@ -28,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     overrides = [*arguments.overrides, *(["gateway.strict=true"] if arguments.strict else [])]
     config = load(arguments.config, overrides=overrides, mode=arguments.mode)
+    if sys.stdin is not None and sys.stdin.isatty():
+        print(BY_HAND, file=sys.stderr)
     return asyncio.run(_serve(config))
 
 
