@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_core.direct import says_error, text_of, timeout_s, tool_result
+from pml_core.clock import timeout_s
+from pml_core.direct import says_error, text_of, tool_result
 from pml_hookspecs import RawObject
 
 

@@ -56,7 +56,7 @@ class RawObject(Mapping[str, Any]):
 
     @property
     def raw(self) -> bytes:
-        """The object as UTF-8 JSON text on one line."""
+        """The object as UTF-8 JSON text: as it came, or compact when it was made here."""
         if self._raw is None:
             self._raw = encode(self._value)
         return self._raw

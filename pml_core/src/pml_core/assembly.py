@@ -68,10 +68,9 @@ class Assembly:
                 continue
             if record.state is State.LOADED:
                 self._serve(record)
-            elif isinstance(record.error, Exception):
-                on_fault(record.name, "import", record.error)
             elif record.state is not State.BLOCKED:
-                on_fault(record.name, "discovery", RuntimeError(record.problem))
+                where = "discovery" if record.error is None else "import"
+                on_fault(record.name, where, OperatorError(f"{record.label}: {record.problem}", record.remedy))
         if self._unfit:
             raise self._unfit[0]
 

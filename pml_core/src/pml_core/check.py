@@ -21,7 +21,7 @@ def problems(read: Callable[[], Config], settings_types: Callable[[], dict[str, 
     records = registry.discover(frozenset(config.gateway.block))
     found = unknown_tables(config, records)
     types = settings_types()
-    for name in config.tables:
+    for name in {r.name for r in records} & set(config.tables):
         try:
             config.plugin(name, types.get(name))
         except OperatorError as exc:

@@ -1,9 +1,17 @@
-"""A time limit that can be stopped while a human thinks."""
+"""How long a call may take, and a limit that can be stopped while a human thinks."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Self
+
+
+def timeout_s(configured_s: float, deadline: datetime | None) -> float:
+    """Seconds left for a call: as configured, or less when the deadline is nearer; never below a millisecond."""
+    if deadline is None:
+        return configured_s
+    return max(0.001, min(configured_s, (deadline - datetime.now(UTC)) / timedelta(seconds=1)))
 
 
 class Clock:

@@ -103,6 +103,10 @@ class Config:
             OperatorError: The table does not fit; every mistake is named with its source.
         """
         if settings_type is None:
+            if self.tables.get(name):
+                raise OperatorError(
+                    f"plugins.{name} ({self.says(f'plugins.{name}')}): this plugin has no settings", "Remove them"
+                )
             return None
         declared = fields(settings_type)  # type: ignore[arg-type]
         known = {f.name for f in declared}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -69,13 +69,6 @@ class DirectExecutor:
             failure = Failure("arguments.invalid", str(exc))
             return ended(task, started_at, Status.ERROR, failure=failure)
         return ended(task, started_at, Status.OK, output=tool_result(output))
-
-
-def timeout_s(configured_s: float, deadline: datetime | None) -> float:
-    """Seconds left for a call: as configured, or less when the deadline is nearer; never below a millisecond."""
-    if deadline is None:
-        return configured_s
-    return max(0.001, min(configured_s, (deadline - datetime.now(UTC)) / timedelta(seconds=1)))
 
 
 def says_error(result: RawObject) -> bool:

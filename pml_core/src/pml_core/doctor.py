@@ -144,11 +144,11 @@ def _own_checks(assembly: Assembly) -> Iterator[Line]:
 def _chosen(assembly: Assembly, config: Config) -> Iterator[Line]:
     """Drivers that the configuration names are there."""
     gateway = config.gateway
-    wanted = [("exposure_mode", gateway.tools_exposure), ("store", gateway.store)]
-    wanted += [("tracer", name) for name in gateway.tracers] + [
-        ("executor", name) for name in gateway.executors.values()
-    ]
-    for kind, name in wanted:
+    wanted = [("exposure_mode", "tools_exposure", gateway.tools_exposure), ("store", "store", gateway.store)]
+    wanted += [("tracer", "tracers", name) for name in gateway.tracers]
+    wanted += [("executor", "executors", name) for name in gateway.executors.values()]
+    # A default that is not installed is done without; only what was asked for has to be there.
+    for kind, name in [(kind, name) for kind, key, name in wanted if config.says(f"gateway.{key}") is not None]:
         names = [r.name for r in assembly.records if r.kind == kind]
         if name not in names:
             detail = f"{name!r} is configured and not installed; installed: {', '.join(names) or 'none'}"

@@ -26,8 +26,7 @@ from pml_hookspecs import (
 )
 
 from .catalog import LiveCatalog, make_entry
-from .clock import Clock
-from .direct import timeout_s
+from .clock import Clock, timeout_s
 from .endpoints import endpoint_of, scheme_of
 from .features import LISTINGS, Kind
 from .listing import every_item, usable_tools

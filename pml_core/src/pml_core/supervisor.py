@@ -52,7 +52,7 @@ class Supervisor:
         Raises:
             OperatorError: The gateway is strict.
         """
-        problem = f"{type(exc).__name__}: {exc}"
+        problem = exc.message if isinstance(exc, OperatorError) else f"{type(exc).__name__}: {exc}"
         if self._strict:
             raise OperatorError(
                 f"plugin {plugin!r} failed in {where}: {problem}", "Mend it, block it, or unset strict."

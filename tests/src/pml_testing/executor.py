@@ -15,7 +15,6 @@ import pytest
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task, ToolCall, ToolId, Workflow, encode
 from pml_hookspecs.executor import GROUP
 
-from .base import Contract
 from .fakes import FakeRun, outcome
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ def _needs_override(executor: Executor, fixture: str) -> Any:
 
 
 @pytest.mark.anyio
-class ExecutorContract(Contract):
+class ExecutorContract:
     """Tests of an executor.
 
     An executor of workflows needs nothing but the fixture ``executor``. For one of code or capabilities the contract

@@ -24,7 +24,6 @@ import pytest
 from pml_hookspecs import ExposureMode, Selection, Session, encode
 from pml_hookspecs.exposure_mode import GROUP
 
-from .base import Contract
 from .fakes import FakeCatalog, FakeServices, entry, some_entries
 
 WHO: dict[str, Any] = {"key": "local/intent", "intent": "read thing number 3"}
@@ -105,7 +104,7 @@ def _answer_of_another_process(mode_type: Any, settings: Any) -> Any:
     return json.loads(done.stdout)
 
 
-class ExposureModeContract(Contract):
+class ExposureModeContract:
     """Tests of one exposure mode with one table of settings."""
 
     pytestmark = pytest.mark.anyio

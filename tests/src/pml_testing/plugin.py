@@ -24,6 +24,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Know the contracts' markers, and point pytest at the contracts when they are asked for."""
+    config.pluginmanager.register(Backend(), "pml_testing_backend")
     config.addinivalue_line("markers", "seed(id): the requirement of the original documents that the test holds")
     if config.option.pml_contract is not None:
         config.args[:] = [str(Path(__file__).with_name("contracts"))]
@@ -55,10 +56,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in set(empty)]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """The stdio wire uses asyncio's protocols, so everything is tested on asyncio."""
-    return "asyncio"
+class Backend:
+    """The backend of async tests. Registered late, because anyio's own fixture of that name must not win."""
+
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        """asyncio only: the stdio wire uses its loop."""
+        return "asyncio"
 
 
 @pytest.fixture

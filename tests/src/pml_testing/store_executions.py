@@ -13,7 +13,6 @@ import pytest
 
 from pml_hookspecs import ExecutionQuery, Failure, Page, RawObject, Scope, Status, encode
 
-from .base import Contract
 from .fakes import EPOCH
 from .records import (
     ALICE,
@@ -43,7 +42,7 @@ async def every_page(store: Store, query: ExecutionQuery) -> list[Page[Execution
 
 
 @pytest.mark.anyio
-class ExecutionsContract(Contract):
+class ExecutionsContract:
     """Tests of ``store.executions``. The fixture ``store`` gives a store that is up and empty."""
 
     @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ import pytest
 from pml_hookspecs import Status
 from pml_hookspecs.tracer import GROUP
 
-from .base import Contract
 from .fakes import FakeServices
 from .records import ended, execution
 
@@ -67,7 +66,7 @@ def observe(tracer: Tracer, spans: Sequence[Ended]) -> None:
 
 
 @pytest.mark.anyio
-class TracerContract(Contract):
+class TracerContract:
     """What the gateway relies on, wherever the spans go."""
 
     group = GROUP

@@ -20,7 +20,6 @@ from pml_hookspecs import Endpoint, Link, RawObject, RpcError, Transport, Transp
 from pml_hookspecs.transport import GROUP
 
 from . import servers
-from .base import Contract
 from .transport_ends import LONG_S, SOON_S, Recorder, alive, ended, mourned, seen_of
 
 START_S = 10.0
@@ -36,7 +35,7 @@ Connect: TypeAlias = Callable[..., Any]
 
 
 @pytest.mark.anyio
-class TransportContract(Contract):
+class TransportContract:
     """What the gateway relies on. All of it is tested from outside, through :class:`pml_hookspecs.Transport`."""
 
     group = GROUP

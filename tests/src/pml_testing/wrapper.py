@@ -15,7 +15,6 @@ import pytest
 
 from pml_hookspecs import Failure, Outcome, Phase, Status, ToolCall, ToolId
 
-from .base import Contract
 from .fakes import FakeRun, outcome
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Next:
 
 
 @pytest.mark.anyio
-class WrapperContract(Contract):
+class WrapperContract:
     """Tests of a wrapper.
 
     Override ``unmatched`` when the wrapper has to do something with every call, and ``tasks`` with ones that it has to

@@ -10,7 +10,6 @@ from typing import Any
 
 from . import add_sources
 
-
 BY_HAND = (
     "pml serve speaks MCP on standard input and output: your MCP client starts it, nobody types into it.\n"
     "Ctrl-C ends it. pml import takes over your client's servers; pml plugins doctor says whether all is well."
