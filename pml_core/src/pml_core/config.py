@@ -105,7 +105,7 @@ class Config:
         if settings_type is None:
             if self.tables.get(name):
                 raise OperatorError(
-                    f"plugins.{name} ({self.says(f'plugins.{name}')}): this plugin has no settings", "Remove them"
+                    f"plugins.{name} ({self.says(f'plugins.{name}')}): this plugin has no settings", "Remove the table"
                 )
             return None
         declared = fields(settings_type)  # type: ignore[arg-type]

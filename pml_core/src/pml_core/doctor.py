@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,11 +107,8 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
 
 def _settings_and_imports(assembly: Assembly) -> Iterator[Line]:
     """Load every driver and hook plugin that was found."""
-    faults: dict[str, tuple[str, Exception]] = {}
-    try:
-        assembly.load_hooks(lambda name, where, exc: faults.setdefault(name, (where, exc)) and None)
-    except OperatorError as exc:
-        yield Line("settings", ok=False, detail=exc.message, remedy=exc.remedy)
+    with suppress(OperatorError):  # each record tells of itself below
+        assembly.load_hooks(lambda *_fault: None)
     for record in assembly.records:
         detail, remedy = record.problem, record.remedy
         if record.group != registry.HOOK_GROUP and record.state is State.FOUND:
