@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 from jsonschema import Draft202012Validator
 
-from pml_core.config import GatewaySettings, ServerSettings, Source
+from pml_core.config import GatewaySettings, ServerSettings, Source, load
 from pml_core.errors import OperatorError
 from pml_core.settings import json_schema, merge, model_of, source_of, validate_table
 from pml_hookspecs import setting
@@ -130,3 +130,11 @@ def test_the_schema_is_valid_and_accepts_what_loading_accepts():
 )
 def test_the_schema_refuses_what_loading_refuses(bad):
     assert not Draft202012Validator(json_schema({"p": Settings})).is_valid(bad)
+
+
+def test_mistakes_are_told_in_the_words_of_the_file_and_not_of_python(place):
+    place.write("pml.toml", "[servers.a]\ncommand = 'x'\nargs = 'y'")
+    with pytest.raises(OperatorError) as caught:
+        load()
+    assert "servers.a.args" in str(caught.value)
+    assert "should be a list" in str(caught.value)

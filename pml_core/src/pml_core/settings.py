@@ -159,7 +159,7 @@ def _explain(
     lines = []
     for problem in error.errors(include_url=False):
         path = [*prefix, *(str(part) for part in problem["loc"])]
-        text = problem["msg"]
+        text = problem["msg"].replace("a valid tuple", "a list")
         if problem["type"] == "extra_forbidden":
             model = models.get(path[0]) if len(path) > 1 else None
             names = list(model.model_fields) if model is not None else list(SECTIONS)
