@@ -275,12 +275,10 @@ async def test_a_message_stays_short_whatever_came():
     assert len(encode(failure.details)) < 10**6
 
 
-async def test_a_large_wrong_list_is_told_quickly():
-    started = time.perf_counter()
-    assert (
-        await check(call(a=["x"] * 100_000), schema={"properties": {"a": {"items": {"type": "integer"}}}}) is not None
-    )
-    assert time.perf_counter() - started < 2
+async def test_of_a_large_wrong_list_only_the_first_problems_are_told():
+    failure = await check(call(a=["x"] * 100_000), schema={"properties": {"a": {"items": {"type": "integer"}}}})
+    assert failure is not None
+    assert [problem["path"] for problem in failure.details["problems"]] == [*(f"$.a[{n}]" for n in range(10)), "$"]
 
 
 async def test_values_nested_very_deeply_are_judged_all_the_same():

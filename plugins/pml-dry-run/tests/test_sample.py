@@ -202,6 +202,14 @@ def schemas():
     return st.recursive(scalars, more, max_leaves=8)
 
 
+def test_a_part_whose_pattern_the_value_does_not_match_does_not_count_as_fitting():
+    parts = [{"properties": {"b": {"type": "string", "pattern": "^s"}}}]
+    schema = {"type": "object", "properties": {"b": {"enum": [""]}}, "required": ["b"], "anyOf": parts}
+    with pytest.raises(CannotSampleError):
+        sample(schema)
+    assert sample({**schema, "properties": {"b": {"enum": ["so"]}}}) == {"b": "so"}
+
+
 @settings(max_examples=400, deadline=None)
 @given(schema=schemas(), definition=schemas())
 def test_what_is_made_up_is_always_valid_and_always_the_same(schema, definition):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -12,6 +13,8 @@ MOST_STEPS = 20_000
 """Enough for any honest schema; some schemas would take exponential time."""
 DEEPEST = 64
 
+LONGEST_MATCHED = 200
+"""Longest text that a pattern is tried on [characters]."""
 _UNSURE = frozenset(
     (
         *("$dynamicRef", "$recursiveRef", "contains", "dependencies", "dependentRequired", "dependentSchemas"),
@@ -77,13 +80,14 @@ class Document:
         return at
 
     def fits(self, value: Any, schema: Any, depth: int = 0) -> bool:
-        """Whether ``value`` certainly fits ``schema``, ``format`` and ``pattern`` left aside. False when unsure."""
+        """Whether ``value`` certainly fits ``schema``, ``format`` left aside. False when unsure."""
         self.step(depth)
         if not isinstance(schema, Mapping):
             return schema is True
         return (
             _UNSURE.isdisjoint(schema)
             and _fits_plainly(value, schema)
+            and _fits_pattern(value, schema)
             and self._parts_fit(value, schema, depth + 1)
             and self._members_fit(value, schema, depth + 1)
             and self._items_fit(value, schema, depth + 1)
@@ -168,6 +172,17 @@ def _fits_plainly(value: Any, schema: Mapping[str, Any]) -> bool:
         and ("enum" not in schema or _text(value) in map(_text, schema["enum"]))
         and _fits_size(value, schema)
     )
+
+
+def _fits_pattern(value: Any, schema: Mapping[str, Any]) -> bool:
+    """Unsure, and so False, where the pattern is not one that Python reads, or the text long enough to be costly."""
+    pattern = schema.get("pattern")
+    if pattern is None or not isinstance(value, str):
+        return True
+    try:
+        return len(value) <= LONGEST_MATCHED and re.search(pattern, value) is not None
+    except (re.error, TypeError):
+        return False
 
 
 def _fits_size(value: Any, schema: Mapping[str, Any]) -> bool:
