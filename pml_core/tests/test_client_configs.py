@@ -339,10 +339,10 @@ def test_references_are_filled_in(value, text, missing):
 
 
 def test_known_files_name_every_client_with_the_projects_file_first():
-    files = client_configs.known_files(Path("/home/me"), Path("/work/x"))
+    files = client_configs.known_files(Path("/home/me"), Path("/home/me/project"))
     assert {client for client, _ in files} == set(client_configs.CLIENTS)
     assert [path for client, path in files if client == "claude-code"] == [
-        Path("/work/x/.mcp.json"),
+        Path("/home/me/project/.mcp.json"),
         Path("/home/me/.claude.json"),
     ]
     paths = [path.as_posix() for _, path in files]
@@ -350,7 +350,7 @@ def test_known_files_name_every_client_with_the_projects_file_first():
         "/home/me/Library/Application Support/Claude/claude_desktop_config.json",
         "/home/me/AppData/Roaming/Claude/claude_desktop_config.json",
         "/home/me/.config/Code/User/mcp.json",
-        "/work/x/.vscode/mcp.json",
+        "/home/me/project/.vscode/mcp.json",
         "/home/me/.codeium/windsurf/mcp_config.json",
         "/home/me/.gemini/settings.json",
     ):
