@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import types
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -377,3 +377,17 @@ async def test_a_gateway_without_servers_says_how_to_get_some(monkeypatch, capsy
     async with running({}) as made:
         await made._announce()
     assert "no servers are configured; pml import" in capsys.readouterr().err
+
+
+async def test_what_a_dying_server_wrote_is_kept_and_shown_without_secrets():
+    server = ScriptedServer(["read"])
+    server.refuse = "exited with code 1; the end of its stderr: bad token hunter-2222"
+    async with running({"fs": server}) as made:
+        made.redactor.learn(["hunter-2222"])
+        failed = made.servers["fs"]
+        failed._say(replace(failed.status, reason=server.refuse))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        kept = repr(await made.store.catalog.statuses())
+        assert "bad token" in kept
+        assert "hunter-2222" not in kept + repr(made.status())

@@ -23,6 +23,7 @@ from pml_hookspecs import (
     encode,
 )
 
+from .codes import INVALID_PARAMS, METHOD_NOT_FOUND
 from .direct import tool_result
 from .relay import Method, Relay
 from .upstream import current_client
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """MCP revisions with a handshake, oldest first."""
-INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
 CAPABILITIES: Mapping[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},

@@ -50,7 +50,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 class Server:
     """One configured server: keeps a connection to it. Implements :class:`pml_hookspecs.Handler`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing that it depends on
         self,
         name: str,
         settings: ServerSettings,
@@ -61,6 +61,7 @@ class Server:
         start_timeout_s: float,
         call_timeout_s: float,
         upstream: Upstream | None = None,
+        redact: Callable[[str], str] = str,
     ) -> None:
         """Nothing starts yet.
 
@@ -73,6 +74,7 @@ class Server:
             start_timeout_s: Longest wait for it to start and list its tools.
             call_timeout_s: Longest wait for an answer.
             upstream: The clients, for what it asks of them; none if not given.
+            redact: Takes secrets out of what its status says, which may quote its stderr.
         """
         self.name, self.settings = name, settings
         self._open_transport, self._catalog, self._log = open_transport, catalog, log.bind(server=name)
@@ -87,6 +89,7 @@ class Server:
         self._prefixes: dict[str, bytes] = {}
         self._progress: dict[int, Run] = {}
         self._tokens = 0
+        self._redact = redact
         self._upstream = upstream or Upstream(set(), one_client=False)
         self._callers = Callers()
         self._clocks: set[tuple[object, Clock]] = set()
@@ -179,10 +182,10 @@ class Server:
             await link.request("logging/setLevel", {"level": self._level}, timeout_s=self._start_timeout_s)
 
     def _say(self, status: ServerStatus) -> None:
-        self.status = status
-        self._catalog.report(status)
+        self.status = replace(status, reason=self._redact(status.reason))
+        self._catalog.report(self.status)
         if self.on_status is not None:
-            self.on_status(status)
+            self.on_status(self.status)
 
     # Tools
 

@@ -11,14 +11,12 @@ from urllib.parse import quote
 
 from pml_hookspecs import RpcError, TransportError
 
+from .codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from .naming import SEPARATOR
 
 if TYPE_CHECKING:
     from .downstream import Server
 
-INVALID_PARAMS = -32602
-RESOURCE_NOT_FOUND = -32002
-"""What servers of the revisions with a handshake answer."""
 ALIAS = "pml://resource/"
 """Begins the URI of a resource whose own URI another server has, too: ``pml://resource/<server>/<quoted URI>``."""
 

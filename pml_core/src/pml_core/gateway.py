@@ -186,6 +186,7 @@ class Gateway:
                 start_timeout_s=gateway.start_timeout_s,
                 call_timeout_s=gateway.call_timeout_s,
                 upstream=self.upstream,
+                redact=self.redactor.text,
             )
             self.servers[name] = server
             if settings.enabled:
@@ -329,7 +330,13 @@ class Gateway:
     def status(self) -> dict[str, Any]:
         """What the status resource shows."""
         servers = [
-            {"name": s.name, "state": s.state, "reason": s.reason, "tools": s.tools, "restarts": s.restarts}
+            {
+                "name": s.name,
+                "state": s.state,
+                "reason": s.reason,
+                "tools": s.tools,
+                "restarts": s.restarts,
+            }
             for s in self.catalog.servers()
         ]
         plugins = {r.name: self.supervisor.health.get(r.name, r.state) for r in self.assembly.records}

@@ -7,7 +7,8 @@ from typing import Any
 
 from pml_hookspecs import RawObject, RpcError
 
-METHOD_NOT_FOUND = -32601
+from .codes import METHOD_NOT_FOUND
+
 MOST_PAGES = 1000
 """Pages of one list that are asked for; more is taken for a server that pages in circles."""
 

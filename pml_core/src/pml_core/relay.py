@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError
 
+from .codes import INVALID_PARAMS, METHOD_NOT_FOUND
+
 if TYPE_CHECKING:
     from .downstream import Server
     from .gateway import Gateway
 
-INVALID_PARAMS = -32602
-METHOD_NOT_FOUND = -32601
 STATUS_URI = "pml://status"
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, least severe first (MCP, logging; RFC 5424)."""
@@ -124,7 +124,11 @@ class Relay:
         if level not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"logging/setLevel: {level!r} is none of {', '.join(LEVELS)}")
         self._level = LEVELS.index(level)
-        await asyncio.gather(*(s.set_level(level) for s in self._gateway.servers.values()), return_exceptions=True)
+        servers = list(self._gateway.servers.values())
+        outcomes = await asyncio.gather(*(s.set_level(level) for s in servers), return_exceptions=True)
+        for server, outcome in zip(servers, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                self._gateway.log.warning("a server keeps its log level", server=server.name, reason=str(outcome))
         return EMPTY
 
     def heard(self, method: str, params: RawObject) -> None:
