@@ -7,8 +7,20 @@ from importlib import metadata
 
 import pytest
 
-from pml_core.conversation import REVISIONS
-from pml_hookspecs import CodeRun, Failure, MetaTool, Peer, Phase, RawObject, RpcError, Selection, Status, hookimpl
+from pml_hookspecs import (
+    CodeRun,
+    Failure,
+    MetaTool,
+    Origin,
+    Peer,
+    Phase,
+    RawObject,
+    RpcError,
+    Selection,
+    Status,
+    hookimpl,
+)
+from pml_hookspecs.protocol import HANDSHAKE_REVISIONS
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, running
 
@@ -54,16 +66,17 @@ def initialize(protocol):
 
 
 async def error_of(made, method, params=None, raw=None):
-    handler = made.accept(ScriptedLink(ScriptedServer()), Peer(address="t"))
+    link = ScriptedLink(ScriptedServer())
+    handler = made.accept(link, Peer(address="t"))
     with pytest.raises(RpcError) as caught:
-        await handler.request(method, RawObject(raw or json.dumps(params or {}).encode()))
+        await handler.request(method, RawObject(raw or json.dumps(params or {}).encode()), Origin(1, link))
     return caught.value
 
 
 # The handshake
 
 
-@pytest.mark.parametrize("asked", REVISIONS)
+@pytest.mark.parametrize("asked", HANDSHAKE_REVISIONS)
 async def test_a_revision_that_is_known_is_spoken(asked):
     async with running({}) as made:
         assert (await Client(made).request("initialize", initialize(asked)))["protocolVersion"] == asked
@@ -108,8 +121,9 @@ async def test_the_record_of_a_call_names_the_client():
 
 async def test_the_listener_says_who_the_principal_is():
     async with running({"fs": ScriptedServer(["read"])}) as made:
-        handler = made.accept(ScriptedLink(ScriptedServer()), Peer(address="t", principal="alice"))
-        await handler.request("tools/call", RawObject(b'{"name":"fs__read"}'))
+        link = ScriptedLink(ScriptedServer())
+        handler = made.accept(link, Peer(address="t", principal="alice"))
+        await handler.request("tools/call", RawObject(b'{"name":"fs__read"}'), Origin(1, link))
         (record,) = made.store.executions.records.values()
         assert record.principal == "alice"
 

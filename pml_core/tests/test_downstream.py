@@ -14,7 +14,7 @@ from pml_core.catalog import make_entry
 from pml_core.config import ServerSettings
 from pml_core.downstream import endpoint_of, scheme_of
 from pml_core.gateway import Gateway
-from pml_hookspecs import ExecutionQuery, Peer, RawObject, RpcError, Scope, Status, TransportError, encode
+from pml_hookspecs import ExecutionQuery, Origin, Peer, RawObject, RpcError, Scope, Status, TransportError, encode
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, ScriptedTransport, configuration, running
 
 pytestmark = pytest.mark.anyio
@@ -558,14 +558,15 @@ async def test_a_result_that_only_mentions_is_error_is_no_error():
 
 async def test_members_of_params_that_nobody_knows_pass_through_as_they_came(sent):
     async with running({"fs": ScriptedServer(["read"])}) as made:
-        handler = made.accept(ScriptedLink(ScriptedServer()), Peer(address="t"))
+        link = ScriptedLink(ScriptedServer())
+        handler = made.accept(link, Peer(address="t"))
         arguments = b'{"z":1,"a":123456789012345678901234567890,"f":1.0,"e":1E+2,"n":null,"u":"\\u00e9 \\/"}'
         raw = (
             b'{"_meta":{"k":[1.0,null],"pml/intent":"x"},"name":"fs__read","arguments":'
             + arguments
             + b',"task":{"ttl":1.50}}'
         )
-        await handler.request("tools/call", RawObject(raw))
+        await handler.request("tools/call", RawObject(raw), Origin(1, link))
     method, params = sent[-1]
     assert method == "tools/call"
     assert params.startswith(b'{"name":"read","arguments":' + arguments + b",")
@@ -656,8 +657,8 @@ async def test_progress_that_belongs_to_no_call_is_dropped(params):
 async def test_a_server_may_ping_and_is_told_that_no_client_is_there():
     server = ScriptedServer()
     async with running({"fs": server}, log_level="debug"):
-        assert await server.handler.request("ping", RawObject(b"{}")) == {}
+        assert await server.handler.request("ping", RawObject(b"{}"), Origin(1, server.link)) == {}
         with pytest.raises(RpcError) as caught:
-            await server.handler.request("sampling/createMessage", RawObject(b"{}"))
+            await server.handler.request("sampling/createMessage", RawObject(b"{}"), Origin(2, server.link))
         assert caught.value.code == -31999
         server.handler.notification("notifications/message", RawObject(b"{}"))

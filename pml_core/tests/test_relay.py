@@ -6,7 +6,7 @@ import pytest
 
 from pml_core.clock import Clock
 from pml_core.features import matches
-from pml_hookspecs import RawObject, RpcError
+from pml_hookspecs import Origin, RawObject, RpcError
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio
@@ -212,7 +212,7 @@ def asking(method, params, told):
 
     async def answer(name, arguments):
         try:
-            told.append(dict(await server.handler.request(method, RawObject.of(params))))
+            told.append(dict(await server.handler.request(method, RawObject.of(params), Origin(1, server.link))))
         except RpcError as error:
             told.append(error)
         return {"content": []}

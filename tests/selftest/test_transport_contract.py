@@ -16,7 +16,7 @@ import sys
 
 import pytest
 
-from pml_hookspecs import Peer, RawObject, RpcError, TransportError
+from pml_hookspecs import Origin, Peer, RawObject, RpcError, TransportError
 
 ROOM = 1 << 26
 GRACE_S = 0.05
@@ -113,7 +113,7 @@ class PlainLink:
 
     async def serve(self, key, method, params):
         try:
-            answer = {"result": await self.handler.request(method, RawObject.of(params))}
+            answer = {"result": await self.handler.request(method, RawObject.of(params), Origin(key, self))}
         except RpcError as error:
             answer = {"error": error.to_wire()}
         except Exception as error:

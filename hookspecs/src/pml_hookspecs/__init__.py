@@ -23,12 +23,13 @@ from .store import (
     Page,
     RecordStatus,
     Scope,
+    Secrets,
     Store,
     Traces,
     Trigger,
 )
 from .tracer import Ended, Span, Tracer
-from .transport import Accept, Endpoint, Handler, Link, Peer, RpcError, Transport, TransportError
+from .transport import Accept, Endpoint, Handler, Link, Origin, Peer, RpcError, Transport, TransportError
 from .types import (
     GATEWAY_SERVER,
     Catalog,
@@ -75,6 +76,7 @@ __all__ = [
     "Link",
     "Match",
     "MetaTool",
+    "Origin",
     "Outcome",
     "Page",
     "Peer",
@@ -85,6 +87,7 @@ __all__ = [
     "Run",
     "Scope",
     "SearchIndex",
+    "Secrets",
     "Selection",
     "ServerState",
     "ServerStatus",

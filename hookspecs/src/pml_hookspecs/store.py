@@ -174,6 +174,18 @@ class CatalogCache(Protocol):
         ...
 
 
+class Secrets(Protocol):
+    """What plugins must keep over restarts and show to nobody, such as tokens. In no record, log or export."""
+
+    async def get(self, owner: str, name: str) -> str | None:
+        """The text kept under ``owner`` (a plugin's name) and ``name``; None when there is none."""
+        ...
+
+    async def put(self, owner: str, name: str, value: str | None) -> None:
+        """Keep ``value`` instead of what was there; None forgets it. Durable when it returns."""
+        ...
+
+
 class Store(Protocol):
     """Registered in ``pml.store``: ``Driver(settings, services)``. ``[gateway] store`` names the one in use.
 
@@ -188,6 +200,8 @@ class Store(Protocol):
     def traces(self) -> Traces: ...
     @property
     def catalog(self) -> CatalogCache: ...
+    @property
+    def secrets(self) -> Secrets: ...
 
     async def __aenter__(self) -> Self: ...
 

@@ -7,10 +7,10 @@ end the gateway is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ._markers import hookspec
 
@@ -84,11 +84,24 @@ class Link(Protocol):
         ...
 
 
+class Origin(NamedTuple):
+    """Where a request of the peer's came from."""
+
+    id: int | str
+    """As the peer numbered it."""
+    link: Link
+    """For messages that belong to this request; what is sent through it while the request is being answered goes the
+    way its answer goes. On a connection that has one way only, it is the connection's own link."""
+
+
 class Handler(Protocol):
     """What this end does with the messages that the other end starts."""
 
-    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+    async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         """Answer one request. Run in a task of its own, which is cancelled when the peer takes the request back.
+
+        Where the transport knows which request of ours made the peer ask, it runs this in that request's context
+        (:mod:`contextvars`), and so it does with :meth:`notification`.
 
         Raises:
             RpcError: Sent to the peer as it is. Any other exception is logged and becomes code -32603.
@@ -112,10 +125,19 @@ class Peer:
     """``stdio`` or ``host:port``."""
     principal: str = "local"
     scopes: frozenset[str] = frozenset()
+    endpoint: str = "default"
+    """Which of the gateway's endpoints it addresses: each has an exposure mode of its own."""
+    stateless: bool = False
+    """Its requests have nothing to do with each other: they may come from different people. There is then no way to
+    send anything but through a request's :class:`Origin`."""
 
 
 Accept: TypeAlias = Callable[[Link, Peer], Handler]
-"""Called by a listener once per client connection."""
+"""Called by a listener once per client connection; of stateless clients, once per principal and endpoint.
+
+Raises:
+    LookupError: There is no such endpoint. The message is for the client.
+"""
 
 
 class Transport(Protocol):
@@ -138,16 +160,48 @@ class Transport(Protocol):
         """
         ...
 
-    async def serve(self, endpoint: Endpoint, accept: Accept, *, started: Callable[[str], None]) -> None:
+    async def serve(
+        self,
+        endpoint: Endpoint,
+        accept: Accept,
+        *,
+        started: Callable[[str], None],
+        routes: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
         """Serve upstream clients until cancelled, or until there can be no more of them (stdin at its end).
+
+        When cancelled, requests that are being answered get a few seconds to end.
 
         Args:
             started: Called once with the bound address as soon as clients can connect.
+            routes: What plugins contribute through ``pml_routes``, by plugin; transports without routes ignore it.
 
         Raises:
             NotImplementedError: The transport only connects downstream.
+            TransportError: The address cannot be bound, or must not be as things are configured.
+            ValueError: The address or ``endpoint.options`` are not understood.
         """
         raise NotImplementedError(f"{type(self).__name__} does not serve clients")
+
+    async def log_in(self, endpoint: Endpoint, *, show: Callable[[str], None]) -> None:
+        """Let a human log in to a downstream server, and keep what it takes to connect (``pml auth login NAME``).
+
+        Args:
+            show: Tells the human something, such as the address to open.
+
+        Raises:
+            NotImplementedError: Its servers need no login.
+            TransportError: The login failed.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no logins")
+
+    async def log_out(self, endpoint: Endpoint) -> None:
+        """Forget what :meth:`log_in` kept.
+
+        Raises:
+            NotImplementedError: Its servers need no login.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no logins")
 
 
 class TransportHooks:

@@ -138,7 +138,7 @@ async def test_nothing_is_taken_after_the_end(made):
 
 async def test_a_task_that_does_not_end_is_named(made, log):
     class Stubborn(Recorder):
-        async def request(self, method, params):
+        async def request(self, method, params, origin):
             self.waiting.set()
             while not self.cancelled.is_set():
                 with suppress(asyncio.CancelledError):
@@ -163,7 +163,7 @@ async def test_what_a_handler_hands_back_is_passed_on_byte_for_byte(made):
     raw = b'{"b" :1.0,  "a":[1e400]}'
 
     class Passing(Recorder):
-        async def request(self, method, params):
+        async def request(self, method, params, origin):
             assert params.raw == raw
             return RawObject(raw)
 

@@ -32,7 +32,7 @@ from pml_hookspecs import Endpoint
 from pml_transport_stdio import Stdio
 
 class Deaf:
-    async def request(self, method, params): return {}
+    async def request(self, method, params, origin): return {}
     def notification(self, method, params): pass
     def closed(self, error): pass
 

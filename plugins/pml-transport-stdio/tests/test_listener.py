@@ -113,7 +113,7 @@ async def test_a_fault_is_logged_and_not_told(serve, log):
 class Odd(Recorder):
     """Returns and raises what cannot be sent, and stumbles over notifications."""
 
-    async def request(self, method, params):
+    async def request(self, method, params, origin):
         if method == "unsendable":
             return {"a": object()}
         if method == "unsendable error":
@@ -194,7 +194,7 @@ async def test_a_request_taken_back_before_it_was_begun_is_not_answered(serve):
 
 async def test_requests_are_answered_after_the_client_closed_its_end(serve):
     class Slow(Recorder):
-        async def request(self, method, params):
+        async def request(self, method, params, origin):
             self.waiting.set()
             await asyncio.sleep(SHORT_S)
             with pytest.raises(TransportError, match="the client closed the connection"):
@@ -276,7 +276,7 @@ async def test_a_client_that_does_not_read_is_not_read_either(serve):
         asked = 0
         all_asked = asyncio.Event()
 
-        async def request(self, method, params):
+        async def request(self, method, params, origin):
             self.asked += 1
             if self.asked == 40:
                 self.all_asked.set()

@@ -12,6 +12,7 @@ from pml_hookspecs import (
     EMPTY,
     Failure,
     Link,
+    Origin,
     Outcome,
     Peer,
     RawObject,
@@ -22,8 +23,8 @@ from pml_hookspecs import (
     TransportError,
     encode,
 )
+from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, INVALID_PARAMS, METHOD_NOT_FOUND
 
-from .codes import INVALID_PARAMS, METHOD_NOT_FOUND
 from .direct import tool_result
 from .relay import Method, Relay
 from .upstream import current_client
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from .downstream import Server
     from .gateway import Gateway
 
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""MCP revisions with a handshake, oldest first."""
 CAPABILITIES: Mapping[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
@@ -84,7 +83,7 @@ class Conversation:
 
     # pml_hookspecs.Handler
 
-    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+    async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         """Answer one request."""
         answer = self._methods.get(method)
         if answer is None:
@@ -109,7 +108,7 @@ class Conversation:
         asked = params.get("protocolVersion")
         about = params.get("clientInfo")
         client = f"{about.get('name', '')}/{about.get('version', '')}" if isinstance(about, dict) else ""
-        protocol = asked if asked in REVISIONS else REVISIONS[-1]
+        protocol = asked if asked in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[-1]
         self._session = self._identity(client, protocol, self._session.intent)
         able = params.get("capabilities")
         able = able if isinstance(able, dict) else {}

@@ -191,7 +191,7 @@ def _server(name: str, config: Config, assembly: Assembly, last: str) -> Line:
 class _Deaf:
     """A handler for links that are never opened."""
 
-    async def request(self, method: str, params: Any) -> Any:
+    async def request(self, method: str, params: Any, origin: Any) -> Any:
         """Never called."""
 
     def notification(self, method: str, params: Any) -> None:

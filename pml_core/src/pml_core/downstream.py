@@ -15,6 +15,7 @@ from pml_hookspecs import (
     EMPTY,
     CatalogEntry,
     Link,
+    Origin,
     RawObject,
     RpcError,
     Run,
@@ -24,6 +25,7 @@ from pml_hookspecs import (
     TransportError,
     encode,
 )
+from pml_hookspecs.protocol import HANDSHAKE_REVISIONS
 
 from .catalog import LiveCatalog, make_entry
 from .clock import Clock, timeout_s
@@ -35,8 +37,6 @@ from .upstream import Callers, Upstream, current_client
 if TYPE_CHECKING:
     from .config import ServerSettings
 
-PROTOCOL = "2025-11-25"
-"""Newest MCP revision with a handshake: what the gateway offers to servers."""
 SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise [gateway] start_timeout_s"
 FOREVER_S = 86_400.0
 """Limit given to the link where a clock of our own keeps the time [s]."""
@@ -172,7 +172,7 @@ class Server:
     async def _handshake(self, link: Link) -> None:
         about = {"name": "pml", "version": metadata.version("pml-core")}
         able = await self._upstream.capabilities()
-        hello = {"protocolVersion": PROTOCOL, "capabilities": able, "clientInfo": about}
+        hello = {"protocolVersion": HANDSHAKE_REVISIONS[-1], "capabilities": able, "clientInfo": about}
         answer = await link.request("initialize", hello, timeout_s=self._start_timeout_s)
         offered = answer.get("capabilities")
         self._offered = offered if isinstance(offered, dict) else {}
@@ -321,7 +321,7 @@ class Server:
 
     # pml_hookspecs.Handler
 
-    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+    async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         """Answer what the server asks of its client: we are alive; anything else, its client answers."""
         if method == "ping":
             return EMPTY

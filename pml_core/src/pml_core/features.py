@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from pml_hookspecs import RpcError, TransportError
+from pml_hookspecs.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
-from .codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from .naming import SEPARATOR
 
 if TYPE_CHECKING:

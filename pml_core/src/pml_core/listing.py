@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from pml_hookspecs import RawObject, RpcError
-
-from .codes import METHOD_NOT_FOUND
+from pml_hookspecs.protocol import METHOD_NOT_FOUND
 
 MOST_PAGES = 1000
 """Pages of one list that are asked for; more is taken for a server that pages in circles."""

@@ -26,6 +26,7 @@ class MemoryStore:
         self.executions = MemoryExecutions(remembered)
         self.traces = MemoryTraces(self.executions, remembered)
         self.catalog = MemoryCatalog()
+        self.secrets = MemorySecrets()
 
     async def __aenter__(self) -> Self:
         return self
@@ -36,6 +37,24 @@ class MemoryStore:
     async def health(self) -> Mapping[str, Json]:
         """How much it holds."""
         return {"kind": "memory", "executions": len(self.executions.records), "drops": 0}
+
+
+class MemorySecrets:
+    """Implements :class:`pml_hookspecs.Secrets`."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], str] = {}
+
+    async def get(self, owner: str, name: str) -> str | None:
+        """None when there is none."""
+        return self._values.get((owner, name))
+
+    async def put(self, owner: str, name: str, value: str | None) -> None:
+        """Keep until the gateway ends."""
+        if value is None:
+            self._values.pop((owner, name), None)
+        else:
+            self._values[owner, name] = value
 
 
 class MemoryExecutions:

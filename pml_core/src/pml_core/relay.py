@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError
-
-from .codes import INVALID_PARAMS, METHOD_NOT_FOUND
+from pml_hookspecs.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
 if TYPE_CHECKING:
     from .downstream import Server

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import RawObject, RpcError
 
-from .codes import NO_CLIENT
-
 if TYPE_CHECKING:
     from .conversation import Conversation
 
+NO_CLIENT = -31999
+"""JSON-RPC code of our own, outside the range that JSON-RPC and MCP reserve: there is no client to ask, or it cannot
+be known which."""
 HELLO_S = 1.0
 """Longest that servers wait for the one client to say what it can do."""
 

@@ -11,7 +11,7 @@ from pml_core import registry
 from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
-from pml_hookspecs import Endpoint, Handler, Link, Peer, RawObject, RpcError, TransportError, encode
+from pml_hookspecs import Endpoint, Handler, Link, Origin, Peer, RawObject, RpcError, TransportError, encode
 
 Answer = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 Other = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -34,6 +34,7 @@ class ScriptedServer:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.params: list[dict[str, Any]] = []
         self.handler: Handler | None = None
+        self.link: ScriptedLink
         self.offers: dict[str, Any] = {"tools": {}}
         """Capabilities declared in the handshake."""
         self.hello: dict[str, Any] = {}
@@ -108,8 +109,8 @@ class ScriptedTransport:
         server = self._servers[endpoint.address.partition(":")[2]]
         if server.refuse:
             raise TransportError(server.refuse, retryable=True)
-        server.handler = handler
-        yield ScriptedLink(server)
+        server.handler, server.link = handler, ScriptedLink(server)
+        yield server.link
 
     async def serve(self, endpoint: Endpoint, accept: Any, *, started: Any) -> None:
         raise NotImplementedError("scripted servers only")
@@ -123,10 +124,13 @@ class Client:
         """What the client answers when it is asked: give it ``others``."""
         self.link = ScriptedLink(self.peer)
         self._handler = gateway.accept(self.link, Peer(address="test"))
+        self._requests = 0
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send any request; the answer decoded. Raises RpcError."""
-        answer = await self._handler.request(method, RawObject(encode(params or {})))
+        self._requests += 1
+        origin = Origin(self._requests, self.link)
+        answer = await self._handler.request(method, RawObject(encode(params or {})), origin)
         return RawObject(encode(answer)).value
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:

@@ -266,7 +266,7 @@ def listen(module: str, name: str, path: str) -> None:
     links: list[Any] = []
 
     class Handler:
-        async def request(self, method: str, params: Any) -> Any:
+        async def request(self, method: str, params: Any, origin: Any) -> Any:
             print("a stray print")  # noqa: T201 - must not reach the client
             events.append(f"request {method}")
             if method == "ask":

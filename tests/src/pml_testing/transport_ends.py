@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pml_hookspecs import Link, RawObject, RpcError, TransportError
+from pml_hookspecs import Link, Origin, RawObject, RpcError, TransportError
 
 SOON_S = 5.0
 """Longest that anything here may take on a busy machine [s]."""
@@ -29,7 +29,7 @@ class Recorder:
         self.cancelled = asyncio.Event()
         """Set when ``wait`` was cancelled."""
 
-    async def request(self, method: str, params: RawObject) -> Mapping[str, Any]:
+    async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         if method == "refuse":
             raise RpcError(-32001, "not today", {"why": "a test"})
         if method == "stumble":

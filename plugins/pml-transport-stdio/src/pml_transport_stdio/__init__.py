@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pml_hookspecs import Transport
+
 from .guard import Guard
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from pml_hookspecs import Accept, Endpoint, Handler, Link, Services
@@ -23,7 +25,7 @@ class _NoLog:
         return lambda *_args, **_fields: None
 
 
-class Stdio:
+class Stdio(Transport):
     """Starts servers as child processes, and serves the client that started the gateway."""
 
     settings_type = Settings
@@ -50,7 +52,14 @@ class Stdio:
 
         return Server(endpoint, parse(endpoint), handler, self._settings, self._log, self._guard)
 
-    async def serve(self, endpoint: Endpoint, accept: Accept, *, started: Callable[[str], None]) -> None:
+    async def serve(
+        self,
+        endpoint: Endpoint,
+        accept: Accept,
+        *,
+        started: Callable[[str], None],
+        routes: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
         """Serve one client on this process's standard input and output, until its end of them is closed.
 
         Requests that are being answered then get 5 s. Meanwhile descriptor 1 leads to standard error and descriptor 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pml_hookspecs import EMPTY, RawObject, RpcError, TransportError
+from pml_hookspecs import EMPTY, Origin, RawObject, RpcError, TransportError
 
 from . import envelope
 from .framing import Lines, Oversized
@@ -310,7 +310,7 @@ class Connection:
                 if params.raw != b"null":
                     raise INVALID_PARAMS
                 params = EMPTY
-            return envelope.result(key, await self.handler.request(method, params))
+            return envelope.result(key, await self.handler.request(method, params, Origin(key, self)))
         except RpcError as error:
             failure = error
         except Exception:
