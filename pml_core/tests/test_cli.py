@@ -440,7 +440,7 @@ def test_serving_by_hand_says_what_it_is_for(place, monkeypatch, capsys):
         def isatty(self):
             return True
 
-    async def served(_config):
+    async def served(_config, _address, **_options):
         return 0
 
     monkeypatch.setattr(sys, "stdin", Terminal())

@@ -295,7 +295,7 @@ def test_an_unknown_key_is_named_with_its_source_and_the_nearest_one(place):
 
 
 def test_an_unknown_key_unlike_any_other_comes_with_those_there_are(place):
-    assert "unknown key; known: gateway, plugins, servers" in refusal(overrides=["zzz=1"])
+    assert "unknown key; known: endpoints, gateway, plugins, servers" in refusal(overrides=["zzz=1"])
 
 
 def test_a_top_level_key_notes_is_as_unknown_as_any_other(place):

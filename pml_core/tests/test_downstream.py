@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pml_core import downstream, listing, registry
+from pml_core import listing, registry
 from pml_core.catalog import make_entry
 from pml_core.config import ServerSettings
-from pml_core.downstream import endpoint_of, scheme_of
+from pml_core.downstream import pauses
+from pml_core.endpoints import endpoint_of, scheme_of
 from pml_core.gateway import Gateway
 from pml_hookspecs import ExecutionQuery, Origin, Peer, RawObject, RpcError, Scope, Status, TransportError, encode
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, ScriptedTransport, configuration, running
@@ -33,12 +34,12 @@ def quick(monkeypatch):
     sleep = asyncio.sleep
 
     async def noted(delay_s, result=None):
-        if sys._getframe(1).f_globals["__name__"] != downstream.__name__:
+        if sys._getframe(1).f_globals["__name__"] != "pml_core.downstream.instance":
             return await sleep(delay_s, result)
         pauses.append(delay_s)
         return await sleep(0, result)
 
-    monkeypatch.setattr(downstream.asyncio, "sleep", noted)
+    monkeypatch.setattr(asyncio, "sleep", noted)
     return pauses
 
 
@@ -154,7 +155,7 @@ async def test_a_server_is_tried_again_after_pauses_that_grow_up_to_a_limit(quic
         await until(lambda: state(made).state == "up")
         assert state(made).restarts >= 10
         for number, pause_s in enumerate(quick[:10]):
-            wanted_s = min(downstream.LONGEST_PAUSE_S, downstream.FIRST_PAUSE_S * 2**number)
+            wanted_s = pauses.FIRST_S * 2**number if number < pauses.GIVES_UP_AFTER - 1 else pauses.LONGEST_S
             assert wanted_s * 0.8 <= pause_s <= wanted_s * 1.2
         assert tools_of(made) == ["read"]
 
@@ -166,10 +167,10 @@ async def test_after_a_connection_that_worked_the_pauses_begin_anew(quick):
         await until(lambda: len(quick) >= 6)
         server.refuse = ""
         await until(lambda: state(made).state == "up")
-        pauses = len(quick)
+        before = len(quick)
         server.lose()
-        await until(lambda: len(quick) > pauses)
-        assert quick[pauses] <= downstream.FIRST_PAUSE_S * 1.2
+        await until(lambda: len(quick) > before)
+        assert quick[before] <= pauses.FIRST_S * 1.2
 
 
 class Troubled(ScriptedTransport):

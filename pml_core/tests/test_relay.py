@@ -6,7 +6,7 @@ import pytest
 
 from pml_core.clock import Clock
 from pml_core.features import matches
-from pml_hookspecs import Origin, RawObject, RpcError
+from pml_hookspecs import RawObject, RpcError
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio
@@ -212,7 +212,7 @@ def asking(method, params, told):
 
     async def answer(name, arguments):
         try:
-            told.append(dict(await server.handler.request(method, RawObject.of(params), Origin(1, server.link))))
+            told.append(await server.ask(method, params))
         except RpcError as error:
             told.append(error)
         return {"content": []}
@@ -333,8 +333,7 @@ async def test_roots_and_progress_of_the_client_reach_the_servers():
     server = asking("sampling/createMessage", {"_meta": {"progressToken": "t1"}}, told)
     heard: list = []
     async with running({"a": server}) as made:
-        link = made.servers["a"]._link
-        link.notify = lambda method, params: heard.append((method, dict(params)))
+        server.link.notify = lambda method, params: heard.append((method, dict(params)))
         client = Client(made)
 
         async def answer(_params):

@@ -89,7 +89,8 @@ class Match:
     """Relevance in ``[0, 1]``."""
 
 
-ServerState: TypeAlias = Literal["starting", "up", "down", "disabled"]
+ServerState: TypeAlias = Literal["starting", "up", "idle", "down", "disabled"]
+"""``idle``: not running, and started by the next call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

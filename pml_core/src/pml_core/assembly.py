@@ -114,7 +114,13 @@ def secrets_in(settings: Any) -> list[str]:
     """The values of a plugin's settings that are declared secret."""
     if settings is None:
         return []
-    return [str(getattr(settings, f.name)) for f in fields(settings) if f.metadata.get("secret")]
+    found: list[str] = []
+    for field in fields(settings):
+        if field.metadata.get("secret"):
+            value = getattr(settings, field.name)
+            several = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
+            found += map(str, several)
+    return found
 
 
 def unknown_tables(config: Config, records: Iterable[Record]) -> list[str]:

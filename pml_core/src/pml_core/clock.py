@@ -49,3 +49,9 @@ class Clock:
                 self._timeout.reschedule(asyncio.get_running_loop().time() + self._left_s)
             except RuntimeError:  # the block has ended meanwhile
                 return
+
+    def reset(self) -> None:
+        """Begin again with all of the time."""
+        self._left_s = self._limit_s
+        if self._timeout.when() is not None and not self._timeout.expired():
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._limit_s)

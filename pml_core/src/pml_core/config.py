@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -21,9 +21,10 @@ from . import client_configs, secret_values
 from .errors import OperatorError
 
 S = TypeVar("S")
-SECTIONS = ("gateway", "servers", "plugins")
+SECTIONS = ("gateway", "servers", "endpoints", "plugins")
 ENVIRONMENT_PREFIX = "PML_"
 SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|dsn", re.IGNORECASE)
+DEFAULT_ENDPOINT = "default"
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -48,6 +49,12 @@ class GatewaySettings:
     )
     start_timeout_s: float = setting(30.0, "Longest wait for a server to start and list its tools [s].", ge=0.001)
     list_wait_s: float = setting(10.0, "Longest that tools/list waits for servers never seen before [s].", ge=0)
+    page_size: int = setting(0, "Items on one page of a list; 0 for all on one.", ge=0)
+    answer_wait_s: float = setting(
+        600.0,
+        "Longest wait for a client's answer to a server's question, where there is no session [s].",
+        ge=1,
+    )
     record_bytes: int = setting(65536, "Longest request or response kept whole in the history [bytes].", ge=256)
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "Least severity that is logged.")
     log_format: Literal["console", "json"] = setting("console", "Log lines for people or for machines.")
@@ -68,7 +75,30 @@ class ServerSettings:
         None, "Longest wait for an answer; the gateway's call_timeout_s if not set [s].", ge=0.001
     )
     enabled: bool = setting(default=True, description="False: neither started nor listed.")
+    era: Literal["client", "legacy", "modern"] = setting(
+        "client",
+        "Revisions to speak with it: as its client does if it can, only with a handshake, only without.",
+    )
+    sharing: Literal["auto", "shared", "per_client"] = setting(
+        "auto", "One for all clients, or one for each; auto: remote servers have a session for each."
+    )
+    max_clients: int = setting(16, "Clients that have one of their own at a time, when not shared.", ge=1)
+    start: Literal["eager", "lazy"] = setting("eager", "Start it with the gateway, or at its first call.")
+    idle_timeout_s: float | None = setting(None, "Stop it after this long unused; never if not set [s].", ge=0.1)
+    max_in_flight: int = setting(1024, "Requests it gets at a time; further ones wait in order.", ge=1)
+    max_queued: int = setting(16384, "Requests that wait for it; further ones are refused at once.", ge=0)
+    reset_timeout_on_progress: bool = setting(
+        default=False, description="Whether each sign of progress gives a call all of its time again."
+    )
     options: dict[str, Any] = setting(dict, "Options of the transport; the other keys of the table are added to them.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSettings:
+    """``[endpoints.<name>]``: one more way in, with an exposure mode of its own (over HTTP, ``/mcp/<name>``)."""
+
+    tools_exposure: str = setting("meta_only", "Exposure mode: which tools its clients see.")
+    intent: str = setting("", "Hint at what its clients do, for modes that select by it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +121,8 @@ class Config:
     """First wins."""
     notes: tuple[str, ...] = ()
     """What was ignored, for the log."""
+    endpoints: Mapping[str, EndpointSettings] = field(default_factory=dict)
+    """Further ways in besides the one that ``[gateway]`` describes, which is called ``default``."""
 
     def plugin(self, name: str, settings_type: type[S] | None, fallback: str = "") -> S | None:
         """The settings of one plugin; None when it has none.
@@ -286,8 +318,10 @@ def load(
         return _plain(mode, (*sources, *read), notes)
     from .settings import merge
 
-    gateway, servers, tables, all_sources = merge([Source(s.label, normalise(s.tree)) for s in sources], read)
-    return Config(gateway, servers, tables, all_sources, tuple(notes))
+    gateway, servers, endpoints, tables, all_sources = merge(
+        [Source(s.label, normalise(s.tree)) for s in sources], read
+    )
+    return Config(gateway, servers, tables, all_sources, tuple(notes), endpoints)
 
 
 def _is_setting(variable: str) -> bool:
@@ -329,3 +363,12 @@ def server_problems(name: str, server: ServerSettings) -> list[str]:
     if server.args and not server.command:
         problems.append(f"servers.{name}.args: makes sense only with a command")
     return problems
+
+
+def endpoint_problem(name: str) -> str:
+    """What is wrong with an endpoint's name; ``""`` when nothing is."""
+    if name == DEFAULT_ENDPOINT:
+        return f"endpoints.{name}: that is the endpoint that [gateway] describes; choose another name"
+    if not SERVER_NAME.fullmatch(name):
+        return f"endpoints.{name}: a name is letters, digits, '.', '-' and '_'; choose another"
+    return ""

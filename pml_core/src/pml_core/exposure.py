@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, ExposureMode, RawObject, Selection, Session, ToolId, encode
+
+from .paging import page
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog
@@ -27,22 +30,51 @@ class MetaOnlyView:
 
 
 class Exposure:
-    """The list that each view of the gateway gets."""
+    """The list that each view of one endpoint gets."""
 
-    def __init__(self, mode: ExposureMode, catalog: LiveCatalog, filters: Filters, log: Any) -> None:
+    def __init__(
+        self,
+        mode: ExposureMode,
+        catalog: LiveCatalog,
+        filters: Filters,
+        log: Any,
+        *,
+        intent: str = "",
+        page_size: int = 0,
+    ) -> None:
+        """``page_size`` is the number of tools on a page, 0 for all on one."""
         self._mode, self._catalog, self._filters, self._log = mode, catalog, filters, log
-        self._lists: dict[tuple[str, str], RawObject] = {}
+        self.intent = intent
+        """Hint at what the endpoint's clients do."""
+        self._page_size = page_size
+        self._lists: dict[tuple[str, str], tuple[list[bytes], RawObject, str]] = {}
         self._rendering = asyncio.Lock()
 
-    async def tools(self, session: Session) -> RawObject:
-        """The result of ``tools/list``: the same bytes for the same catalog and view."""
+    async def tools(self, session: Session, cursor: Any = None) -> RawObject:
+        """The result of ``tools/list``: the same bytes for the same catalog and view.
+
+        Raises:
+            RpcError: The cursor is not one of this list's.
+        """
+        rendered, ready, mark = await self._list(session)
+        if cursor is None and not 0 < self._page_size < len(rendered):
+            return ready
+        shown, following = page(rendered, cursor, self._page_size, mark)
+        return _result(shown, following)
+
+    async def fingerprint(self, session: Session) -> str:
+        """Changes with what :meth:`tools` lists."""
+        return (await self._list(session))[2]
+
+    async def _list(self, session: Session) -> tuple[list[bytes], RawObject, str]:
         key = (self._catalog.revision, session.key)
         if (ready := self._lists.get(key)) is not None:
             return ready
         async with self._rendering:
             if (ready := self._lists.get(key)) is None:
-                entries = await self.entries(session)
-                ready = RawObject(b'{"tools":[' + b",".join(self._render(e) for e in entries) + b"]}")
+                rendered = [self._render(e) for e in await self.entries(session)]
+                whole = _result(rendered, None)
+                ready = (rendered, whole, hashlib.sha256(whole.raw).hexdigest()[:16])
                 if len(self._lists) >= KEPT:
                     del self._lists[next(iter(self._lists))]
                 self._lists[key] = ready
@@ -76,3 +108,8 @@ class Exposure:
         elif schema.get("type") != "object":
             shown["inputSchema"] = {"type": "object", **{k: v for k, v in schema.items() if k != "type"}}
         return encode(shown)
+
+
+def _result(tools: Sequence[bytes], cursor: str | None) -> RawObject:
+    following = b"" if cursor is None else b',"nextCursor":' + encode(cursor)
+    return RawObject(b'{"tools":[' + b",".join(tools) + b"]" + following + b"}")

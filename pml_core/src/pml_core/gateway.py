@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Self
 
-from pml_hookspecs import Endpoint, MetaTool, ServerStatus, Store, TransportError
+from pml_hookspecs import Endpoint, MetaTool, Store, TransportError
 
 from . import registry
 from .admission import Admission, Filters
@@ -15,7 +16,7 @@ from .assembly import Assembly
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
 from .chain import Wrapped, fold, ordered
-from .config import Config
+from .config import DEFAULT_ENDPOINT, Config, EndpointSettings
 from .direct import DirectExecutor
 from .dispatch import Dispatcher
 from .downstream import Downstream, Server
@@ -23,23 +24,40 @@ from .endpoints import scheme_of
 from .errors import OperatorError
 from .executors import Executors
 from .exposure import Exposure, MetaOnlyView
+from .extensions import Extensions
 from .features import Features
 from .logs import Logs
+from .modern import Parking
 from .nulls import MemoryStore
 from .recorder import Recorder
 from .redaction import Redactor
+from .remembered import Remembered
 from .services import PluginServices
 from .supervisor import Supervisor
 from .tracing import NamedTracer, Tracing
 from .upstream import Upstream
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CatalogEntry, ExposureMode, Handler, Link, Peer, Transport
+    from pml_hookspecs import ExposureMode, Handler, Link, Peer, Transport
 
     from .conversation import Conversation
 
 
 AFTER_FIRST_LIST_S = 0.3
+MOST_PARKED = 10_000
+"""Requests that wait for their clients to come back with answers, at a time."""
+CAPABILITIES: Mapping[str, Any] = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": {"listChanged": True},
+    "completions": {},
+    "logging": {},
+}
+"""What servers may offer."""
+INSTRUCTIONS = (
+    "Gateway to several MCP servers. Tools that are not listed can be found with search_tools and called with "
+    "call_tool; execute_workflow runs several calls at once, and rehearses them with dry_run."
+)
 
 
 class Gateway:
@@ -75,9 +93,13 @@ class Gateway:
         self.conversations: set[Conversation] = set()
         self.upstream = Upstream(self.conversations, one_client=one_client)
         self.features = Features(self.servers, self.log)
+        self.extensions = Extensions(self.servers)
+        self.parking = Parking(config.gateway.answer_wait_s, MOST_PARKED)
+        self.instructions = INSTRUCTIONS
         self.wrappers: list[Wrapped] = []
         self.store: Store | None = None
-        self.exposure: Exposure
+        self.exposures: dict[str, Exposure] = {}
+        """By endpoint."""
         self.dispatcher: Dispatcher
         self._server_tasks: list[asyncio.Task[None]] = []
         self._transports: dict[str, Transport] = {}
@@ -103,7 +125,7 @@ class Gateway:
         # Servers take the longest to start, so they start first, and the rest is loaded meanwhile.
         self._start_servers()
         await asyncio.sleep(0)
-        self.store = await self._open_store()
+        store = await self.open_store()
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
         self.assembly.warn_of_unknown_tables()
@@ -111,17 +133,18 @@ class Gateway:
         filters = Filters(self._gather("pml_filter_tools"), self.log)
         self.catalog.filter_with(filters.refusing)
         meta_tools = self._gather_meta_tools()
-        recorder = Recorder(self.store.executions, self.redactor, self.config.gateway.record_bytes)
+        recorder = Recorder(store.executions, self.redactor, self.config.gateway.record_bytes)
         dry_run = self.config.gateway.execution_mode == "dry_run"
         self.dispatcher = Dispatcher(
             self.catalog, meta_tools, tracing, recorder, self.log, dry_run=dry_run, servers_tried=self.servers_tried
         )
         self.dispatcher.chain = await self._fold_chain(filters, meta_tools)
-        self.exposure = Exposure(await self._open_mode(), self.catalog, filters, self.log)
-        await self._remember_catalog()
+        await self._open_exposures(filters)
+        await Remembered(store, self.supervisor).begin(self.servers, self.catalog)
         for plugin, lifespan in self._gather("pml_lifespan"):
             await self.supervisor.enter(plugin, lifespan, required=False)
         self.supervisor.on_close(self._stop_servers)
+        self.supervisor.on_close(self.parking.close)
         self.catalog.on_change(self._catalog_changed)
         self.supervisor.spawn("core", self._announce, (), "announce")
 
@@ -145,32 +168,62 @@ class Gateway:
         await self._stop_servers()
         await self.supervisor.close()
 
-    async def serve(self, address: str) -> None:
+    async def serve(self, address: str, *, started: Callable[[str], None] | None = None) -> None:
         """Serve clients at ``address`` until there can be no more of them.
+
+        Args:
+            address: ``stdio:`` or ``http://host:port``, say.
+            started: Called with the bound address once clients can connect.
 
         Raises:
             OperatorError: No transport serves such an address.
         """
         try:
-            transport = self._transport(scheme_of(address))
-        except TransportError as exc:
-            raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
-        try:
+            transport = self.transport(scheme_of(address))
+            routes: dict[str, list[Any]] = {}
+            for plugin, route in self._gather("pml_routes"):
+                routes.setdefault(plugin, []).append(route)
             await transport.serve(
-                Endpoint(name="default", address=address),
+                Endpoint(name=DEFAULT_ENDPOINT, address=address),
                 self.accept,
-                started=lambda bound: self.log.debug("listening", address=bound),
+                started=started or (lambda bound: self.log.debug("listening", address=bound)),
+                routes=routes,
             )
-        except NotImplementedError as exc:
+        except (NotImplementedError, TransportError, ValueError) as exc:
             raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
+        finally:
+            for conversation in self.conversations:
+                conversation.listeners.end()
 
     def accept(self, link: Link, peer: Peer) -> Handler:
-        """Begin a conversation with a client; what it sends goes to the handler returned."""
+        """Begin a conversation with a client; what it sends goes to the handler returned.
+
+        Raises:
+            LookupError: There is no such endpoint.
+        """
         from .conversation import Conversation
 
-        conversation = Conversation(self, link, peer, "default")
+        if peer.endpoint not in self.exposures:
+            known = ", ".join(name for name in self.exposures if name != DEFAULT_ENDPOINT) or "none"
+            raise LookupError(f"There is no endpoint {peer.endpoint!r}; configured: {known}.")
+        conversation = Conversation(self, link, peer)
         self.conversations.add(conversation)
         return conversation
+
+    def left(self, conversation: Conversation) -> None:
+        """A client is gone, and with it what was only for it."""
+        self.conversations.discard(conversation)
+        for server in self.servers.values():
+            if server.has_of_its_own(conversation):
+                self.soon(server.client_left, conversation)
+
+    def soon(self, func: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Do something in the background, while the gateway is up; its failure is logged."""
+        self.supervisor.spawn("core", func, args, getattr(func, "__name__", "task"))
+
+    def capabilities(self) -> dict[str, Any]:
+        """What clients are told that they may use; it does not wait for servers to say what they do offer."""
+        return {**CAPABILITIES, **self.extensions.declared()}
 
     # Servers
 
@@ -180,7 +233,7 @@ class Gateway:
             server = Server(
                 name,
                 settings,
-                self._transport,
+                self.transport,
                 self.catalog,
                 self.log,
                 start_timeout_s=gateway.start_timeout_s,
@@ -201,7 +254,12 @@ class Gateway:
             if isinstance(outcome, Exception):
                 self.log.error("a server's keeper failed", error=repr(outcome))
 
-    def _transport(self, scheme: str) -> Transport:
+    def transport(self, scheme: str) -> Transport:
+        """The driver for addresses of ``scheme``.
+
+        Raises:
+            TransportError: None is installed, or it cannot be made.
+        """
         if scheme not in self._transports:
             try:
                 self._transports[scheme] = self.assembly.driver("transport", scheme)
@@ -219,13 +277,20 @@ class Gateway:
 
     # Parts
 
-    async def _open_store(self) -> Store:
+    async def open_store(self) -> Store:
+        """Open the configured store, or keep the last executions in memory when none is installed.
+
+        Raises:
+            OperatorError: It cannot be opened.
+        """
         name = self.config.gateway.store
         if name not in self.assembly.installed("store") and self.config.says("gateway.store") is None:
             self.log.warning("no store is installed; the last executions are kept in memory", store=name)
-            return MemoryStore()
+            self.store = MemoryStore()
+            return self.store
         store: Store = self.assembly.driver("store", name)
         await self.supervisor.enter(name, store, required=True)
+        self.store = store
         return store
 
     async def _open_tracers(self) -> Tracing:
@@ -263,7 +328,8 @@ class Gateway:
         return tools
 
     async def _fold_chain(self, filters: Filters, meta_tools: dict[str, MetaTool]) -> Any:
-        executors = Executors(DirectExecutor(Downstream(self.servers), meta_tools), self.catalog)
+        downstream = Downstream(self.servers, self.extensions.learn)
+        executors = Executors(DirectExecutor(downstream, meta_tools), self.catalog)
         for name in self._executor_names():
             executor = self.assembly.driver("executor", name)
             await self.supervisor.enter(name, executor, required=True)
@@ -276,8 +342,24 @@ class Gateway:
     def _executor_names(self) -> list[str]:
         return sorted(set(self.config.gateway.executors.values())) or self.assembly.installed("executor")
 
-    async def _open_mode(self) -> ExposureMode:
-        name = self.config.gateway.tools_exposure
+    async def _open_exposures(self, filters: Filters) -> None:
+        """One view of the catalog for each endpoint; endpoints of one mode share its driver."""
+        gateway = self.config.gateway
+        default = EndpointSettings(tools_exposure=gateway.tools_exposure, intent=gateway.intent)
+        modes: dict[str, ExposureMode] = {}
+        for endpoint, settings in {DEFAULT_ENDPOINT: default, **self.config.endpoints}.items():
+            if settings.tools_exposure not in modes:
+                modes[settings.tools_exposure] = await self._open_mode(settings.tools_exposure)
+            self.exposures[endpoint] = Exposure(
+                modes[settings.tools_exposure],
+                self.catalog,
+                filters,
+                self.log,
+                intent=settings.intent,
+                page_size=gateway.page_size,
+            )
+
+    async def _open_mode(self, name: str) -> ExposureMode:
         installed = self.assembly.installed("exposure_mode")
         if name not in installed:
             unknown = f"Unknown tools_exposure mode: {name}, defaulting to meta_only"  # the text of EXP-9
@@ -289,39 +371,18 @@ class Gateway:
         await self.supervisor.enter(name, mode, required=True)
         return mode
 
-    # The catalog, remembered and changing
-
-    async def _remember_catalog(self) -> None:
-        """Start with the tools known from last time, and keep what servers list from now on."""
-        for server in self.servers.values():
-            server.on_listed, server.on_status = self._save_tools, self._save_status
-            if server.status.state == "up":
-                self._save_tools(server, [e for e in self.catalog if e.server == server.name])
-                self._save_status(server.status)
-            elif server.settings.enabled and self.store is not None:
-                server.remember(await self.store.catalog.entries(server.name, server.fingerprint))
-
-    def _save_tools(self, server: Server, entries: list[CatalogEntry]) -> None:
-        if self.store is not None:
-            save = self.store.catalog.replace
-            self.supervisor.spawn("core", save, (server.name, server.fingerprint, entries), f"save:{server.name}")
-
-    def _save_status(self, status: ServerStatus) -> None:
-        if self.store is not None:
-            self.supervisor.spawn("core", self.store.catalog.report, (status,), f"report:{status.name}")
+    # The catalog changes
 
     def _catalog_changed(self) -> None:
         """Tell clients once for all changes that come together."""
         if self._changed is None or self._changed.done():
-            from .conversation import tell_all
+            self._changed = asyncio.get_running_loop().create_task(self._tell_all(), name="list-changed")
 
-            self._changed = asyncio.get_running_loop().create_task(self._tell(tell_all), name="list-changed")
-
-    async def _tell(self, tell_all: Any) -> None:
+    async def _tell_all(self) -> None:
         revision = None
         while revision != self.catalog.revision:
             revision = self.catalog.revision
-            await tell_all(self.conversations)
+            await asyncio.gather(*(c.tools_changed() for c in tuple(self.conversations)))
 
     def subscribed(self, uri: str) -> bool:
         """Whether any client wants to hear of changes of a resource."""

@@ -21,10 +21,12 @@ from pydantic_settings import (
 from .config import (
     ENVIRONMENT_PREFIX,
     SECTIONS,
+    EndpointSettings,
     GatewaySettings,
     ServerSettings,
     Source,
     dig,
+    endpoint_problem,
     make_server,
     normalise,
     server_problems,
@@ -61,8 +63,14 @@ def model_of(settings_type: type[Any], *, extra: Any = "forbid") -> type[BaseMod
 
 def merge(
     early: Sequence[Source], files: Sequence[Source]
-) -> tuple[GatewaySettings, dict[str, ServerSettings], dict[str, dict[str, Any]], tuple[Source, ...]]:
-    """Merge and validate: gateway, servers, the plugins' tables as they are, and all sources with the environment.
+) -> tuple[
+    GatewaySettings,
+    dict[str, ServerSettings],
+    dict[str, EndpointSettings],
+    dict[str, dict[str, Any]],
+    tuple[Source, ...],
+]:
+    """Merge and validate: gateway, servers, endpoints, the plugins' tables as they are, and all sources.
 
     Args:
         early: Sources that win over the environment.
@@ -72,6 +80,7 @@ def merge(
         OperatorError: Names every mistake and its source.
     """
     gateway_model, server_model = model_of(GatewaySettings), model_of(ServerSettings, extra="allow")
+    endpoint_model = model_of(EndpointSettings)
     labelled: list[Source] = []
 
     class Settings(BaseSettings):
@@ -80,6 +89,7 @@ def merge(
         )
         gateway: gateway_model = Field(default_factory=gateway_model)  # type: ignore[valid-type]
         servers: dict[str, server_model] = Field(default_factory=dict)  # type: ignore[valid-type]
+        endpoints: dict[str, endpoint_model] = Field(default_factory=dict)  # type: ignore[valid-type]
         plugins: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
         @classmethod
@@ -102,13 +112,16 @@ def merge(
             f"an environment variable does not fit: {exc}: {cause}", "Write lists and tables as JSON."
         ) from exc
     except ValidationError as exc:
-        models = {"gateway": gateway_model, "servers": server_model}
+        models = {"gateway": gateway_model, "servers": server_model, "endpoints": endpoint_model}
         raise OperatorError(_explain(exc, labelled, models), "See pml config schema for what may stand where.") from exc
     servers = {name: make_server(model.model_dump()) for name, model in valid.servers.items()}
     if problems := [p for name, server in servers.items() for p in server_problems(name, server)]:
         raise OperatorError("the configuration does not fit:\n" + "\n".join(f"  {p}" for p in problems))
     gateway = GatewaySettings(**{f.name: getattr(valid.gateway, f.name) for f in fields(GatewaySettings)})
-    return gateway, servers, dict(valid.plugins), tuple(labelled)
+    endpoints = {name: EndpointSettings(**model.model_dump()) for name, model in valid.endpoints.items()}
+    if problems := [problem for name in endpoints if (problem := endpoint_problem(name))]:
+        raise OperatorError("the configuration does not fit:\n" + "\n".join(f"  {p}" for p in problems))
+    return gateway, servers, endpoints, dict(valid.plugins), tuple(labelled)
 
 
 def validate_table(settings_type: type[S], table: Mapping[str, Any], plugin: str, sources: Sequence[Source]) -> S:
@@ -172,6 +185,7 @@ def _explain(
 def json_schema(plugins: Mapping[str, type[Any]]) -> dict[str, Any]:
     """JSON Schema (2020-12) of a configuration file, with the tables of the given plugins."""
     gateway, server = model_of(GatewaySettings), model_of(ServerSettings, extra="allow")
+    endpoint = model_of(EndpointSettings)
     tables: dict[str, Any] = {}
     for name, settings_type in plugins.items():
         model: Any = model_of(settings_type)
@@ -184,6 +198,7 @@ def json_schema(plugins: Mapping[str, type[Any]]) -> dict[str, Any]:
         __doc__="Configuration of the PML gateway.",
         gateway=(gateway, Field(default_factory=gateway)),
         servers=(dict[str, server], Field(default_factory=dict)),  # type: ignore[valid-type]
+        endpoints=(dict[str, endpoint], Field(default_factory=dict)),  # type: ignore[valid-type]
         plugins=(all_tables, Field(default_factory=all_tables)),
     )
     return file.model_json_schema()

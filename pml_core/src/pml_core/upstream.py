@@ -1,8 +1,8 @@
 """The way back: which client a server's request or notification belongs to.
 
 JSON-RPC does not say which of the client's requests made a server ask something. While a client's request is being
-served, everything done for it runs in its context; a server that is busy for one client only can be answered by that
-client. Where that cannot be known the request is refused, rather than shown to somebody else's human.
+served, everything done for it runs in its context; a server that is busy for one person only can be answered by that
+person. Where that cannot be known the request is refused, rather than shown to somebody else's human.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pml_hookspecs import RawObject, RpcError
 
 if TYPE_CHECKING:
     from .conversation import Conversation
+    from .downstream import Instance
 
 NO_CLIENT = -31999
 """JSON-RPC code of our own, outside the range that JSON-RPC and MCP reserve: there is no client to ask, or it cannot
@@ -23,7 +24,59 @@ be known which."""
 HELLO_S = 1.0
 """Longest that servers wait for the one client to say what it can do."""
 
-current_client: ContextVar[Conversation | None] = ContextVar("current_client", default=None)
+
+class Client(Protocol):
+    """A client as servers see it: one of its requests, or the connected client at large."""
+
+    @property
+    def modern(self) -> bool:
+        """Whether it speaks a revision without a handshake."""
+        ...
+
+    @property
+    def person(self) -> object:
+        """Whoever is asked in the end; two clients of one person may answer for each other."""
+        ...
+
+    @property
+    def conversation(self) -> object:
+        """What lives as long as the client's connection, or its principal's use of the gateway."""
+        ...
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What it said that it can do."""
+        ...
+
+    @property
+    def info(self) -> Mapping[str, Any] | None:
+        """Its name and version for servers; None when they are told the gateway's."""
+        ...
+
+    @property
+    def log_level(self) -> str | None:
+        """The level from which it wants servers' log messages; None when it said nothing."""
+        ...
+
+    @property
+    def answers_servers(self) -> bool:
+        """Whether a server may ask it something that a human answers."""
+        ...
+
+    async def ask(self, asker: Instance, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Have it answer a server's request.
+
+        Raises:
+            RpcError: It cannot, or answered with an error.
+        """
+        ...
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Hand it a server's notification."""
+        ...
+
+
+current_client: ContextVar[Client | None] = ContextVar("current_client", default=None)
 """The client whose request is being served in this context; None for the gateway's own work."""
 
 
@@ -31,25 +84,33 @@ class Callers:
     """The clients that one server is working for right now."""
 
     def __init__(self) -> None:
-        self._counts: dict[Conversation, int] = {}
+        self._requests: dict[object, list[Client]] = {}
 
-    def begin(self, client: Conversation) -> None:
+    def begin(self, client: Client) -> None:
         """A request is on its way for ``client``."""
-        self._counts[client] = self._counts.get(client, 0) + 1
+        self._requests.setdefault(client.person, []).append(client)
 
-    def end(self, client: Conversation) -> None:
+    def end(self, client: Client) -> None:
         """It was answered, or given up."""
-        left = self._counts[client] - 1
-        if left:
-            self._counts[client] = left
-        else:
-            del self._counts[client]
+        requests = self._requests[client.person]
+        requests.remove(client)
+        if not requests:
+            del self._requests[client.person]
 
-    def __iter__(self) -> Iterator[Conversation]:
-        return iter(tuple(self._counts))
+    def __iter__(self) -> Iterator[Client]:
+        """Of each person, the request that began last."""
+        return iter([requests[-1] for requests in self._requests.values()])
 
     def __len__(self) -> int:
-        return len(self._counts)
+        """How many people."""
+        return len(self._requests)
+
+
+class Hello(NamedTuple):
+    """How the one client introduced itself."""
+
+    modern: bool
+    capabilities: Mapping[str, Any]
 
 
 class Upstream:
@@ -58,34 +119,34 @@ class Upstream:
     def __init__(self, conversations: set[Conversation], *, one_client: bool) -> None:
         """``one_client``: there is and will be exactly one, so servers are told what it can do."""
         self._conversations = conversations
-        self._hello: asyncio.Future[Mapping[str, Any]] | None = None
-        self._one_client = one_client
+        self._hello: asyncio.Future[Hello] | None = None
+        self.one_client = one_client
 
-    def said_hello(self, capabilities: Mapping[str, Any]) -> None:
+    def said_hello(self, capabilities: Mapping[str, Any], *, modern: bool) -> None:
         """The client told what it can do."""
         future = self._hello_future()
         if not future.done():
-            future.set_result(capabilities)
+            future.set_result(Hello(modern, capabilities))
 
-    async def capabilities(self) -> Mapping[str, Any]:
-        """What servers are told that their client can do: the one client's own words, or nothing with several."""
-        if not self._one_client:
-            return {}
+    async def hello(self) -> Hello:
+        """What servers are told of their client: the one client's own words, or nothing with several."""
+        if not self.one_client:
+            return Hello(modern=False, capabilities={})
         done, _ = await asyncio.wait([self._hello_future()], timeout=HELLO_S)
-        return done.pop().result() if done else {}
+        return done.pop().result() if done else Hello(modern=False, capabilities={})
 
-    def _hello_future(self) -> asyncio.Future[Mapping[str, Any]]:
+    def _hello_future(self) -> asyncio.Future[Hello]:
         if self._hello is None:
             self._hello = asyncio.get_running_loop().create_future()
         return self._hello
 
-    def client_for(self, callers: Callers) -> Conversation:
+    def client_for(self, callers: Callers) -> Client:
         """The client that a server with these callers speaks to.
 
         Raises:
             RpcError: There is none, or more than one.
         """
-        candidates = tuple(callers) or tuple(self._conversations)
+        candidates: tuple[Client, ...] = tuple(callers) or tuple(c.at_large for c in self._conversations)
         if len(candidates) == 1:
             return candidates[0]
         why = "no client is connected" if not candidates else "it cannot be known for which of several clients this is"
@@ -93,10 +154,13 @@ class Upstream:
 
     def tell(self, callers: Callers, method: str, params: RawObject) -> None:
         """Hand a notification to the clients that a server works for, or to all when it works for none."""
-        for conversation in tuple(callers) or tuple(self._conversations):
-            conversation.tell(method, params)
+        if len(callers):
+            for client in callers:
+                client.tell(method, params)
+        else:
+            self.tell_all(method, params)
 
     def tell_all(self, method: str, params: RawObject) -> None:
         """Hand a notification to every client."""
         for conversation in tuple(self._conversations):
-            conversation.tell(method, params)
+            conversation.at_large.tell(method, params)

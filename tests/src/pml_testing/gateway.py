@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import Context
 from typing import Any
 
 from pml_core import registry
@@ -35,6 +36,7 @@ class ScriptedServer:
         self.params: list[dict[str, Any]] = []
         self.handler: Handler | None = None
         self.link: ScriptedLink
+        self._questions = 0
         self.offers: dict[str, Any] = {"tools": {}}
         """Capabilities declared in the handshake."""
         self.hello: dict[str, Any] = {}
@@ -62,6 +64,20 @@ class ScriptedServer:
             self.asked.append((method, params))
             return await self.others[method](params)
         raise RpcError(-32601, f"Method not found: {method}")
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the client something. As over a pipe, nothing tells which request it is about. Raises RpcError."""
+        if self.handler is None:
+            raise RuntimeError("nobody is connected")
+        self._questions += 1
+        work = self.handler.request(method, RawObject(encode(params)), Origin(self._questions, self.link))
+        answer = await asyncio.get_running_loop().create_task(work, context=Context())
+        return RawObject(encode(answer)).value
+
+    def tell(self, method: str, params: Mapping[str, Any]) -> None:
+        """Send a notification. As over a pipe, nothing tells which request it is about."""
+        if self.handler is not None:
+            Context().run(self.handler.notification, method, RawObject(encode(params)))
 
     def lose(self, reason: str = "the server died") -> None:
         """Break the connection."""
@@ -112,7 +128,7 @@ class ScriptedTransport:
         server.handler, server.link = handler, ScriptedLink(server)
         yield server.link
 
-    async def serve(self, endpoint: Endpoint, accept: Any, *, started: Any) -> None:
+    async def serve(self, endpoint: Endpoint, accept: Any, *, started: Any, routes: Any = None) -> None:
         raise NotImplementedError("scripted servers only")
 
 

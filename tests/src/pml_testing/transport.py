@@ -1,7 +1,8 @@
 """The contract every transport keeps.
 
-Subclass :class:`TransportContract` and override ``transport`` and ``address``; or run ``pytest --pml-contract``
-against what is installed. The other end is a scripted server of :mod:`pml_testing.servers`, in a process of its own.
+Subclass :class:`TransportContract` and override ``transport``; or run ``pytest --pml-contract`` against what is
+installed. The other end is a scripted server of :mod:`pml_testing.servers`, in a process of its own. A transport that
+does not start its servers overrides ``address`` too: see :mod:`pml_testing.http_servers`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pml_hookspecs import Endpoint, Link, RawObject, RpcError, Transport, Transp
 from pml_hookspecs.transport import GROUP
 
 from . import servers
-from .transport_ends import LONG_S, SOON_S, Recorder, alive, ended, mourned, seen_of
+from .transport_ends import LONG_S, SOON_S, Recorder, alive, come, ended, mourned, seen_of
 
 START_S = 10.0
 """Longest that a Python program with the transport in it may take to start, and then to answer [s]."""
@@ -31,7 +32,21 @@ BIG = 10 * 1000 * 1000
 MANY = 10_000
 AT_A_TIME = 50
 
+NO_SUCH_COMMAND = "stdio:pml-no-such-command --flag"
+
 Connect: TypeAlias = Callable[..., Any]
+
+
+def over_stdio(script: str) -> str:
+    """The address of a script of :mod:`pml_testing.servers`."""
+    return "stdio:" + shlex.join(servers.command(script))
+
+
+def listener_over_stdio(transport: Transport) -> str:
+    """The address of a process in which a transport like this one serves."""
+    made = type(transport)
+    module, name, path = made.__module__, made.__qualname__, inspect.getfile(made)
+    return "stdio:" + shlex.join(servers.command("listener", module, name, path))
 
 
 @pytest.mark.anyio
@@ -48,19 +63,22 @@ class TransportContract:
     @pytest.fixture
     def address(self) -> Callable[[str], str]:
         """Makes the address at which the transport reaches a script of :mod:`pml_testing.servers`."""
-        return lambda script: "stdio:" + shlex.join(servers.command(script))
+        return over_stdio
+
+    @pytest.fixture
+    def many(self) -> int:
+        """How many requests are many for the transport."""
+        return MANY
 
     @pytest.fixture
     def missing(self) -> str:
         """An address where nothing can be reached."""
-        return "stdio:pml-no-such-command --flag"
+        return NO_SUCH_COMMAND
 
     @pytest.fixture
     def listener(self, transport: Transport) -> str | None:
         """The address of a process in which the transport serves; None when it cannot serve."""
-        made = type(transport)
-        module, name, path = made.__module__, made.__qualname__, inspect.getfile(made)
-        return "stdio:" + shlex.join(servers.command("listener", module, name, path))
+        return listener_over_stdio(transport)
 
     @pytest.fixture
     def connect(self, transport: Transport, address: Callable[[str], str]) -> Connect:
@@ -129,7 +147,7 @@ class TransportContract:
             with pytest.raises(TimeoutError):
                 await link.request("hold", {}, timeout_s=SHORT_S)
             held = [m for m in (await link.request("seen", {}, timeout_s=SOON_S))["messages"] if m["method"] == "hold"]
-            cancelled = await seen_of(link, "notifications/cancelled")
+            cancelled = await come(link, "notifications/cancelled")
         assert [params["requestId"] for params in cancelled] == [held[0]["id"]]
 
     @pytest.mark.seed("GAP-13")
@@ -142,7 +160,7 @@ class TransportContract:
             with pytest.raises(asyncio.CancelledError):
                 await caller
             assert len(held) == 1
-            assert len(await seen_of(link, "notifications/cancelled")) == 1
+            assert len(await come(link, "notifications/cancelled")) == 1
 
     @pytest.mark.seed("GAP-13")
     async def test_a_late_answer_reaches_nobody(self, connect: Connect) -> None:
@@ -183,7 +201,7 @@ class TransportContract:
         assert answer["text"] == "x" * BIG
 
     @pytest.mark.seed("MUX-5")
-    async def test_ten_thousand_requests_leave_nothing_behind(self, connect: Connect) -> None:
+    async def test_many_requests_leave_nothing_behind(self, connect: Connect, many: int) -> None:
         def kept() -> int:
             gc.collect()
             return sum(isinstance(thing, (asyncio.Future, RawObject)) for thing in gc.get_objects())
@@ -191,7 +209,7 @@ class TransportContract:
         async with connect() as link:
 
             async def work() -> None:
-                for n in range(MANY // AT_A_TIME):
+                for n in range(many // AT_A_TIME):
                     await link.request("echo", {"n": n}, timeout_s=LONG_S)
 
             await link.request("echo", {}, timeout_s=SOON_S)
@@ -203,7 +221,7 @@ class TransportContract:
         async with connect() as link:
             for n in range(3):
                 link.notify("notifications/n", {"n": n})
-            assert await seen_of(link, "notifications/n") == [{"n": 0}, {"n": 1}, {"n": 2}]
+            assert await come(link, "notifications/n", 3) == [{"n": 0}, {"n": 1}, {"n": 2}]
 
     # The end.
 

@@ -87,3 +87,11 @@ async def seen_of(link: Link, method: str) -> list[Mapping[str, Any]]:
     """Params of the messages with ``method`` that the server got so far."""
     answer = await link.request("seen", {}, timeout_s=LONG_S)
     return [message["params"] for message in answer["messages"] if message.get("method") == method]
+
+
+async def come(link: Link, method: str, count: int = 1) -> list[Mapping[str, Any]]:
+    """Like :func:`seen_of`, once ``count`` of them are there; what there is when they do not come soon."""
+    deadline = asyncio.get_running_loop().time() + SOON_S
+    while len(seen := await seen_of(link, method)) < count and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(POLL_S)
+    return seen

@@ -10,7 +10,13 @@ from pathlib import Path
 
 from pml_core.errors import OperatorError
 
-CORE_COMMANDS = {"serve": "serve", "import": "importer", "config": "config", "plugins": "plugins"}
+CORE_COMMANDS = {
+    "serve": "serve",
+    "import": "importer",
+    "config": "config",
+    "plugins": "plugins",
+    "auth": "auth",
+}
 """Commands and their modules."""
 
 

@@ -1,0 +1,136 @@
+"""Requests on their way to one server: whose they are, how long they may take, who hears of their progress."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pml_core.clock import Clock
+from pml_core.members import with_meta
+from pml_core.upstream import Callers, Client
+from pml_hookspecs import Link, RawObject
+
+from .in_flight import InFlight
+
+if TYPE_CHECKING:
+    from pml_core.config import ServerSettings
+
+FOREVER_S = 86_400.0
+"""Limit given to the link where a clock of our own keeps the time [s]."""
+Sink = Callable[[RawObject], None]
+"""Takes the params of a progress notification."""
+
+
+class Calls:
+    """All requests of ours that one connection has under way."""
+
+    def __init__(self, server: str, settings: ServerSettings) -> None:
+        self._server = server
+        self._in_flight = InFlight(server, settings.max_in_flight, settings.max_queued)
+        self._progress_resets = settings.reset_timeout_on_progress
+        self.callers = Callers()
+        self._clocks: set[tuple[object, Clock]] = set()
+        self._sinks: dict[int, Sink] = {}
+        self._tokens = 0
+        self.last_end_s = 0.0
+        """When the last one ended, on the loop's clock [s]."""
+
+    @property
+    def count(self) -> int:
+        """Requests on their way or in the queue."""
+        return self._in_flight.count + self._in_flight.waiting
+
+    async def send(
+        self,
+        link: Link,
+        client: Client | None,
+        method: str,
+        params: RawObject,
+        limit_s: float,
+        sink: Sink | None = None,
+    ) -> RawObject:
+        """Send a request for ``client``. The time its human takes to answer the server does not count.
+
+        Args:
+            params: As the server is to get them, but for the progress token.
+            sink: Hears of the request's progress.
+
+        Raises:
+            TimeoutError: No answer, or no turn, in time.
+            TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
+        """
+        in_flight = self._in_flight
+        limit_s = await in_flight.enter(limit_s)
+        if client is not None:
+            self.callers.begin(client)
+        token = self._watch(sink)
+        try:
+            if token is not None:
+                params = with_meta(params, {"progressToken": token})
+            if token is None and (client is None or not client.answers_servers):
+                return await link.request(method, params, timeout_s=limit_s)
+            return await self._on_the_clock(link, client, method, params, limit_s, token)
+        finally:
+            if token is not None:
+                del self._sinks[token]
+            if client is not None:
+                self.callers.end(client)
+            in_flight.leave()
+            self.last_end_s = asyncio.get_running_loop().time()
+
+    async def _on_the_clock(
+        self, link: Link, client: Client | None, method: str, params: RawObject, limit_s: float, token: int | None
+    ) -> RawObject:
+        message = f"server {self._server!r} did not answer {method} within {limit_s:g} s"
+        async with Clock(limit_s, message) as clock:
+            owned = (None if client is None else client.person, clock)
+            self._clocks.add(owned)
+            if token is not None and self._progress_resets:
+                self._sinks[token] = _resetting(self._sinks[token], clock)
+            try:
+                return await link.request(method, params, timeout_s=FOREVER_S)
+            finally:
+                self._clocks.discard(owned)
+
+    @contextmanager
+    def standing_still(self, client: Client) -> Iterator[None]:
+        """While the block runs, the time of what is done for ``client`` does not count."""
+        clocks = [clock for person, clock in self._clocks if person is client.person]
+        for clock in clocks:
+            clock.stop()
+        try:
+            yield
+        finally:
+            for clock in clocks:
+                clock.go_on()
+
+    def _watch(self, sink: Sink | None) -> int | None:
+        """A progress token of our own: two clients may use the same."""
+        if sink is None:
+            if not self._progress_resets:
+                return None
+            sink = _nobody
+        self._tokens += 1
+        self._sinks[self._tokens] = sink
+        return self._tokens
+
+    def progress(self, params: RawObject) -> None:
+        """Hand a progress notification to whom it is for; progress that belongs to no request is dropped."""
+        token = params.get("progressToken")
+        sink = self._sinks.get(token) if isinstance(token, int) else None
+        if sink is not None:
+            sink(params)
+
+
+def _nobody(_params: RawObject) -> None:
+    """Hears of progress that only resets the clock."""
+
+
+def _resetting(sink: Sink, clock: Clock) -> Sink:
+    def heard(params: RawObject) -> None:
+        clock.reset()
+        sink(params)
+
+    return heard

@@ -1,0 +1,137 @@
+"""How a conversation with a server begins, with a handshake or without, and what each later request must say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any, Literal
+
+from pml_core.members import with_meta
+from pml_core.upstream import Client
+from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError
+from pml_hookspecs.protocol import (
+    HANDSHAKE_REVISIONS,
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_PROTOCOL_VERSION,
+    MODERN_REVISIONS,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+
+Era = Literal["legacy", "modern"]
+PROBE_S = 5.0
+"""Longest wait for a server's answer to ``server/discover``: one that knows nothing of it may not answer at all [s]."""
+
+
+class OtherEra(Exception):  # noqa: N818 - it is no error, but what to do next
+    """The connection is spent on an attempt in the wrong era; a new one is to begin in this one."""
+
+    def __init__(self, era: Era, why: str) -> None:
+        super().__init__(why)
+        self.era = era
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a server said about itself."""
+
+    era: Era
+    protocol: str
+    capabilities: Mapping[str, Any]
+    instructions: str = ""
+
+
+def about_gateway() -> dict[str, Any]:
+    """How the gateway introduces itself to servers."""
+    return {"name": "pml", "version": metadata.version("pml-core")}
+
+
+async def shake_hands(link: Link, capabilities: Mapping[str, Any], within_s: float) -> Offer:
+    """``initialize`` and ``notifications/initialized`` (MCP 2025-11-25, lifecycle).
+
+    Raises:
+        TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
+    """
+    hello = {"protocolVersion": HANDSHAKE_REVISIONS[-1], "capabilities": capabilities, "clientInfo": about_gateway()}
+    answer = await link.request("initialize", hello, timeout_s=within_s)
+    link.notify("notifications/initialized", EMPTY)
+    protocol = answer.get("protocolVersion")
+    return Offer("legacy", str(protocol or HANDSHAKE_REVISIONS[-1]), _object(answer, "capabilities"), _text(answer))
+
+
+async def discover(link: Link, capabilities: Mapping[str, Any], within_s: float) -> Offer:
+    """``server/discover`` (MCP 2026-07-28).
+
+    Raises:
+        OtherEra: It does not speak a revision without a handshake, and cannot be asked again on this connection.
+        RpcError: It says that it does not.
+    """
+    params = with_meta(EMPTY, envelope(None, capabilities))
+    try:
+        answer = await link.request("server/discover", params, timeout_s=min(within_s, PROBE_S))
+    except (TimeoutError, TransportError) as exc:
+        raise OtherEra("legacy", f"it did not answer server/discover: {exc}") from exc
+    supported = answer.get("supportedVersions")
+    if not isinstance(supported, list) or MODERN_REVISIONS[-1] not in supported:
+        raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, f"it speaks {supported}, not {MODERN_REVISIONS[-1]}")
+    return Offer("modern", MODERN_REVISIONS[-1], _object(answer, "capabilities"), _text(answer))
+
+
+async def begin(
+    link: Link, first: Era, capabilities: Mapping[str, Any], within_s: float, *, other: bool
+) -> Offer:  # fmt: skip
+    """Begin in era ``first``; where the server does not speak it and ``other`` allows, in the other one.
+
+    Raises:
+        OtherEra: A new connection is needed to begin in the other one.
+        TimeoutError, TransportError, RpcError: It speaks neither, or there is no connection.
+    """
+    if first == "legacy":
+        try:
+            return await shake_hands(link, capabilities, within_s)
+        except RpcError as refusal:
+            if not other:
+                raise
+            try:
+                return await discover(link, capabilities, within_s)
+            except (OtherEra, RpcError):
+                raise refusal from None
+    try:
+        return await discover(link, capabilities, within_s)
+    except OtherEra as exc:
+        if not other:
+            raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, str(exc)) from exc
+        raise
+    except RpcError:
+        if not other:
+            raise
+        return await shake_hands(link, capabilities, within_s)
+
+
+def envelope(client: Client | None, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What a modern request says in ``_meta``: for a client, what that client can do, and not what the gateway can."""
+    members: dict[str, Any] = {
+        META_PROTOCOL_VERSION: MODERN_REVISIONS[-1],
+        META_CLIENT_CAPABILITIES: dict(capabilities if client is None else client.capabilities),
+        META_CLIENT_INFO: about_gateway() if client is None or client.info is None else dict(client.info),
+    }
+    if client is not None and client.log_level is not None:
+        members[META_LOG_LEVEL] = client.log_level
+    return members
+
+
+def asks_for_input(result: RawObject) -> bool:
+    """Whether a result is a question (``resultType: "input_required"``). Decoded only when the bytes allow it."""
+    return b'"input_required"' in result.raw and result.get("resultType") == "input_required"
+
+
+def _object(answer: RawObject, name: str) -> Mapping[str, Any]:
+    value = answer.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(answer: RawObject) -> str:
+    value = answer.get("instructions")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,93 @@
+"""One ``subscriptions/listen`` stream to a modern server (MCP 2026-07-28): what others tell unasked."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from pml_core.members import with_meta
+from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError
+
+from .calls import FOREVER_S
+from .eras import envelope
+
+if TYPE_CHECKING:
+    from .instance import Instance
+
+AGAIN_S = 1.0
+"""Pause before a stream that ended is opened again [s]."""
+KINDS = ("tools", "prompts", "resources")
+
+
+class Listening:
+    """Keeps the stream open while the server has anything to tell."""
+
+    def __init__(self, instance: Instance, log: Any) -> None:
+        self._instance, self._log = instance, log
+        self._uris: dict[str, int] = {}
+        self._link: Link | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, link: Link) -> None:
+        """Listen on a new connection."""
+        self._link = link
+        self._open()
+
+    async def stop(self) -> None:
+        """The connection is over."""
+        self._link = None
+        await self._close()
+
+    async def add(self, uri: str) -> None:
+        """Hear of changes of one more resource."""
+        self._uris[uri] = self._uris.get(uri, 0) + 1
+        if self._uris[uri] == 1:
+            await self._close()
+            self._open()
+
+    async def remove(self, uri: str) -> None:
+        """Hear no more of a resource, once as often as it was added."""
+        self._uris[uri] = self._uris.get(uri, 1) - 1
+        if self._uris[uri] <= 0:
+            del self._uris[uri]
+            await self._close()
+            self._open()
+
+    def wanted(self) -> dict[str, Any]:
+        """What to listen for; empty when the server tells nothing."""
+        offered = self._instance.offer.capabilities
+        wanted: dict[str, Any] = {}
+        for kind in KINDS:
+            capability = offered.get(kind)
+            if isinstance(capability, dict) and capability.get("listChanged"):
+                wanted[f"{kind}ListChanged"] = True
+        if self._uris:
+            wanted["resourceSubscriptions"] = list(self._uris)
+        return wanted
+
+    def _open(self) -> None:
+        if self._link is not None and self.wanted():
+            name = f"listen:{self._instance.name}"
+            self._task = asyncio.get_running_loop().create_task(self._keep(self._link), name=name)
+
+    async def _close(self) -> None:
+        if self._task is not None:
+            task, self._task = self._task, None
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _keep(self, link: Link) -> None:
+        while True:
+            params = with_meta(RawObject.of({"notifications": self.wanted()}), envelope(None, {}))
+            try:
+                await link.request("subscriptions/listen", params, timeout_s=FOREVER_S)
+            except RpcError as exc:
+                self._log.info("the server tells of no changes", reason=exc.message)
+                return
+            except (TransportError, TimeoutError) as exc:
+                self._log.debug("the stream of changes ended", reason=str(exc))
+            await asyncio.sleep(AGAIN_S)
+            # What changed meanwhile was told to nobody.
+            for kind in KINDS:
+                if f"{kind}ListChanged" in self.wanted():
+                    self._instance.notification(f"notifications/{kind}/list_changed", EMPTY)

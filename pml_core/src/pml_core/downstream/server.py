@@ -1,0 +1,338 @@
+"""One configured server: its tools, its status, and its connections: one for all clients, or one for each."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pml_core.catalog import LiveCatalog, make_entry
+from pml_core.clock import timeout_s
+from pml_core.features import LISTINGS, Kind
+from pml_core.listing import every_item, usable_tools
+from pml_core.members import with_meta
+from pml_core.upstream import Client, Upstream, current_client
+from pml_hookspecs import (
+    CatalogEntry,
+    Link,
+    RawObject,
+    RpcError,
+    Run,
+    ServerStatus,
+    ToolCall,
+    Transport,
+    TransportError,
+    encode,
+)
+
+from .calls import Sink
+from .eras import Era, envelope
+from .instance import Events, Instance, Wiring
+from .others import Others
+
+if TYPE_CHECKING:
+    from pml_core.config import ServerSettings
+
+CHANGED: Mapping[str, tuple[Kind, ...]] = {
+    "notifications/resources/list_changed": ("resources", "templates"),
+    "notifications/prompts/list_changed": ("prompts",),
+}
+LISTED_S = 5.0
+"""How long the connection that lists the tools stays open where every client has one of its own [s]."""
+
+
+class Server:
+    """What the gateway knows of one server."""
+
+    def __init__(  # noqa: PLR0913 - each is one thing that it depends on
+        self,
+        name: str,
+        settings: ServerSettings,
+        open_transport: Callable[[str], Transport],
+        catalog: LiveCatalog,
+        log: Any,
+        *,
+        start_timeout_s: float,
+        call_timeout_s: float,
+        upstream: Upstream | None = None,
+        redact: Callable[[str], str] = str,
+    ) -> None:
+        """Nothing starts yet.
+
+        Args:
+            name: As in ``[servers.<name>]``.
+            settings: Its table.
+            open_transport: Gives the driver for a scheme or raises with the reason.
+            catalog: Where its tools and its status go.
+            log: The gateway's.
+            start_timeout_s: Longest wait for it to start and list its tools.
+            call_timeout_s: Longest wait for an answer.
+            upstream: The clients, for what it asks of them; none if not given.
+            redact: Takes secrets out of what its status says, which may quote its stderr.
+        """
+        self.name, self.settings = name, settings
+        self._catalog, self._log, self._redact = catalog, log.bind(server=name), redact
+        self._call_timeout_s = settings.timeout_s or call_timeout_s
+        self._upstream = upstream or Upstream(set(), one_client=False)
+        self._wiring = Wiring(
+            name=name,
+            settings=settings,
+            open_transport=open_transport,
+            log=self._log,
+            upstream=self._upstream,
+            start_timeout_s=start_timeout_s,
+            call_timeout_s=self._call_timeout_s,
+        )
+        self._remembered = asyncio.Event()
+        self._relist: asyncio.Task[None] | None = None
+        self._stale = False
+        self._prefixes: dict[str, bytes] = {}
+        self._lists: dict[str, asyncio.Task[list[dict[str, Any]]]] = {}
+        self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
+        self.on_status: Callable[[ServerStatus], None] | None = None
+        events = Events(ready=self._ready, up=self._up, down=self._down, notified=self._notified)
+        era: Era = "modern" if settings.era == "modern" else "legacy"
+        alone = settings.sharing == "per_client" and not self._upstream.one_client
+        idle_timeout_s = LISTED_S if alone and settings.idle_timeout_s is None else settings.idle_timeout_s
+        other = settings.era == "client"
+        self._main = Instance(self._wiring, events, era=era, other_era=other, idle_timeout_s=idle_timeout_s)
+        self._others = Others(self._wiring, self._notified, self._main)
+        self.status = ServerStatus(name=name, state="starting" if settings.enabled else "disabled")
+        catalog.report(self.status)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with what is started or connected to."""
+        parts = [self.settings.command, list(self.settings.args), self.settings.url, self.settings.address]
+        return hashlib.sha256(encode([*parts, self.settings.cwd or ""])).hexdigest()[:16]
+
+    async def tried(self) -> None:
+        """Wait until the first attempt to connect has ended, well or badly, or it sleeps with its tools known."""
+        await self._main.tried.wait()
+
+    # Life
+
+    async def run(self) -> None:
+        """Keep the connection that serves all clients, until cancelled."""
+        lazy = self.settings.start == "lazy"
+        if lazy:
+            await self._remembered.wait()
+        try:
+            await self._main.run(asleep=lazy and self.status.tools > 0)
+        finally:
+            for task in (self._relist, *self._lists.values()):
+                if task is not None:
+                    task.cancel()
+            await self._others.stop_all()
+
+    def has_of_its_own(self, conversation: object) -> bool:
+        """Whether something runs that is only for this client."""
+        return self._others.has(conversation)
+
+    async def client_left(self, conversation: object) -> None:
+        """Stop what was only for one client."""
+        await self._others.stop(conversation)
+
+    async def _ready(self, instance: Instance, link: Link) -> None:
+        self._lists.clear()
+        self._published(await self._list_tools(instance, link))
+
+    def _up(self) -> None:
+        self._say(replace(self.status, state="up", reason="", restarts=self._main.restarts))
+        if self._stale:  # it changed while it was being read
+            self._read_again(self._main)
+
+    def _down(self, state: str, reason: str) -> None:
+        known: Any = state
+        self._say(replace(self.status, state=known, reason=reason, restarts=self._main.restarts))
+
+    def _say(self, status: ServerStatus) -> None:
+        self.status = replace(status, reason=self._redact(status.reason))
+        self._catalog.report(self.status)
+        if self.on_status is not None:
+            self.on_status(self.status)
+
+    # Tools
+
+    async def _list_tools(self, instance: Instance, link: Link) -> list[CatalogEntry]:
+        async def ask(method: str, params: RawObject) -> RawObject:
+            if instance.modern:
+                params = with_meta(params, envelope(None, {}))
+            return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
+
+        definitions = usable_tools(await every_item(ask, "tools/list", "tools"), self._log)
+        return [make_entry(self.name, definition) for definition in definitions]
+
+    def remember(self, entries: Sequence[CatalogEntry]) -> None:
+        """Show what the server had when last seen, until it is up."""
+        if entries and self.status.state != "up":
+            self._catalog.publish(self.name, entries)
+            self.status = replace(self.status, tools=len(entries))
+            self._catalog.report(self.status)
+        self._remembered.set()
+
+    def _published(self, entries: list[CatalogEntry]) -> None:
+        self._catalog.publish(self.name, entries)
+        self.status = replace(self.status, tools=len(entries))
+        self._catalog.report(self.status)
+        if self.on_listed is not None:
+            self.on_listed(self, entries)
+
+    async def call_tool(self, name: str, task: ToolCall, run: Run) -> RawObject:
+        """``tools/call``; arguments and other members go through as they came.
+
+        Raises:
+            TimeoutError: No answer in time.
+            TransportError: Not connected.
+            RpcError: The server answered with an error.
+        """
+        limit_s = timeout_s(self._call_timeout_s, run.deadline)
+        instance = await self._for(current_client.get(), limit_s)
+        prefix = self._prefixes.get(name)
+        if prefix is None:
+            prefix = self._prefixes[name] = b'{"name":' + encode(name) + b',"arguments":'
+        raw = prefix + encode(task.arguments)
+        raw += b"," + encode(task.extra)[1:-1] + b"}" if task.extra else b"}"
+        sink = _progress_of(run) if run.wants_progress else None
+        return await instance.send("tools/call", RawObject(raw), limit_s, sink, hands_on=run.parent is None)
+
+    # Everything else
+
+    async def ask(self, method: str, params: RawObject, sink: Sink | None = None) -> RawObject:
+        """Send any other request for the current client; params and result pass as they are.
+
+        Raises:
+            TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
+        """
+        instance = await self._for(current_client.get(), self._call_timeout_s)
+        return await instance.send(method, params, self._call_timeout_s, sink)
+
+    async def _for(self, client: Client | None, within_s: float) -> Instance:
+        """The connection to use for a client."""
+        if client is None or not self._others.apply(client):
+            return self._main
+        return await self._others.of(client, within_s)
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Send a notification to every connection."""
+        for instance in (self._main, *self._others):
+            instance.tell(method, params)
+
+    @property
+    def modern(self) -> bool:
+        """Whether its connection for all clients speaks a revision without a handshake."""
+        return self._main.modern
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What it declared; empty while it is not connected."""
+        return self._main.offer.capabilities if self._main.connected else {}
+
+    def offers(self, capability: str) -> bool:
+        """Whether it declared ``capability``; False while it is not connected."""
+        return self._main.offers(capability)
+
+    async def features(self, kind: Kind) -> list[dict[str, Any]]:
+        """Its resources, templates or prompts, as it sent them; kept until it says that they changed.
+
+        Raises:
+            TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
+        """
+        if self.status.state == "idle":
+            await self._main.link(self._call_timeout_s)
+        if not self.offers(LISTINGS[kind].capability):
+            return []
+        reading = self._lists.get(kind)
+        if reading is None or (reading.done() and (reading.cancelled() or reading.exception() is not None)):
+            reading = asyncio.get_running_loop().create_task(self._read_features(kind), name=f"{kind}:{self.name}")
+            self._lists[kind] = reading
+        return await asyncio.shield(reading)
+
+    async def _read_features(self, kind: Kind) -> list[dict[str, Any]]:
+        async def ask(method: str, params: RawObject) -> RawObject:
+            return await self._main.send(method, params, self._call_timeout_s, hands_on=False)
+
+        listing = LISTINGS[kind]
+        items = await every_item(ask, listing.method, listing.member)
+        return [i for i in items if isinstance(i, dict) and isinstance(i.get(listing.key), str)]
+
+    async def subscribe(self, uri: str, params: RawObject) -> RawObject:
+        """Hear of changes of a resource.
+
+        Raises:
+            TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
+        """
+        return await (await self._for(current_client.get(), self._call_timeout_s)).subscribe(uri, params)
+
+    async def unsubscribe(self, uri: str, params: RawObject) -> RawObject:
+        """Hear no more of changes of a resource.
+
+        Raises:
+            TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
+        """
+        return await (await self._for(current_client.get(), self._call_timeout_s)).unsubscribe(uri, params)
+
+    async def set_level(self, level: str) -> None:
+        """Have it log from ``level`` on, now and after it was started again."""
+        for instance in (self._main, *self._others):
+            await instance.set_level(level)
+
+    # What it tells
+
+    def _notified(self, instance: Instance, method: str, params: RawObject) -> None:
+        """A changed list is fetched again, the rest goes to clients as it is."""
+        if method == "notifications/tools/list_changed":
+            self._stale = True
+            self._read_again(instance)
+        elif method in CHANGED:
+            for kind in CHANGED[method]:
+                self._lists.pop(kind, None)
+            self._upstream.tell_all(method, params)
+        elif method == "notifications/resources/updated":
+            self._upstream.tell_all(method, params)
+        elif (client := current_client.get() or instance.client) is not None:
+            client.tell(method, params)
+        else:
+            self._upstream.tell(instance.calls.callers, method, params)
+
+    def _read_again(self, instance: Instance) -> None:
+        if instance.connected and (self._relist is None or self._relist.done()):
+            reading = self._list_again(instance)
+            self._relist = asyncio.get_running_loop().create_task(reading, name=f"relist:{self.name}")
+
+    async def _list_again(self, instance: Instance) -> None:
+        # The list may change again while it is being read; then what was read is old.
+        while self._stale and instance.connected:
+            self._stale = False
+            try:
+                self._published(await self._list_tools(instance, await instance.link(0)))
+            except (RpcError, TransportError, TimeoutError) as exc:
+                self._log.warning("the changed tool list could not be read", reason=str(exc))
+
+
+def _progress_of(run: Run) -> Sink:
+    def heard(params: RawObject) -> None:
+        run.progress(params.get("progress", 0), params.get("total"), params.get("message") or "")
+
+    return heard
+
+
+class Downstream:
+    """All configured servers."""
+
+    def __init__(
+        self, servers: Mapping[str, Server], learn: Callable[[Server, RawObject], None] = lambda _server, _result: None
+    ) -> None:
+        """``learn`` is shown every result of a tool."""
+        self.servers, self._learn = servers, learn
+
+    async def call_tool(self, server: str, name: str, task: ToolCall, run: Run) -> RawObject:
+        """See :meth:`Server.call_tool`."""
+        known = self.servers.get(server)
+        if known is None:
+            raise TransportError("it is not configured", retryable=False)
+        result = await known.call_tool(name, task, run)
+        self._learn(known, result)
+        return result

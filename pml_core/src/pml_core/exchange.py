@@ -1,0 +1,239 @@
+"""One request of a client's, as servers see it: whom they may ask, and where what they tell goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import Link, RawObject, RpcError
+from pml_hookspecs.protocol import METHOD_NOT_FOUND
+
+from .upstream import NO_CLIENT
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+    from .downstream import Instance
+
+HUMAN_S = 86_400.0
+"""Longest wait for a client's answer to a server: a human may be part of it [s]."""
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+"""Levels of log messages, least severe first (MCP, logging; RFC 5424)."""
+NEEDS: Mapping[str, str] = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""Requests of servers and the capability that a client needs for them; others pass without."""
+
+
+def check_able(capabilities: Mapping[str, Any], method: str) -> None:
+    """Nothing if a client can answer ``method``.
+
+    Raises:
+        RpcError: It did not say that it can.
+    """
+    needed = NEEDS.get(method)
+    if needed is not None and not isinstance(capabilities.get(needed), Mapping):
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (the client does not offer {needed})")
+
+
+def answers_servers(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a client may be asked something that a human answers."""
+    return isinstance(capabilities.get("sampling"), Mapping) or isinstance(capabilities.get("elicitation"), Mapping)
+
+
+def severe_enough(params: RawObject, level: str | None) -> bool:
+    """Whether a log message is at ``level`` or above; one of a level that nobody knows always is."""
+    given = params.get("level")
+    return given not in LEVELS or level is None or LEVELS.index(given) >= LEVELS.index(level)
+
+
+class LegacyExchange:
+    """A request of a client with a handshake, or that client at large. Implements :class:`pml_core.upstream.Client`."""
+
+    __slots__ = ("_link", "conversation")
+    modern = False
+
+    def __init__(self, conversation: Conversation, link: Link) -> None:
+        """``link`` is where what belongs to the request goes."""
+        self.conversation, self._link = conversation, link
+
+    @property
+    def person(self) -> object:
+        """The connection: one human sits behind it."""
+        return self.conversation
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """As said in the handshake."""
+        return self.conversation.capabilities
+
+    @property
+    def info(self) -> Mapping[str, Any] | None:
+        """Servers are told the gateway's name in this era."""
+        return None
+
+    @property
+    def log_level(self) -> str | None:
+        """As last set."""
+        return self.conversation.log_level
+
+    @property
+    def answers_servers(self) -> bool:
+        """Whether a server may ask it something that a human answers."""
+        return answers_servers(self.conversation.capabilities)
+
+    async def ask(self, asker: Instance, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Send the server's request on to the client.
+
+        Raises:
+            RpcError: It cannot do that, or answered with an error.
+        """
+        check_able(self.capabilities, method)
+        meta = params.get("_meta")
+        token = meta.get("progressToken") if isinstance(meta, Mapping) else None
+        if not isinstance(token, (str, int)):
+            return await self._link.request(method, params, timeout_s=HUMAN_S)
+        self.conversation.askers[token] = asker
+        try:
+            return await self._link.request(method, params, timeout_s=HUMAN_S)
+        finally:
+            self.conversation.askers.pop(token, None)
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Hand on a notification, if the client wants it."""
+        conversation = self.conversation
+        if not conversation.initialized:
+            return
+        if method == "notifications/message" and not severe_enough(params, conversation.log_level):
+            return
+        if method == "notifications/resources/updated" and params.get("uri") not in conversation.subscribed:
+            return
+        self._link.notify(method, params)
+
+    def progress(self, note: Mapping[str, Any]) -> None:
+        """Tell of progress; ``note`` has the client's own token."""
+        self._link.notify("notifications/progress", note)
+
+
+class ModernExchange:
+    """A request of a client without a handshake. Implements :class:`pml_core.upstream.Client`.
+
+    Nobody can ask such a client anything: a server's question becomes the answer to the client's request, the request
+    is left waiting (parked), and goes on when the client comes back with what was asked for.
+    """
+
+    __slots__ = (
+        "_asked", "_link", "_number", "_questions", "capabilities", "conversation", "info", "log_level", "person",
+    )  # fmt: skip
+    modern = True
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        link: Link,
+        *,
+        person: object | None,
+        capabilities: Mapping[str, Any],
+        info: Mapping[str, Any] | None,
+        log_level: str | None,
+    ) -> None:
+        """``person`` is None when nothing says that another request is of the same one."""
+        self.conversation, self._link = conversation, link
+        self.person: object = self if person is None else person
+        self.capabilities, self.info, self.log_level = capabilities, info, log_level
+        self._questions: dict[str, tuple[str, RawObject, asyncio.Future[Mapping[str, Any]]]] = {}
+        self._number = 0
+        self._asked = asyncio.Event()
+
+    @property
+    def answers_servers(self) -> bool:
+        """Whether a server may ask it something that a human answers."""
+        return answers_servers(self.capabilities)
+
+    async def ask(self, asker: Instance, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Keep the question until the client comes back with an answer.
+
+        Raises:
+            RpcError: The client cannot do that, or never came back.
+        """
+        if method not in NEEDS:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (not a question that a client can take)")
+        check_able(self.capabilities, method)
+        self._number += 1
+        key = f"{asker.name}-{self._number}"
+        answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._questions[key] = (method, params, answer)
+        self._asked.set()
+        try:
+            return await answer
+        finally:
+            self._questions.pop(key, None)
+            if not self._questions:
+                self._asked.clear()
+
+    async def asked(self) -> None:
+        """Wait until there is a question."""
+        await self._asked.wait()
+
+    def questions(self) -> dict[str, Any]:
+        """``inputRequests`` for the client: what waits for an answer, by key."""
+        return {
+            key: {"method": method, **({"params": dict(params)} if len(params) else {})}
+            for key, (method, params, _) in self._questions.items()
+        }
+
+    def take(self, answers: Mapping[str, Any], link: Link) -> None:
+        """The client came back, on another request; what it does not answer is asked again."""
+        self._link = link
+        for key, answer in answers.items():
+            if key in self._questions and isinstance(answer, Mapping) and not self._questions[key][2].done():
+                self._questions.pop(key)[2].set_result(answer)
+        if not self._questions:
+            self._asked.clear()
+
+    def give_up(self, why: str) -> None:
+        """The client did not come back."""
+        for _, _, answer in tuple(self._questions.values()):
+            if not answer.done():
+                answer.set_exception(RpcError(NO_CLIENT, why))
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Hand on a notification: log messages if the request asked for them; the rest goes to those who listen."""
+        if method == "notifications/message":
+            if self.log_level is not None and severe_enough(params, self.log_level):
+                self._link.notify(method, params)
+        else:
+            self.conversation.listeners.tell(method, params)
+
+    def progress(self, note: Mapping[str, Any]) -> None:
+        """Tell of progress; ``note`` has the client's own token."""
+        self._link.notify("notifications/progress", note)
+
+
+class ModernAtLarge:
+    """A client without a handshake, between its requests. Implements :class:`pml_core.upstream.Client`."""
+
+    modern, answers_servers = True, False
+    info, log_level = None, None
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = self.person = conversation
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """As its last request said."""
+        return self.conversation.capabilities
+
+    async def ask(self, _asker: Instance, method: str, _params: RawObject) -> Mapping[str, Any]:
+        """It can only be asked while a request of its waits.
+
+        Raises:
+            RpcError: Always.
+        """
+        raise RpcError(NO_CLIENT, f"The gateway cannot ask a client: no request of its waits ({method}).")
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Hand on a notification to those who listen."""
+        self.conversation.listeners.tell(method, params)

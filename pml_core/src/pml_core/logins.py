@@ -1,0 +1,54 @@
+"""Logging in to a server, outside of a running gateway."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from pml_hookspecs import Endpoint, Transport, TransportError
+
+from .config import Config
+from .endpoints import endpoint_of, scheme_of
+from .errors import OperatorError
+from .gateway import Gateway
+
+
+async def log_in(config: Config, server: str, *, show: Callable[[str], None]) -> None:
+    """Let a human log in to ``server``.
+
+    Raises:
+        OperatorError: There is no such server, it needs no login, or the login failed.
+    """
+    async with _transport_of(config, server) as (transport, endpoint):
+        await transport.log_in(endpoint, show=show)
+
+
+async def log_out(config: Config, server: str) -> None:
+    """Forget what :func:`log_in` kept.
+
+    Raises:
+        OperatorError: There is no such server, or it needs no login.
+    """
+    async with _transport_of(config, server) as (transport, endpoint):
+        await transport.log_out(endpoint)
+
+
+@asynccontextmanager
+async def _transport_of(config: Config, server: str) -> AsyncIterator[tuple[Transport, Endpoint]]:
+    """The transport that reaches a server, with the store open that it keeps tokens in."""
+    settings = config.servers.get(server)
+    if settings is None:
+        known = ", ".join(sorted(config.servers)) or "none"
+        raise OperatorError(f"there is no server {server!r}; configured: {known}")
+    gateway = Gateway(config)
+    try:
+        endpoint = endpoint_of(server, settings, os.environ)
+        await gateway.open_store()
+        yield gateway.transport(scheme_of(endpoint.address)), endpoint
+    except NotImplementedError as exc:
+        raise OperatorError(f"server {server!r} needs no login: {exc}") from exc
+    except TransportError as exc:
+        raise OperatorError(f"server {server!r}: {exc}") from exc
+    finally:
+        await gateway.close()

@@ -1,0 +1,124 @@
+"""``tools/call``: from a client's params to a task, and from its outcome to the client's answer. Both eras."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from pml_hookspecs import Failure, Outcome, RawObject, RpcError, Session, ToolCall, ToolId, encode
+from pml_hookspecs.protocol import INVALID_PARAMS, META_ENVELOPE
+
+from .direct import tool_result
+from .members import join, meta_of, split
+
+if TYPE_CHECKING:
+    from .dispatch import Dispatcher
+
+META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
+"""Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
+SERVERS_OWN = "tool.failed"
+"""Code of the failure that a result with ``isError`` becomes: the result itself says it better."""
+_name = msgspec.json.Decoder(str).decode
+
+
+class Told(Protocol):
+    """Whoever hears of progress."""
+
+    def progress(self, note: Mapping[str, Any]) -> None:
+        """Take the params of a progress notification."""
+        ...
+
+
+async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject, client: Told) -> Mapping[str, Any]:
+    """Answer ``tools/call``: the ``CallToolResult`` as the tool's server sent it, or one of the gateway's own.
+
+    Raises:
+        RpcError: The params are not understood, the tool does not exist, or its server answered with an error.
+    """
+    try:
+        members = split(params.raw)
+        name = _name(members.pop("name"))
+        arguments = bytes(members.pop("arguments", b"{}"))
+    except (msgspec.MsgspecError, KeyError) as exc:
+        raise RpcError(INVALID_PARAMS, f"tools/call needs a name: {exc}") from exc
+    if arguments[:1] != b"{":
+        if arguments != b"null":
+            raise RpcError(INVALID_PARAMS, "tools/call: arguments must be an object")
+        arguments = b"{}"
+    meta: dict[str, Any] = {}
+    token = None
+    if "_meta" in members:
+        meta = meta_of(params)
+        token = meta.pop("progressToken", None)
+        if token is not None or not META_ENVELOPE.isdisjoint(meta):
+            members["_meta"] = msgspec.Raw(encode({k: v for k, v in meta.items() if k not in META_ENVELOPE}))
+            if members["_meta"] == b"{}":
+                del members["_meta"]
+    task = ToolCall(
+        id="call",
+        tool=ToolId(name),
+        arguments=RawObject(arguments),
+        extra=join(members) if members else {},
+    )
+    intent = meta.get(META_INTENT)
+    ran, outcome = await dispatcher.start_resolved(
+        task,
+        session,
+        intent=intent if isinstance(intent, str) and intent else session.intent,
+        dry_run=_dry_run(meta),
+        progress=None if token is None else progress_to(client, token),
+    )
+    return _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
+
+
+def _dry_run(meta: Mapping[str, Any]) -> bool | None:
+    asked = meta.get(META_DRY_RUN)
+    if asked is not None and not isinstance(asked, bool):
+        raise RpcError(INVALID_PARAMS, f"_meta[{META_DRY_RUN!r}] must be true or false, not {asked!r}")
+    return asked
+
+
+def progress_to(client: Told, token: Any) -> Callable[[float, float | None, str], None]:
+    """A sink of progress that tells a client, under its own token."""
+
+    def tell(done: float, total: float | None, message: str) -> None:
+        note: dict[str, Any] = {"progressToken": token, "progress": done}
+        if total is not None:
+            note["total"] = total
+        if message:
+            note["message"] = message
+        client.progress(note)
+
+    return tell
+
+
+def _tool_answer(outcome: Outcome) -> Mapping[str, Any]:
+    """What a tool's server answered, as it came; a failure of the gateway's own never looks like a success."""
+    failure, output = outcome.failure, outcome.output
+    if isinstance(output, Mapping) and (failure is None or failure.code == SERVERS_OWN):
+        return output
+    if failure is None:
+        return tool_result(output)
+    if isinstance(rpc := failure.details.get("rpc"), Mapping):
+        code: Any = rpc["code"]
+        raise RpcError(code, str(rpc["message"]), rpc.get("data"))
+    if failure.code == "tool.unknown":
+        raise RpcError(INVALID_PARAMS, failure.message, dict(failure.details))
+    return failed_result(failure)
+
+
+def _task_answer(outcome: Outcome) -> Mapping[str, Any]:
+    """The value of a workflow or a piece of code, wrapped as a ``CallToolResult``."""
+    failure = outcome.failure
+    if failure is not None and outcome.output is None:
+        return failed_result(failure)
+    return tool_result(outcome.output, is_error=failure is not None)
+
+
+def failed_result(failure: Failure) -> RawObject:
+    """A failure of the gateway's own as a tool result that a model can act on."""
+    about = {"code": failure.code, "retryable": failure.retryable, "details": failure.details}
+    content = [{"type": "text", "text": failure.message}]
+    return RawObject.of({"content": content, "isError": True, "_meta": {"pml/failure": about}})
