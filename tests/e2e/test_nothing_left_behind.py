@@ -1,23 +1,27 @@
-"""When the client goes, everything that was started for it goes."""
+"""When the gateway goes, however it goes, everything that was started for it goes."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
+import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-GONE_S = 10.0
+from pml_testing.transport_ends import alive
 
-
-def alive(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+START_S = 30.0
+ALL_GONE_S = 2.0
+EXIT_S = 10.0
+TREE = Path(__file__).with_name("servers") / "tree.py"
+UV = shutil.which("uv")
+NPX = shutil.which("npx")
 
 
 def eventually(condition, within_s):
@@ -28,35 +32,142 @@ def eventually(condition, within_s):
     return met
 
 
+class Trees:
+    """Servers with all that is below them."""
+
+    def __init__(self, site):
+        self.site, self.servers, self.expected = site, {}, 0
+
+    def _tree(self, shape):
+        return [sys.executable, "-I", "-S", str(TREE), str(self.site.pids), shape]
+
+    def direct(self, shape):
+        """The server itself and its child."""
+        self.servers[shape] = self._tree(shape)
+        self.expected += 2
+
+    def as_npx_does(self, shape):
+        """``npx`` runs ``sh -c``, that runs Node, that runs the server."""
+        command = shlex.join([*self._tree("wrapper"), *self._tree(shape)])
+        self.servers[f"npx-{shape}"] = ["sh", "-c", f"{command}; exit $?"]
+        self.expected += 3
+
+    def as_uvx_does(self, shape):
+        """``uvx`` is a parent that runs Python below itself."""
+        if UV is None:
+            wrapper = [*self._tree("wrapper"), sys.executable]
+        else:
+            wrapper = [UV, "run", "--no-project", "--offline", "--quiet", "--python", sys.executable, "python"]
+        self.servers[f"uvx-{shape}"] = [*wrapper, *self._tree(shape)[1:]]
+        self.expected += 2 + (UV is None)
+
+    @property
+    def processes(self):
+        """What runs, by process id."""
+        names = (path.name.partition("-") for path in self.site.pids.iterdir())
+        return {int(pid): what for pid, _, what in names}
+
+    def left(self):
+        return {pid: what for pid, what in self.processes.items() if alive(pid)}
+
+
 @pytest.fixture
-def gateway(site):
-    """A gateway over three servers, one of which does not want to go, with all of them up."""
-    site.configure(one=site.plain(), two=site.plain("--bad", "stubborn"), three=site.plain())
+def trees(site):
+    """One of each kind; whatever a test leaves of them is killed."""
+    made = Trees(site)
+    for shape in ("plain", "deaf", "session", "daemon", "deaf-daemon"):
+        made.direct(shape)
+    for shape in ("plain", "deaf", "deaf-daemon"):
+        made.as_npx_does(shape)
+        made.as_uvx_does(shape)
+    yield made
+    for pid in made.left():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def gateway(site, trees):
+    """A gateway over all of them, with all of them up."""
+    site.configure(**trees.servers)
     environment = {**os.environ, **site.environment}
     with site.log.open("w") as log:
         process = subprocess.Popen(
             site.serve(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=site.folder, env=environment
         )
-    assert eventually(lambda: len(list(site.pids.iterdir())) == 3, 20)
-    yield process
-    process.kill()
-    process.wait()
-    process.stdin.close()
-    process.stdout.close()
+    try:
+        assert eventually(lambda: len(trees.processes) == trees.expected, START_S), site.log.read_text()
+        assert trees.left() == trees.processes
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
 
 
-def servers_of(site):
-    return [int(path.name) for path in site.pids.iterdir()]
+ENDS = {
+    "the client closes the standard input": (lambda gateway: gateway.stdin.close(), 0),
+    "the client is killed": (lambda gateway: (gateway.stdin.close(), gateway.stdout.close()), 0),
+    **{
+        number.name: (lambda gateway, number=number: gateway.send_signal(number), status)
+        for number, status in (
+            (signal.SIGTERM, 128 + signal.SIGTERM),
+            (signal.SIGINT, 128 + signal.SIGINT),
+            (signal.SIGHUP, -signal.SIGHUP),
+            (signal.SIGKILL, -signal.SIGKILL),
+            (signal.SIGSEGV, -signal.SIGSEGV),
+            (signal.SIGABRT, -signal.SIGABRT),
+        )
+    },
+}
 
 
-def test_all_servers_are_gone_when_the_client_closes_the_standard_input(site, gateway):
-    gateway.stdin.close()
-    assert gateway.wait(GONE_S) == 0
-    assert not [pid for pid in servers_of(site) if alive(pid)]
+@pytest.mark.parametrize(("end", "status"), ENDS.values(), ids=ENDS)
+def test_nothing_is_left_when(gateway, trees, end, status):
+    start = time.monotonic()
+    end(gateway)
+    everything = eventually(lambda: not trees.left(), ALL_GONE_S)
+    assert everything, f"after {time.monotonic() - start:.1f} s still there: {trees.left()}"
+    assert gateway.wait(EXIT_S) == status
+    assert len(trees.processes) == trees.expected
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_all_servers_are_gone_after_a_signal(site, gateway, number):
-    gateway.send_signal(number)
-    assert gateway.wait(GONE_S) == 128 + number
-    assert not [pid for pid in servers_of(site) if alive(pid)]
+def test_nothing_is_left_of_servers_that_were_still_starting(site, trees):
+    """Between its start and its first answer a server is not yet anybody's."""
+    site.configure(**trees.servers)
+    environment = {**os.environ, **site.environment}
+    with site.log.open("w") as log:
+        process = subprocess.Popen(
+            site.serve(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=site.folder, env=environment
+        )
+    with process:
+        assert eventually(lambda: trees.processes, START_S)
+        process.kill()
+        process.wait()
+    time.sleep(ALL_GONE_S)  # what was being started when the gateway was killed has noted itself by then
+    assert trees.left() == {}
+
+
+@pytest.mark.skipif(NPX is None, reason="needs npx, of Node")
+def test_nothing_is_left_of_a_real_npx(site, trees):
+    folder = site.folder / "package"
+    binary = folder / "node_modules" / ".bin" / "tree-server"
+    binary.parent.mkdir(parents=True)
+    (folder / "package.json").write_text('{"name": "nobody", "version": "0.0.0"}')
+    deaf = [*trees._tree("deaf")]
+    program = f"require('child_process').spawnSync({deaf[0]!r}, {deaf[1:]!r}, {{stdio: 'inherit'}})"
+    binary.write_text(f"#!/usr/bin/env node\n{program}\n")
+    binary.chmod(0o755)
+    site.configure(npx=["sh", "-c", f"cd {shlex.quote(str(folder))} && exec {NPX} --offline --no tree-server"])
+    environment = {**os.environ, **site.environment}
+    with site.log.open("w") as log:
+        process = subprocess.Popen(
+            site.serve(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=site.folder, env=environment
+        )
+    with process:
+        assert eventually(lambda: len(trees.processes) == 2, START_S), site.log.read_text()
+        parents = {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1] for pid in trees.processes}
+        assert len(parents) == 2
+        process.kill()
+        assert eventually(lambda: not trees.left(), ALL_GONE_S), trees.left()

@@ -8,6 +8,7 @@ import pytest
 
 from pml_hookspecs import TransportError
 from pml_testing.transport import LONG_S, SHORT_S, SOON_S, Recorder
+from pml_transport_stdio import client, process, wire
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +56,15 @@ async def test_connection_close_cleans_up_all_pending_requests(connect):
         assert isinstance(failure, TransportError)
         assert str(failure) == "the connection to server 'git' was closed"
     assert handler.closings == [None]
+
+
+@pytest.mark.seed("MUX-1")
+@pytest.mark.seed("MUX-3")
+async def test_a_race_of_first_requests_starts_one_process_and_one_reader(connect, monkeypatch):
+    started, reading = [], []
+    monkeypatch.setattr(client, "spawn", lambda *a: started.append(a) or process.spawn(*a))
+    monkeypatch.setattr(client, "Reader", lambda *a: reading.append(a) or wire.Reader(*a))
+    async with connect() as link:
+        calls = (link.request("describe", {}, timeout_s=SOON_S) for _ in range(50))
+        assert len({answer["pid"] for answer in await asyncio.gather(*calls)}) == 1
+    assert (len(started), len(reading)) == (1, 1)

@@ -133,7 +133,7 @@ async def test_nothing_is_taken_after_the_end(made):
     connection.notify("m", {})
     assert connection.handler.notifications == []
     assert connection.running == frozenset()
-    assert connection.counters == {"late": 0, "unknown": 0, "junk": 0, "oversized": 0, "dropped": 1}
+    assert {name: count for name, count in connection.counters.items() if count} == {"dropped": 1}
 
 
 async def test_a_task_that_does_not_end_is_named(made, log):
@@ -172,3 +172,34 @@ async def test_what_a_handler_hands_back_is_passed_on_byte_for_byte(made):
     connection.data_received(b'{"id":"x","method":"m","params":' + raw + b"}\n")
     await asyncio.wait(connection.running)
     assert b"".join(connection.writer.chunks) == b'{"jsonrpc":"2.0","id":"x","result":' + raw + b"}\n"
+
+
+async def test_requests_that_are_refused_leave_nothing_behind(made):
+    connection = made()
+
+    async def refuse(count):
+        for _ in range(count):
+            connection.data_received(b'{"id":1,"method":"m","params":[]}\n')
+            await asyncio.wait(connection.running)
+        gc.collect()
+        return len(gc.get_objects())
+
+    assert await refuse(200) + 100 > await refuse(1000)
+    assert connection.writer.messages[-1]["error"] == {"code": -32602, "message": "params must be an object"}
+
+
+async def test_requests_that_are_too_many_are_refused_at_once(log):
+    connection = Connection("server 'git'", Settings(max_requests=2), log)
+    handler = connection.handler = Recorder()
+    connection.writer = Paper()
+    connection.data_received(b'{"id":1,"method":"wait"}\n{"id":2,"method":"m"}\n{"id":3,"method":"m"}\n')
+    (refusal,) = connection.writer.messages
+    assert (refusal["id"], refusal["error"]["code"]) == (3, -31998)
+    assert connection.counters["refused"] == 1
+    await handler.waiting.wait()
+    assert [message["id"] for message in connection.writer.messages] == [3, 2]
+    connection.data_received(b'{"id":4,"method":"m"}\n')
+    await asyncio.wait(connection.running, return_when=asyncio.FIRST_COMPLETED)
+    assert connection.writer.messages[-1]["id"] == 4
+    connection.end(None)
+    await connection.join(SOON_S)

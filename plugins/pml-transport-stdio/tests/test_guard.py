@@ -1,3 +1,5 @@
+"""The watchdog, and what has left its process group."""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,10 +7,15 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from pml_testing.transport_ends import alive
+from pml_hookspecs import Endpoint
+from pml_testing.transport_ends import Recorder, alive, ended
+from pml_transport_stdio import Settings, Stdio
+from pml_transport_stdio.group import MARK, marked
 from pml_transport_stdio.guard import Guard
 
 pytestmark = pytest.mark.anyio
@@ -138,3 +145,88 @@ async def test_a_watchdog_that_was_killed_stops_nothing():
     guard.add(999_999_002)
     for group in (999_999_001, 999_999_002):
         guard.remove(group)
+
+
+# Processes that leave their group.
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="marks are read from /proc")
+DAEMON = """
+import os, signal, sys, time
+pids, mark = sys.argv[1:]
+if mark != "keep":
+    del os.environ[mark]
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    for stream in range(3):
+        os.close(stream)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    program = 'import os, sys, time; print(os.getpid(), file=open(sys.argv[1], "w")); time.sleep(60)'
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-c", program, pids])
+sys.stdin.read()
+"""
+"""A server that starts a daemon, by the book, which does not end when asked to."""
+
+
+@pytest.fixture
+async def daemon(tmp_path):
+    """Runs the server to its end; the process id of the daemon."""
+    found: list[int] = []
+
+    async def run(mark):
+        server, pids = tmp_path / "server.py", tmp_path / "pids"
+        server.write_text(DAEMON)
+        address = f"stdio:{sys.executable} -I -S {server} {pids} {mark}"
+        async with Stdio(Settings(close_grace_s=0.2)).connect(Endpoint(name="git", address=address), Recorder()):
+            assert await until(lambda: pids.exists() and pids.read_text().strip(), 20)
+            found.append(int(pids.read_text()))
+            assert alive(found[0])
+            assert os.getpgid(found[0]) not in (os.getpgid(0), 0)
+        return found[0]
+
+    yield run
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@needs_proc
+async def test_a_daemon_goes_with_the_server_that_started_it(daemon):
+    assert await ended(await daemon("keep"))
+
+
+@needs_proc
+async def test_a_daemon_without_the_mark_is_let_live(daemon):
+    assert alive(await daemon(MARK))
+
+
+@needs_proc
+async def test_a_mark_is_known_as_a_whole(tmp_path):
+    sleeper = await asyncio.create_subprocess_exec("sleep", "60", env={MARK: "x.11."})
+    try:
+        assert await until(lambda: marked("x.11."), 5)
+        assert marked("x.11.") == [sleeper.pid]
+        assert marked("x.1") == marked("x.11") == marked("") == []
+    finally:
+        sleeper.kill()
+        await sleeper.wait()
+    assert marked("x.11.") == []
+
+
+async def test_each_server_has_a_mark_of_its_own():
+    one, other = Guard(Silent()), Guard(Silent())
+    marks = [one.new_mark(), one.new_mark(), other.new_mark()]
+    assert len(set(marks)) == 3
+    assert not any(a.startswith(b) for a in marks for b in marks if a != b)
+
+
+@needs_proc
+async def test_the_watchdog_of_a_gateway_behind_a_gateway_is_not_ended_with_the_servers(monkeypatch):
+    monkeypatch.setenv(MARK, "outer.1.")
+    guard = Guard(Silent())
+    guard.add(999_999_001)
+    try:
+        assert guard._shell.pid not in marked("outer.1.")
+    finally:
+        guard.remove(999_999_001)

@@ -121,7 +121,7 @@ class Odd(Recorder):
         if method == "cancel yourself":
             asyncio.current_task().cancel()
             await asyncio.sleep(0)
-        return await super().request(method, params)
+        return await super().request(method, params, origin)
 
     def notification(self, method, params):
         raise ValueError(method)

@@ -178,7 +178,7 @@ async def test_an_answer_after_its_time_is_counted_as_late(connect):
         with pytest.raises(TimeoutError):
             await link.request("hold", {}, timeout_s=SHORT_S)
         await link.request("release", {}, timeout_s=SOON_S)
-        assert link.counters == {"late": 1, "unknown": 0, "junk": 0, "oversized": 0, "dropped": 0}
+        assert {name: count for name, count in link.counters.items() if count} == {"late": 1}
 
 
 async def test_the_last_line_needs_no_line_feed(connect):
@@ -188,6 +188,16 @@ async def test_the_last_line_needs_no_line_feed(connect):
         assert await asked == {"a": 1}
         with pytest.raises(TransportError):
             await left
+
+
+@pytest.mark.seed("MUX-2")
+async def test_an_answer_counts_once_and_only_while_it_is_waited_for(connect):
+    async with connect() as link:
+        line = '{"id":%ID%,"result":{"a":1}}\n'
+        assert await say(link, 3 * line) == {"a": 1}
+        await assert_alive(link)
+        assert {name: count for name, count in link.counters.items() if count} == {"unknown": 2}
+        assert link.pending == 0
 
 
 async def test_initialize_is_never_taken_back(connect):
@@ -299,6 +309,30 @@ async def test_a_server_that_does_not_read_lets_deadlines_pass_on_time(connect):
         took = loop.time() - start
         assert [type(failure) for failure in failures] == [TimeoutError] * 10
         assert SHORT_S <= took < SHORT_S + 0.5
+
+
+@pytest.mark.seed("MUX-13")
+async def test_a_server_that_does_not_read_holds_up_no_other(connect):
+    async with connect(settings=Settings(close_grace_s=0.1)) as deaf, connect(name="fast") as fast:
+        await deaf.request("deafen", {}, timeout_s=SOON_S)
+        calls = [asyncio.ensure_future(deaf.request("echo", {"x": "x" * MIB}, timeout_s=SOON_S)) for _ in range(20)]
+        for n in range(100):
+            async with asyncio.timeout(AT_ONCE_S):
+                assert await fast.request("echo", {"n": n}, timeout_s=SOON_S) == {"n": n}
+        assert not any(call.done() for call in calls)
+        for call in calls:
+            call.cancel()
+
+
+async def test_a_server_that_floods_holds_up_no_other(connect):
+    async with connect() as noisy, connect(name="fast") as fast:
+        flood = asyncio.ensure_future(noisy.request("tell", {"count": 100_000}, timeout_s=LONG_S))
+        answered = 0
+        while not flood.done():
+            async with asyncio.timeout(AT_ONCE_S):
+                await fast.request("echo", {}, timeout_s=SOON_S)
+            answered += 1
+        assert answered > 10
 
 
 async def test_a_server_that_does_not_read_gets_no_more_than_the_buffer_holds(connect):

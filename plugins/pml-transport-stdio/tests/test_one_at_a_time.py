@@ -9,7 +9,7 @@ import pytest
 from pml_hookspecs import TransportError
 from pml_testing.transport import LONG_S, SHORT_S, SOON_S
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("MUX-9"), pytest.mark.seed("MUX-10")]
+pytestmark = [pytest.mark.anyio, *(pytest.mark.seed(name) for name in ("MUX-9", "MUX-10", "MUX-11"))]
 
 
 async def seen(link):

@@ -138,3 +138,25 @@ async def test_a_large_message_makes_room_for_more():
         await room.wait()
         reader.close()
     assert max(sizes) > AT_FIRST
+
+
+async def test_reads_are_small_again_once_the_large_message_is_over():
+    """Room for a large one is mapped anew for each read, which takes twenty times as long as reading a small one."""
+    received, small = 0, asyncio.Event()
+    large = asyncio.Event()
+
+    def take(data):
+        nonlocal received
+        received += len(data)
+        (small if received > AT_MOST else large if received == AT_MOST else asyncio.Event()).set()
+
+    with pipe() as (source, sink):
+        reader = Reader(source, take, lambda _error: None)
+        writer = Writer(sink, pytest.fail)
+        writer.write((b"x" * AT_MOST,))
+        await large.wait()
+        writer.write((b"small",), now=True)
+        await small.wait()
+        assert reader._size == AT_FIRST
+        reader.close()
+        writer.close()

@@ -38,6 +38,7 @@ class Server(AbstractAsyncContextManager["Link"]):
     _connection: Connection
     _reader: Reader
     _group: int
+    _mark: str
 
     def __init__(
         self, endpoint: Endpoint, command: Command, handler: Handler, settings: Settings, log: Any, guard: Guard
@@ -58,7 +59,8 @@ class Server(AbstractAsyncContextManager["Link"]):
             TransportError: It cannot be started.
         """
         name = self._endpoint.name
-        popen = spawn(name, self._command, self._endpoint.env)
+        self._mark = self._guard.new_mark()
+        popen = spawn(name, self._command, self._endpoint.env, self._mark)
         self._group = popen.pid
         self._guard.add(self._group)
         try:
@@ -76,8 +78,8 @@ class Server(AbstractAsyncContextManager["Link"]):
         connection = Connection(peer, self._settings, self._log, concurrent=self._command.concurrent, sheds=True)
         connection.handler = self._handler
         self._connection = connection
-        self._child = Child(name, popen, self._log, self._sign)
-        connection.writer = Writer(self._child.stdin, self._input_broken)
+        self._child = Child(name, popen, self._mark, self._log, self._sign)
+        connection.writer = Writer(self._child.stdin, self._input_broken, connection.room)
         self._reader = Reader(self._child.stdout, connection.data_received, self._output_ended)
         return connection
 

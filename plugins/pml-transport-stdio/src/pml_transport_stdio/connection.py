@@ -11,6 +11,7 @@ from pml_hookspecs import EMPTY, Origin, RawObject, RpcError, TransportError
 
 from . import envelope
 from .framing import Lines, Oversized
+from .outbox import CANCELLED, Outbox
 from .pending import Pending, Request
 from .turns import Turns
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 SHOWN = 200
 """How much of a line goes into logs and messages [bytes]."""
 INTERNAL_ERROR = RpcError(-32603, "Internal error")
-INVALID_PARAMS = RpcError(-32602, "params must be an object")
-CANCELLED = "notifications/cancelled"
+BUSY = RpcError(-31998, "Too many requests at once; send this one again when others have been answered")
+"""With a code of our own, outside the range that JSON-RPC and MCP reserve."""
+ALWAYS_EXCEEDED = -1
 
 
 def again(error: TransportError) -> TransportError:
@@ -67,15 +69,19 @@ class Connection:
         self._lines = Lines(settings.max_message_bytes)
         self._pending = Pending(self._expired)
         self._turns = None if concurrent else Turns(self._write)
+        self._relaxed_bytes = settings.notify_buffer_bytes
+        """What may be unwritten while notifications pass. :data:`ALWAYS_EXCEEDED` while some are held back, so that no
+        other overtakes them."""
         self._running: dict[asyncio.Task[None], Any] = {}
         """Requests of the peer's that are being answered, with their ids."""
         self._withdrawn: set[asyncio.Task[None]] = set()
         """Those that are being cancelled and get no answer."""
         self._error: TransportError | None = None
         self._ended = False
-        self.counters = {"late": 0, "unknown": 0, "junk": 0, "oversized": 0, "dropped": 0}
+        self.counters = dict.fromkeys(("late", "unknown", "junk", "oversized", "dropped", "merged", "refused"), 0)
         """Answers after their time, answers nobody asked for, lines that are no message, lines too long, messages
-        not sent."""
+        not sent, notifications that later ones stood in for, requests that were too many."""
+        self._outbox = Outbox(settings.write_buffer_bytes, self.counters)
 
     @property
     def pending(self) -> int:
@@ -95,7 +101,7 @@ class Connection:
             raise again(self._error)
         if self._clogged():
             raise TransportError(
-                f"{self._peer} is not reading its input: {self.writer.size} bytes wait to be written, so {method} was "
+                f"{self._peer} is not reading its input: {self._unwritten()} bytes wait to be written, so {method} was "
                 "not sent; try again later",
                 retryable=True,
             )
@@ -105,7 +111,7 @@ class Connection:
         if self._turns is not None:
             self._turns.submit(key, chunks)
         else:
-            self.writer.write(chunks, now=len(self._pending) == 1)
+            self._write(chunks, now=len(self._pending) == 1)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -115,22 +121,46 @@ class Connection:
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification, as :class:`pml_hookspecs.Link` says."""
-        if self._error is not None or self._clogged():
+        if self._error is not None:
             self.counters["dropped"] += 1
-            return
+        elif self.writer.size > self._relaxed_bytes:
+            self._hold(method, params)
+        elif (line := self._notification_line(method, params)) is not None:
+            self.writer.write(line)
+
+    def _notification_line(self, method: str, params: Mapping[str, Any]) -> tuple[bytes, ...] | None:
         try:
-            chunks = envelope.notification(method, params)
+            return envelope.notification(method, params)
         except (TypeError, ValueError) as error:
             self.counters["dropped"] += 1
             self._log.error("stdio.unsendable_notification", peer=self._peer, method=method, problem=str(error))
-            return
-        self.writer.write(chunks)
+            return None
 
-    def _write(self, chunks: tuple[bytes, ...]) -> None:
-        self.writer.write(chunks)
+    def _hold(self, method: str, params: Mapping[str, Any]) -> None:
+        if self._outbox.refuses(method) or (line := self._notification_line(method, params)) is None:
+            return
+        self._outbox.put(method, params, line, self.writer.size)
+        if self._outbox.size:
+            self._relaxed_bytes = ALWAYS_EXCEEDED
+
+    def room(self) -> None:
+        """Send what was held back."""
+        if self._outbox.size:
+            self._relaxed_bytes = self._settings.notify_buffer_bytes
+            self.writer.write(self._outbox.empty())
+
+    def _write(self, chunks: tuple[bytes, ...], *, now: bool = False) -> None:
+        # Nothing overtakes what was sent before it: no answer the progress that led to it, no request the notification
+        # that allows it.
+        if self._outbox.size:
+            self.room()
+        self.writer.write(chunks, now=now)
+
+    def _unwritten(self) -> int:
+        return self.writer.size + self._outbox.size
 
     def _clogged(self) -> bool:
-        return self.writer.size > self._settings.write_buffer_bytes
+        return self._unwritten() > self._settings.write_buffer_bytes
 
     def _expired(self, key: int, request: Request) -> None:
         limit = f"{request.timeout_s:g} s"
@@ -268,7 +298,11 @@ class Connection:
             self._log.exception("stdio.notification_failed", peer=self._peer, method=message.method)
 
     def _cancelled(self, params: RawObject) -> None:
-        wanted = params.get("requestId")
+        try:
+            wanted = params.get("requestId")
+        except (ValueError, RecursionError):  # JSON that Python does not decode
+            self._junk(params.raw)
+            return
         for task, key in list(self._running.items()):
             if key == wanted and type(key) is type(wanted):
                 self._withdraw(task)
@@ -282,6 +316,10 @@ class Connection:
     # What we answer.
 
     def _request(self, message: Message) -> None:
+        if len(self._running) + len(self._withdrawn) >= self._settings.max_requests:
+            self.counters["refused"] += 1
+            self._reply(envelope.error(message.id, BUSY.to_wire()))
+            return
         params = EMPTY if message.params is UNSET else RawObject(bytes(message.params))
         work = self._serve(message.id, str(message.method), params)
         task = self._loop.create_task(work, name=f"{self._peer}: {message.method} {message.id}")
@@ -295,20 +333,23 @@ class Connection:
             # Neither withdrawn nor at the end of the connection: the peer still waits.
             if task in self._running:
                 del self._running[task]
-                self.writer.write(envelope.error(key, INTERNAL_ERROR.to_wire()))
+                self._write(envelope.error(key, INTERNAL_ERROR.to_wire()))
             raise
         if task in self._running:
             del self._running[task]
-            if self._sheds and self._clogged():
-                self.counters["dropped"] += 1
-            else:
-                self.writer.write(chunks, now=not self._running)
+            self._reply(chunks)
+
+    def _reply(self, chunks: tuple[bytes, ...]) -> None:
+        if self._sheds and self._clogged():
+            self.counters["dropped"] += 1
+        else:
+            self._write(chunks, now=not self._running)
 
     async def _answer(self, key: Any, method: str, params: RawObject) -> tuple[bytes, ...]:
         try:
             if not params.raw.startswith(b"{"):
                 if params.raw != b"null":
-                    raise INVALID_PARAMS
+                    raise RpcError(-32602, "params must be an object")
                 params = EMPTY
             return envelope.result(key, await self.handler.request(method, params, Origin(key, self)))
         except RpcError as error:
@@ -339,6 +380,8 @@ class Connection:
         if self._ended:
             return
         self._ended = True
+        if error is None:
+            self.room()
         self.fail(error or TransportError(f"the connection to {self._peer} was closed", retryable=True))
         for task in list(self._running):
             self._withdraw(task)

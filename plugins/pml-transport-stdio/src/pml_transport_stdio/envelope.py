@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 APART = 16 * 1024
 """From this size on a body is handed on as it is, instead of being copied into its line [bytes]."""
 CHECKED_AT_ONCE = 1 << 20
+NAME_KEPT = 100
+"""Longest method name that is kept encoded [characters]."""
 
 
 class Message(msgspec.Struct, gc=False):
@@ -80,10 +83,16 @@ def _message(value: Any) -> Message | None:
     if not isinstance(value, dict):
         return None
     method = value.get("method", UNSET)
-    if not (method is UNSET or isinstance(method, str)) or isinstance(value.get("id"), (bool, list, dict)):
+    if not (method is UNSET or isinstance(method, str)) or not _is_id(value.get("id")):
         return None
     raw = {name: Raw(encode(value[name])) for name in ("params", "result", "error") if name in value}
     return Message(id=value.get("id", UNSET), method=method, **raw)
+
+
+def _is_id(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or (isinstance(value, (int, str)) and not isinstance(value, bool))
 
 
 def own_id(value: Any) -> int | None:
@@ -126,7 +135,10 @@ def recover_id(line: bytes | Oversized) -> int | None:
 
 def error_of(raw: bytes) -> tuple[int, str, Any]:
     """Code, message and data of a response's ``error``; code -32603 where there is none to be had."""
-    value = json.loads(raw)
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):  # JSON that Python does not decode: a number of 5000 digits, say
+        value = None
     if not isinstance(value, dict):
         return -32603, value if isinstance(value, str) else raw.decode(), None
     code, message = value.get("code"), value.get("message")
@@ -167,8 +179,12 @@ def to_json(value: Any) -> bytes:
     return raw.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in raw or b"\r" in raw else raw
 
 
-@lru_cache(maxsize=256)
 def _name(method: str) -> bytes:
+    return _kept_name(method) if len(method) <= NAME_KEPT else encode(method)
+
+
+@lru_cache(maxsize=256)
+def _kept_name(method: str) -> bytes:
     return encode(method)
 
 

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 KEPT = 4096
 """How much of either end of an oversized line is kept, to find the id in it [bytes]."""
 
+SMALL = 4096
+JOINED_PARTS = 256
+"""So many parts in a row smaller than :data:`SMALL` become one: each costs some forty bytes besides its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Oversized:
@@ -30,6 +34,8 @@ class Lines:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
+        self._small = 0
+        """Parts at the end that are small."""
         self._head: bytes | None = None
         """Start of the line that is being skipped; None while none is."""
 
@@ -54,16 +60,21 @@ class Lines:
     def _hold(self, part: bytes) -> None:
         self._parts.append(part)
         self._size += len(part)
+        self._small = self._small + 1 if len(part) < SMALL else 0
+        if self._small == JOINED_PARTS:
+            self._parts[-JOINED_PARTS:] = [b"".join(self._parts[-JOINED_PARTS:])]
+            self._small = 0
         if self._size <= self._limit:
             return
         if self._head is None:
             self._head = _start(self._parts)
         self._parts = [_end(self._parts)]
+        self._small = 0
 
     def _release(self) -> bytes | Oversized:
         line = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         head, size = self._head, self._size
-        self._parts, self._size, self._head = [], 0, None
+        self._parts, self._size, self._small, self._head = [], 0, 0, None
         return line if head is None else Oversized(head, line, size)
 
     def _checked(self, line: bytes) -> bytes | Oversized:

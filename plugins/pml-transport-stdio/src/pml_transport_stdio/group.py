@@ -1,4 +1,4 @@
-"""A process group: everything that a server started and that did not leave it."""
+"""Everything that a server started: its process group, and what left that but still carries the server's mark."""
 
 from __future__ import annotations
 
@@ -11,12 +11,36 @@ if TYPE_CHECKING:
     import signal
 
 PROCESSES = Path("/proc")
+MARK = "_PML_STARTED_BY"
+"""Environment variable that a server and all below it inherit. Without the prefix of settings, which are not handed
+down. Who wants a process to outlive the gateway unsets it."""
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
     """Send a signal to all members; none may be left."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+def signal_marked(mark: str, number: signal.Signals) -> None:
+    """Send a signal to all that carry ``mark``; there may be none."""
+    for process in marked(mark):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that carry ``mark``, daemons included; dead ones do not. Empty where there is no ``/proc``."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir(PROCESSES):  # noqa: PTH208 - a tenth of the time, and there may be thousands
+            if name.isdigit():
+                with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb", buffering=0) as file:  # noqa: PTH123 - the same
+                    # At most as much as the kernel lets arguments and environment be together.
+                    if wanted in file.read().split(b"\0"):
+                        found.append(int(name))
+    return found
 
 
 def is_empty(group: int) -> bool:

@@ -3,13 +3,19 @@
 A gateway that is killed (SIGKILL, out of memory, a crash) cannot clean up, and servers that ignore the end of their
 input, or what ``npx`` and ``uvx`` started below themselves, would stay for ever. The watchdog is a POSIX shell of about
 a megabyte that reads from a pipe which only the gateway holds open. The end of the pipe is the end of the gateway.
+
+What has left its process group (``setsid``, daemons) is found by the mark in its environment, where there is ``/proc``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
+from itertools import count
 from typing import Any
+
+from .group import MARK
 
 SHELL = "/bin/sh"
 LEAVING_S = 1.0
@@ -25,13 +31,17 @@ while read -r sign group; do
            esac ;;
     esac
 done
-for signal in TERM KILL; do
+[ "$groups" != ' ' ] || exit 0
+# The second KILL is for what was being forked during the first.
+for signal in TERM KILL KILL; do
     for group in $groups; do
         kill -s "$signal" -- "-$group" 2>/dev/null
     done
-    if [ "$signal" = TERM ] && [ "$groups" != ' ' ]; then
-        sleep 1
-    fi
+    for environment in $(grep -Fls -- "$1" /proc/[0-9]*/environ 2>/dev/null); do
+        process=${environment#/proc/}
+        kill -s "$signal" "${process%/environ}" 2>/dev/null
+    done
+    [ "$signal" = KILL ] || sleep 1
 done
 """
 
@@ -43,6 +53,12 @@ class Guard:
         self._log = log
         self._groups: set[int] = set()
         self._shell: subprocess.Popen[bytes] | None = None
+        self._name = os.urandom(8).hex()
+        self._numbers = count(1)
+
+    def new_mark(self) -> str:
+        """A mark for one server, unlike all others."""
+        return f"{self._name}.{next(self._numbers)}."
 
     def add(self, group: int) -> None:
         """A server was started; ``group`` is its process group."""
@@ -61,11 +77,13 @@ class Guard:
     def _start(self) -> None:
         try:
             self._shell = subprocess.Popen(
-                [SHELL, "-c", SCRIPT],
+                [SHELL, "-c", SCRIPT, "pml-watchdog", f"{MARK}={self._name}."],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
+                # Not ours: it would carry the mark of a gateway that this one is behind, and be ended with us.
+                env={"PATH": os.environ.get("PATH", os.defpath)},
                 start_new_session=True,
             )
         except OSError as error:

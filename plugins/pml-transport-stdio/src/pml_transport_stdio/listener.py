@@ -94,6 +94,7 @@ class Client:
             self._reader.pause()
 
     def _room(self) -> None:
+        self._connection.room()
         self._reader.resume()
 
     def _input_ended(self, error: OSError | None) -> None:

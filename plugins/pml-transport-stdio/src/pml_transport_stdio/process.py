@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError
 
-from .group import is_empty, signal_group
+from .group import MARK, is_empty, marked, signal_group, signal_marked
 from .wire import Reader
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ STDERR_KEPT = 8 * 1024
 """How much of the end of stderr goes into error messages [bytes]."""
 OWN_VARIABLES = "PML_"
 POLL_S = 0.1
-GROUP_POLL_S = 0.02
+GROUP_POLL_S, MARKED_POLL_S = 0.02, 0.05
 AFTER_KILL_S = 1.0
 
 
@@ -34,8 +34,8 @@ def environment(added: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, **added}
 
 
-def spawn(name: str, command: Command, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a server, its three streams on pipes.
+def spawn(name: str, command: Command, env: Mapping[str, str], mark: str) -> subprocess.Popen[bytes]:
+    """Start a server, its three streams on pipes, ``mark`` in its environment.
 
     Raises:
         TransportError: It cannot be started; the message says what to do.
@@ -55,7 +55,7 @@ def spawn(name: str, command: Command, env: Mapping[str, str]) -> subprocess.Pop
             stdout=pipe,
             stderr=pipe,
             cwd=command.cwd,
-            env=environment(env),
+            env={**environment(env), MARK: mark},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
@@ -95,17 +95,20 @@ def discard(popen: subprocess.Popen[bytes]) -> None:
 class Child:
     """A started process and what it says on stderr."""
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Any, on_sign: Callable[[str], None]) -> None:
+    def __init__(
+        self, name: str, popen: subprocess.Popen[bytes], mark: str, log: Any, on_sign: Callable[[str], None]
+    ) -> None:
         """Take over ``popen``.
 
         Args:
             name: The server's.
             popen: All three streams are pipes.
+            mark: In its environment.
             log: Gets each line of stderr, at debug.
             on_sign: Called with ``"exit"`` when the process is gone, though not what it started, and with ``"stderr"``
                 at the end of its stderr.
         """
-        self._name, self._popen, self._log, self._on_sign = name, popen, log, on_sign
+        self._name, self._popen, self._mark, self._log, self._on_sign = name, popen, mark, log, on_sign
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
         self._stderr = b""
@@ -191,15 +194,18 @@ class Child:
         self._streams[0].close()
 
     async def stop(self, grace_s: float) -> None:
-        """End the process and all its descendants that stayed in its group. Takes at most ``2 * grace_s + 1`` s.
+        """End the process and all its descendants. Takes at most ``2 * grace_s + 1`` s.
+
+        Those that left its group are found by its mark, where there is ``/proc``.
 
         stdin must be closed already.
         """
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if await self._empty_within(grace_s):
+            if await self._alone_within(grace_s):
                 return
             signal_group(self._popen.pid, number)
-        if not await self._empty_within(AFTER_KILL_S):
+            signal_marked(self._mark, number)
+        if not await self._alone_within(AFTER_KILL_S):
             self._log.warning("stdio.processes_remain", server=self._name, group=self._popen.pid)
 
     def close(self) -> None:
@@ -209,12 +215,14 @@ class Child:
         for stream in self._streams:
             stream.close()
 
-    async def _empty_within(self, limit_s: float) -> bool:
+    async def _alone_within(self, limit_s: float) -> bool:
         try:
             async with asyncio.timeout(limit_s):
                 await self._exited.wait()
                 while not is_empty(self._popen.pid):  # noqa: ASYNC110 - nothing tells when a group is empty
                     await asyncio.sleep(GROUP_POLL_S)
+                while marked(self._mark):  # noqa: ASYNC110 - nor when these are gone
+                    await asyncio.sleep(MARKED_POLL_S)
         except TimeoutError:
             return False
         return True

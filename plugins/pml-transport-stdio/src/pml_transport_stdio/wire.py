@@ -106,7 +106,10 @@ class Reader:
         if not data:
             self._finish(None)
             return
-        if len(data) == AT_FIRST and self._size == AT_FIRST:
+        if len(data) < AT_FIRST:
+            # Room for more is mapped and unmapped with each read, which takes twenty times as long as the read.
+            self._size = AT_FIRST
+        elif self._size == AT_FIRST:
             self._size = AT_MOST
             grow_pipe(self._fd)
         self._on_data(data)
