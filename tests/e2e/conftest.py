@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,8 +16,14 @@ from typing import Any, ClassVar
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from pml_demo import environments
+from pml_demo.servers import PYTHON, PYTHON_MCP_1, Environment, python_of
+
 SERVERS = Path(__file__).with_name("servers")
+INSTALLER = Path(__file__).with_name("install_node_tools.sh")
+INSTALL_S = 300.0
 PML = str(Path(sys.executable).with_name("pml"))
+FETCH = Environment(runtime="python", requirements=("mcp-server-fetch==2026.10.24",), servers=("fetch",))
 
 
 @dataclass
@@ -110,3 +117,24 @@ def site(tmp_path: Path) -> Site:
     made.pids.mkdir()
     made.configure(plain=made.plain(), typed=made.typed)
     return made
+
+
+@pytest.fixture(scope="session")
+def node_tools() -> Path:
+    """The folder with Node, and the clients and servers that run on it; completed if it is not complete."""
+    given = os.environ.get("PML_E2E_NODE_DIR")
+    if given is None:
+        pytest.fail("needs Node and what runs on it: run tests/e2e/install_node_tools.sh DIR, set PML_E2E_NODE_DIR=DIR")
+    ran = subprocess.run(["sh", str(INSTALLER), given], capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    if ran.returncode != 0:
+        pytest.fail(f"{INSTALLER.name} {given} failed; can npm reach its registry?\n{ran.stdout}{ran.stderr}")
+    return Path(given).absolute()
+
+
+@pytest.fixture(scope="session")
+def python_servers(request: pytest.FixtureRequest) -> dict[str, str]:
+    """For each server written in Python, the interpreter that has it; installed once, and kept by pytest's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PML_HOME", str(request.config.cache.mkdir("servers")))
+        folders = {e: asyncio.run(environments.install(e)) for e in (PYTHON, PYTHON_MCP_1, FETCH)}
+    return {server: python_of(folder) for e, folder in folders.items() for server in e.servers}

@@ -18,7 +18,7 @@ async def test_the_client_lists_the_meta_tools(site, mode):
     async with site.connect(mode=mode) as client:
         assert sorted(t.name for t in (await client.list_tools()).tools) == META_TOOLS
         assert client.server_info.name == "pml"
-        assert client.protocol_version == "2025-11-25"
+        assert client.protocol_version == {"legacy": "2025-11-25", "auto": "2026-07-28"}[mode]
 
 
 async def test_the_client_calls_tools_of_servers_of_both_makes(site, mode):

@@ -1,0 +1,71 @@
+"""Runs the conformance scenarios against the reference server, straight and through the gateway, and compares.
+
+``python tests/conformance`` runs everything and prints tables. It ends with 0 when the gateway makes nothing worse,
+with 1 when it does, and with 2 when the runs did not come about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+from report import Report
+from results import REVISIONS, MissingToolsError, Tools, Verdicts
+from routes import DIRECT, ROUTES, THROUGH, BrokenRouteError, opened
+
+
+def run(tools: Tools, routes: list[str], revisions: list[str], folder: Path) -> Report:
+    """Run all scenarios of the revisions on all routes, everything that takes being fresh for each."""
+    verdicts: dict[str, dict[str, Verdicts]] = {revision: {} for revision in revisions}
+    for revision in revisions:
+        for route in routes:
+            place = folder / revision / route
+            with opened(route, place) as url:
+                verdicts[revision][route] = tools.run(url, revision, place / "results")
+    return Report(tools, verdicts)
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="conformance", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--route", action="append", choices=THROUGH, help="only this one; may be repeated")
+    parser.add_argument("--no-gateway", action="store_true", help="only directly")
+    parser.add_argument("--revision", action="append", choices=REVISIONS, help="only this one; may be repeated")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep logs and results here")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what came of it, with all details")
+    parser.add_argument("--write-docs", action="store_true", help="write the tables into docs/conformance.md")
+    chosen = parser.parse_args()
+    if chosen.write_docs and (chosen.route or chosen.no_gateway or chosen.revision):
+        parser.error("--write-docs needs all revisions and all routes")
+    return chosen
+
+
+def main() -> int:
+    """Do what the command line says."""
+    chosen = parsed()
+    routes = [DIRECT] if chosen.no_gateway else [DIRECT, *(chosen.route or ROUTES[1:])]
+    place = nullcontext(chosen.keep) if chosen.keep else tempfile.TemporaryDirectory(prefix="pml-conformance-")
+    try:
+        tools = Tools.installed(os.environ.get("PML_E2E_NODE_DIR"))
+        with place as folder:
+            report = run(tools, routes, chosen.revision or list(REVISIONS), Path(folder).absolute())
+    except (MissingToolsError, BrokenRouteError) as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 2
+    sys.stdout.write(f"{report.in_words()}\n")
+    if chosen.json:
+        chosen.json.write_text(json.dumps(report.to_json(), indent=1))
+    if chosen.write_docs:
+        report.document()
+    found = report.to_json()
+    worse = any(each for by_route in found["differences"].values() for each in by_route.values())
+    return int(worse or any(found["unmet"].values()) or bool(found["stale"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
