@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import inspect
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, asdict, dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
@@ -39,6 +41,7 @@ from pml_hookspecs import (
     setting,
     split_tool_id,
 )
+from pml_hookspecs._values import quick
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DATACLASSES = [
@@ -220,3 +223,45 @@ def test_a_new_member_of_a_protocol_reaches_those_who_subclass_it() -> None:
 def test_a_hook_without_an_answer_contributes_nothing(hook: str) -> None:
     answer: Iterable[Any] = getattr(gateway.GatewayHooks(), hook)(None)
     assert list(answer) == []
+
+
+def made_usually() -> Any:
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Value:
+        a: int
+        b: str = "x"
+        c: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    return Value
+
+
+def test_a_value_that_is_made_quickly_is_like_any_other() -> None:
+    slow, fast = made_usually(), quick(made_usually())
+    for given in ({"a": 1}, {"a": 1, "b": "y", "c": {"z": 2}}):
+        made = fast(**given)
+        assert type(made) is fast
+        assert asdict(made) == asdict(slow(**given))
+        assert made == replace(replace(made, a=9), a=1) == copy.deepcopy(made)
+        assert repr(made) == repr(slow(**given))
+    assert fast(a=1).c is not fast(a=1).c
+    with pytest.raises(FrozenInstanceError):
+        fast(a=1).a = 2
+    with pytest.raises(TypeError, match="'a'"):
+        fast()
+    with pytest.raises(TypeError, match="'d'"):
+        fast(a=1, d=2)
+    assert inspect.signature(fast).parameters.keys() == inspect.signature(slow).parameters.keys()
+    below = type("Below", (fast,), {})
+    made = below(a=1)
+    assert (type(made), made.b) == (below, "x")
+
+
+@pytest.mark.parametrize("options", [{}, {"slots": True}, {"frozen": True}, {"frozen": True, "slots": True}])
+def test_only_plain_frozen_values_are_made_quickly(options: Any) -> None:
+    class Other:
+        a: int = 1
+
+    with pytest.raises(TypeError, match="not a plain frozen dataclass"):
+        quick(Other)
+    with pytest.raises(TypeError, match="not a plain frozen dataclass"):
+        quick(dataclass(**options)(Other))

@@ -76,8 +76,17 @@ def test_a_tool_is_found_by_id_by_the_clients_spelling_and_by_an_alias():
     assert made.resolve("fs:a:b").id == "fs:a:b"
     assert made.resolve(made.exposed_name("fs:a:b")).id == "fs:a:b"
     assert made.resolve("fs__a:b").id == "fs:a:b"
-    assert [made.resolve(n) for n in ("", "read", "fs:none", "fs__none", "nosuch:read", "fs")] == [None] * 6
+    assert [made.resolve(n) for n in ("", "fs:none", "fs__none", "nosuch:read", "fs")] == [None] * 5
+
     assert made.get("fs__read") is None
+
+
+def test_a_tools_own_name_is_enough_while_only_one_server_has_it():
+    made = catalog(fs="read", git="log")
+    assert made.resolve("read").id == "fs:read"
+    made.publish("git", [make_entry("git", {"name": "read"})])
+    assert made.resolve("read") is None
+    assert made.nearest("read") == ["fs__read", "git__read"]
     with pytest.raises(KeyError):
         made.exposed_name("fs:none")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 from ._markers import hookspec
+from ._values import quick
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 GROUP = "pml.executor"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """Call one tool."""
@@ -155,11 +157,14 @@ class Wrapper(Protocol):
         """Where in the chain it sits."""
         ...
 
-    async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
-        """Call ``call_next(task, run)`` zero or more times and return an outcome.
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Call ``call_next(task, run)`` zero or more times and return an outcome: ``async def``, usually.
 
         Not calling it refuses or replaces the task. Raising is a fault, and fails closed: the client gets the code
         ``wrapper.fault``. ``task`` may be replaced by another on the way in; ``run`` is handed on as it came.
+
+        One that only looks at tasks before they run may be a plain function that returns ``call_next(task, run)`` as it
+        is: so a task that it lets pass costs no coroutine.
         """
         ...
 

@@ -18,6 +18,12 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
+# Made once: json.dumps makes an encoder for each call, json.loads looks for UTF-16 first.
+_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
+_write_ascii = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
+_read = json.JSONDecoder().decode
+
+
 def encode(value: Any) -> bytes:
     """JSON text of ``value``, compact, UTF-8.
 
@@ -28,11 +34,11 @@ def encode(value: Any) -> bytes:
     """
     if isinstance(value, RawObject):
         return value.raw
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    text = _write(value)
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), default=_plain).encode()
+        return _write_ascii(value).encode()
 
 
 class RawObject(Mapping[str, Any]):
@@ -69,7 +75,7 @@ class RawObject(Mapping[str, Any]):
             ValueError: The bytes are not one JSON object.
         """
         if self._value is None:
-            decoded = json.loads(self._raw or b"")
+            decoded = _read((self._raw or b"").decode("utf-8", "surrogatepass"))
             if not isinstance(decoded, dict):
                 raise ValueError(f"expected a JSON object, found {type(decoded).__name__}")
             self._value = decoded

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
+from ._values import quick
+
 if TYPE_CHECKING:
     from datetime import datetime
 
@@ -38,6 +40,7 @@ class Scope:
     """None means everyone's (system scope); an empty set means nobody's."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionRecord:
     """One execution: a tool call, a workflow, a piece of code, whoever asked for it."""

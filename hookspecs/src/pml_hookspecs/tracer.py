@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from ._values import quick
+
 if TYPE_CHECKING:
     from .types import ExecutionId, Json, Status
 
 GROUP = "pml.tracer"
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """Something that takes time. There is one span per dispatched task."""
@@ -32,6 +35,7 @@ class Span:
     """OpenTelemetry names where one exists (``gen_ai.tool.name``). Holds no arguments and no results."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a span ended."""

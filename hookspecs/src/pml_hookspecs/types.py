@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NewType, Protocol, TypeAlias
 
+from ._values import quick
+
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 ToolId = NewType("ToolId", str)
@@ -126,7 +128,10 @@ class Catalog(Protocol):
         ...
 
     def resolve(self, name: str) -> CatalogEntry | None:
-        """The tool meant by ``name``: ``server:tool``, the spelling that clients see, or an alias. None if unknown."""
+        """The tool meant by ``name``; None if unknown.
+
+        ``server:tool``, the spelling that clients see, an alias, or the tool's own name when only one server has it.
+        """
         ...
 
     def exposed_name(self, id: ToolId) -> str:
@@ -183,6 +188,7 @@ class Failure:
     """More for programs. A server's own JSON-RPC error stands here as ``rpc: {code, message, data?}``."""
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """Result of one task."""

@@ -85,6 +85,18 @@ class Assembly:
         else:
             self._services[record.name] = self._make_services(record.name, settings)
 
+    def services(self, plugin: str) -> Any:
+        """The services of a hook plugin that was loaded.
+
+        Raises:
+            OperatorError: It was not; says why.
+        """
+        if plugin not in self._services:
+            record = next((r for r in self.records if r.name == plugin and r.group == HOOK_GROUP), None)
+            problem = "it is not installed" if record is None else record.problem or record.state
+            raise OperatorError(f"plugin {plugin!r} cannot be used: {problem}", "See pml plugins doctor.")
+        return self._services[plugin]
+
     def gather(self, hook: str, on_fault: Callable[[str, str, Exception], None]) -> list[tuple[str, Any]]:
         """Everything the hook plugins contribute through ``hook``, with the plugin's name."""
         return self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault)

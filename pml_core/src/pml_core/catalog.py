@@ -47,6 +47,7 @@ class LiveCatalog:
         self._names: dict[ToolId, str] = {}
         self._by_name: dict[str, CatalogEntry] = {}
         self._aliases: dict[str, CatalogEntry] = {}
+        self._bare: dict[str, CatalogEntry] = {}
         self._clashes: set[tuple[ToolId, ToolId]] = set()
         self._revision: str | None = None
         self._refusing: Callable[[CatalogEntry, Session], str | None] | None = None
@@ -101,6 +102,7 @@ class LiveCatalog:
                 renamed_to=self._names[renamed],
             )
         self._clashes = set(clashes)
+        self._bare = _unique(e for e in everything if not e.own)
         self._revision = None
         for listener in self._listeners:
             listener()
@@ -125,7 +127,11 @@ class LiveCatalog:
 
     def resolve(self, name: str) -> CatalogEntry | None:
         return (
-            self._by_name.get(name) or self._entries.get(ToolId(name)) or self._aliases.get(name) or self._spelt(name)
+            self._by_name.get(name)
+            or self._entries.get(ToolId(name))
+            or self._aliases.get(name)
+            or self._spelt(name)
+            or self._bare.get(name)
         )
 
     def _spelt(self, name: str) -> CatalogEntry | None:
@@ -161,3 +167,11 @@ class LiveCatalog:
         exact = [n for n, e in self._by_name.items() if e.name.lower() == tool]
         close = difflib.get_close_matches(name.replace(":", naming.SEPARATOR), self._by_name, n=count, cutoff=0.7)
         return list(dict.fromkeys([*sorted(exact), *close]))[:count]
+
+
+def _unique(entries: Iterable[CatalogEntry]) -> dict[str, CatalogEntry]:
+    """Entries by the name that their server gives them, where no other server has it, too."""
+    found: dict[str, CatalogEntry | None] = {}
+    for entry in entries:
+        found[entry.name] = None if entry.name in found else entry
+    return {name: entry for name, entry in found.items() if entry is not None}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Self
 
-from pml_hookspecs import Endpoint, MetaTool, Store, TransportError
+from pml_hookspecs import MetaTool, Store, TransportError
 
 from . import registry
 from .admission import Admission, Filters
@@ -20,15 +20,14 @@ from .config import DEFAULT_ENDPOINT, Config, EndpointSettings
 from .direct import DirectExecutor
 from .dispatch import Dispatcher
 from .downstream import Downstream, Server
-from .endpoints import scheme_of
 from .errors import OperatorError
 from .executors import Executors
 from .exposure import Exposure, MetaOnlyView
 from .extensions import Extensions
 from .features import Features
 from .logs import Logs
-from .modern import Parking
 from .nulls import MemoryStore
+from .parking import Parking
 from .recorder import Recorder
 from .redaction import Redactor
 from .remembered import Remembered
@@ -70,6 +69,7 @@ class Gateway:
         records: list[registry.Record] | None = None,
         *,
         one_client: bool = False,
+        connect: bool = True,
     ) -> None:
         """Nothing starts yet.
 
@@ -77,6 +77,7 @@ class Gateway:
             config: What to run.
             logs: Where to log; as configured if not given.
             one_client: There will be exactly one client, on stdio: servers are told what it can do.
+            connect: False starts no server: the catalog is as it was last time (for commands that only look).
             records: The plugins to use; those installed if not given.
         """
         self.config, self.version = config, metadata.version("pml-core")
@@ -90,6 +91,7 @@ class Gateway:
         self.assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
         self.catalog = LiveCatalog(self.log, Bm25Index())
         self.servers: dict[str, Server] = {}
+        self._connect = connect
         self.conversations: set[Conversation] = set()
         self.upstream = Upstream(self.conversations, one_client=one_client)
         self.features = Features(self.servers, self.log)
@@ -122,10 +124,12 @@ class Gateway:
         await self.close()
 
     async def _start(self) -> None:
-        # Servers take the longest to start, so they start first, and the rest is loaded meanwhile.
-        self._start_servers()
+        # Processes take the longest to start, so they start first, and the rest is loaded meanwhile.
+        self._make_servers()
+        self._start_servers(remote=False)
         await asyncio.sleep(0)
         store = await self.open_store()
+        self._start_servers(remote=True)  # they may need tokens that the store keeps
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
         self.assembly.warn_of_unknown_tables()
@@ -141,12 +145,13 @@ class Gateway:
         self.dispatcher.chain = await self._fold_chain(filters, meta_tools)
         await self._open_exposures(filters)
         await Remembered(store, self.supervisor).begin(self.servers, self.catalog)
-        for plugin, lifespan in self._gather("pml_lifespan"):
+        for plugin, lifespan in self._gather("pml_lifespan") if self._connect else ():
             await self.supervisor.enter(plugin, lifespan, required=False)
         self.supervisor.on_close(self._stop_servers)
         self.supervisor.on_close(self.parking.close)
         self.catalog.on_change(self._catalog_changed)
-        self.supervisor.spawn("core", self._announce, (), "announce")
+        if self._connect:
+            self.supervisor.spawn("core", self._announce, (), "announce")
 
     async def _announce(self) -> None:
         """Log what is running (EXP-38), once the first client need not wait for it: structlog takes its time."""
@@ -178,22 +183,12 @@ class Gateway:
         Raises:
             OperatorError: No transport serves such an address.
         """
-        try:
-            transport = self.transport(scheme_of(address))
-            routes: dict[str, list[Any]] = {}
-            for plugin, route in self._gather("pml_routes"):
-                routes.setdefault(plugin, []).append(route)
-            await transport.serve(
-                Endpoint(name=DEFAULT_ENDPOINT, address=address),
-                self.accept,
-                started=started or (lambda bound: self.log.debug("listening", address=bound)),
-                routes=routes,
-            )
-        except (NotImplementedError, TransportError, ValueError) as exc:
-            raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
-        finally:
-            for conversation in self.conversations:
-                conversation.listeners.end()
+        from .serving import serve
+
+        routes: dict[str, list[Any]] = {}
+        for plugin, route in self._gather("pml_routes"):
+            routes.setdefault(plugin, []).append(route)
+        await serve(self, address, started or (lambda bound: self.log.debug("listening", address=bound)), routes)
 
     def accept(self, link: Link, peer: Peer) -> Handler:
         """Begin a conversation with a client; what it sends goes to the handler returned.
@@ -227,7 +222,7 @@ class Gateway:
 
     # Servers
 
-    def _start_servers(self) -> None:
+    def _make_servers(self) -> None:
         gateway = self.config.gateway
         for name, settings in self.config.servers.items():
             server = Server(
@@ -242,7 +237,10 @@ class Gateway:
                 redact=self.redactor.text,
             )
             self.servers[name] = server
-            if settings.enabled:
+
+    def _start_servers(self, *, remote: bool) -> None:
+        for name, server in self.servers.items() if self._connect else ():
+            if server.settings.enabled and bool(server.settings.url) is remote:
                 task = asyncio.get_running_loop().create_task(server.run(), name=f"server:{name}")
                 self._server_tasks.append(task)
 
@@ -383,10 +381,6 @@ class Gateway:
         while revision != self.catalog.revision:
             revision = self.catalog.revision
             await asyncio.gather(*(c.tools_changed() for c in tuple(self.conversations)))
-
-    def subscribed(self, uri: str) -> bool:
-        """Whether any client wants to hear of changes of a resource."""
-        return any(conversation.subscribes(uri) for conversation in self.conversations)
 
     def status(self) -> dict[str, Any]:
         """What the status resource shows."""

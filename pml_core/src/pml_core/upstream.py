@@ -39,7 +39,7 @@ class Client(Protocol):
         ...
 
     @property
-    def conversation(self) -> object:
+    def conversation(self) -> Conversation:
         """What lives as long as the client's connection, or its principal's use of the gateway."""
         ...
 
@@ -84,22 +84,25 @@ class Callers:
     """The clients that one server is working for right now."""
 
     def __init__(self) -> None:
-        self._requests: dict[object, list[Client]] = {}
+        self._requests: dict[object, dict[Client, int]] = {}
 
     def begin(self, client: Client) -> None:
         """A request is on its way for ``client``."""
-        self._requests.setdefault(client.person, []).append(client)
+        requests = self._requests.setdefault(client.person, {})
+        requests[client] = requests.get(client, 0) + 1
 
     def end(self, client: Client) -> None:
         """It was answered, or given up."""
         requests = self._requests[client.person]
-        requests.remove(client)
-        if not requests:
-            del self._requests[client.person]
+        requests[client] -= 1
+        if not requests[client]:
+            del requests[client]
+            if not requests:
+                del self._requests[client.person]
 
     def __iter__(self) -> Iterator[Client]:
         """Of each person, the request that began last."""
-        return iter([requests[-1] for requests in self._requests.values()])
+        return iter([next(reversed(requests)) for requests in self._requests.values()])
 
     def __len__(self) -> int:
         """How many people."""
@@ -152,11 +155,20 @@ class Upstream:
         why = "no client is connected" if not candidates else "it cannot be known for which of several clients this is"
         raise RpcError(NO_CLIENT, f"The gateway cannot ask a client: {why}.")
 
+    def at_large(self, conversation: object) -> Client | None:
+        """A client between its requests; None when it has left."""
+        return next((known.at_large for known in self._conversations if known is conversation), None)
+
     def tell(self, callers: Callers, method: str, params: RawObject) -> None:
-        """Hand a notification to the clients that a server works for, or to all when it works for none."""
+        """Hand a notification to the clients that a server works for, or to all when it works for none.
+
+        When it works for several principals nobody gets it: it cannot be known which of them it tells of.
+        """
         if len(callers):
-            for client in callers:
-                client.tell(method, params)
+            clients = tuple(callers)
+            if len({client.conversation.peer.principal for client in clients}) == 1:
+                for client in clients:
+                    client.tell(method, params)
         else:
             self.tell_all(method, params)
 

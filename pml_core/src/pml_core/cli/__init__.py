@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pml_core.errors import OperatorError
+from pml_hookspecs import InvalidArguments
 
 CORE_COMMANDS = {
     "serve": "serve",
@@ -58,9 +60,11 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_plugin_commands(subcommands: object) -> None:
+def _add_plugin_commands(subcommands: Any) -> None:
     from pml_core.hooks import HookManager
     from pml_core.registry import discover
+
+    from .with_services import prepare
 
     manager = HookManager()
     manager.load(discover())
@@ -68,7 +72,10 @@ def _add_plugin_commands(subcommands: object) -> None:
         for impl in manager.hook.pml_commands.get_hookimpls():
             if impl.plugin is plugin:
                 try:
+                    before = set(subcommands.choices)
                     impl.function(subcommands)
+                    for command in set(subcommands.choices) - before:
+                        prepare(subcommands.choices[command], name)
                 except Exception as exc:
                     print(f"pml: plugin {name!r} adds no commands: {exc!r}", file=sys.stderr)
 
@@ -87,16 +94,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if run is None:
         parser.print_help(sys.stderr)
         return 2
+    return _reported(run, arguments)
+
+
+def _reported(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Run a command; a mistake of the user's becomes a message and an exit status."""
     try:
-        status: int = run(arguments)
+        return run(arguments)
     except OperatorError as exc:
         print(f"pml: {exc.message}", file=sys.stderr)
         if exc.remedy:
             print(f"     {exc.remedy}", file=sys.stderr)
         return exc.exit_status
+    except InvalidArguments as exc:
+        print(f"pml: {exc}", file=sys.stderr)
+        return 2
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
         return 130
-    return status

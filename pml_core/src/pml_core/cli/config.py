@@ -8,7 +8,7 @@ from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from pml_core import secret_values
-from pml_core.config import SECRET_NAME, Config, GatewaySettings, ServerSettings, dig, load
+from pml_core.config import SECRET_NAME, Config, EndpointSettings, GatewaySettings, ServerSettings, dig, load
 from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
 
@@ -62,6 +62,8 @@ def effective(config: Config, types: Mapping[str, type[Any]]) -> list[tuple[str,
         table = {name: value for name, value in asdict(settings).items() if value not in (None, "", (), {}, [])}
         shown = secret_values.masked({**table, "args": list(settings.args)} if "args" in table else table)
         found += [(("servers", server, name), shown[name]) for name in table]
+    for endpoint, about in config.endpoints.items():
+        found += [(("endpoints", endpoint, name), value) for name, value in asdict(about).items()]
     for plugin, said in config.tables.items():
         secret = _secret_fields(types.get(plugin))
         found += [(("plugins", plugin, n), MASK if n in secret else _masked(n, v)) for n, v in said.items()]
@@ -120,8 +122,8 @@ def _owner(section: str, rest: str) -> tuple[type[Any] | None, str]:
     if section == "gateway":
         return GatewaySettings, rest
     table, _, name = rest.partition(".")
-    if section == "servers":
-        return ServerSettings, name
+    if section in ("servers", "endpoints"):
+        return ServerSettings if section == "servers" else EndpointSettings, name
     return (_settings_types().get(table), name) if section == "plugins" else (None, "")
 
 

@@ -52,6 +52,7 @@ def _say_where(bound: str) -> None:
 
 
 async def _serve(config: Any, address: str, *, one_client: bool, started: Callable[[str], None] | None = None) -> int:
+    from pml_core.garbage import seldom_collected
     from pml_core.gateway import Gateway
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -65,8 +66,10 @@ async def _serve(config: Any, address: str, *, one_client: bool, started: Callab
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     try:
-        async with Gateway(config, one_client=one_client) as gateway:
-            await gateway.serve(address, started=started)
+        with seldom_collected() as up:
+            async with Gateway(config, one_client=one_client) as gateway:
+                up()
+                await gateway.serve(address, started=started)
     except asyncio.CancelledError:
         if not stopped_by:
             raise

@@ -1,0 +1,44 @@
+"""Commands of plugins that look at the user's catalog, store and settings."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from . import add_sources
+
+RunWith = Callable[[argparse.Namespace, Any], Awaitable[int]]
+
+
+def prepare(parser: argparse.ArgumentParser, plugin: str) -> None:
+    """Give a plugin's command, and each of its verbs, the options and the services that ``run_with`` needs."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to the parsers of verbs
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for below in action.choices.values():
+                prepare(below, plugin)
+    function = parser.get_default("run_with")
+    if function is None:
+        return
+    add_sources(parser)
+    parser.add_argument("--connect", action="store_true", help="start the servers instead of using what is remembered")
+    parser.set_defaults(run=lambda arguments: run(function, plugin, arguments))
+
+
+def run(function: RunWith, plugin: str, arguments: argparse.Namespace) -> int:
+    """Run a command with its plugin's services; the exit status."""
+    from pml_core.config import load
+
+    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    return asyncio.run(_run(function, plugin, arguments, config))
+
+
+async def _run(function: RunWith, plugin: str, arguments: argparse.Namespace, config: Any) -> int:
+    from pml_core.gateway import Gateway
+    from pml_core.logs import Logs
+
+    async with Gateway(config, Logs("warning", config.gateway.log_format), connect=arguments.connect) as gateway:
+        if arguments.connect:
+            await gateway.servers_tried()
+        return await function(arguments, gateway.assembly.services(plugin))

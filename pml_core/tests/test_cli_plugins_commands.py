@@ -1,0 +1,92 @@
+"""Commands that plugins add, with the services that they need."""
+
+from __future__ import annotations
+
+import json
+import types
+
+import pytest
+
+from pml_core import registry
+from pml_core.catalog import make_entry
+from pml_core.cli import main
+from pml_core.cli.with_services import prepare
+from pml_core.config import load
+from pml_core.gateway import Gateway
+from pml_core.nulls import MemoryStore
+from pml_hookspecs import InvalidArguments, hookimpl
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    """A plugin with ``pml look`` and ``pml deep look``; what it was given is in ``seen``."""
+    module = types.ModuleType("looking")
+    module.seen = []
+
+    async def look(arguments, services):
+        module.seen.append((arguments, services.plugin, sorted(e.id for e in services.catalog)))
+        if arguments.fail:
+            raise InvalidArguments("look: there is nothing to see; look elsewhere.")
+        return 3
+
+    @hookimpl
+    def pml_commands(subcommands):
+        one = subcommands.add_parser("look")
+        one.add_argument("--fail", action="store_true")
+        one.set_defaults(run_with=look)
+        deep = subcommands.add_parser("deep").add_subparsers(required=True).add_parser("look")
+        deep.set_defaults(run_with=look, fail=False)
+
+    module.pml_commands = pml_commands
+    records = lambda *_: [registry.provide("pml.plugins", "looking", module)]  # noqa: E731
+    monkeypatch.setattr(registry, "discover", records)
+    return module
+
+
+def test_a_command_of_a_plugin_gets_its_services_and_says_how_it_went(place, plugin):
+    assert main(["look"]) == 3
+    assert [(name, tools) for _, name, tools in plugin.seen] == [("looking", [])]
+
+
+def test_a_verb_of_a_plugin_does_too_and_both_know_where_settings_come_from(place, plugin):
+    assert main(["deep", "look", "--set", "gateway.log_level=error", "--mode", "hybrid"]) == 3
+    assert plugin.seen[0][0].mode == "hybrid"
+
+
+def test_what_a_command_cannot_work_with_is_a_message(place, plugin, capsys):
+    assert main(["look", "--fail"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "pml: look: there is nothing to see; look elsewhere."
+
+
+class Remembering(MemoryStore):
+    """A store that knows a tool from last time."""
+
+    def __init__(self, settings, services):
+        super().__init__()
+
+    async def __aenter__(self):
+        self.catalog.entries = self.known
+        return self
+
+    async def known(self, server, _fingerprint):
+        return [make_entry(server, {"name": "read"})]
+
+
+@pytest.mark.anyio
+async def test_without_connect_no_server_is_started_and_the_tools_are_those_of_last_time(place):
+    mark = place.home / "started"
+    servers = {"fs": {"command": "touch", "args": [str(mark)]}}
+    file = place.write("servers.json", json.dumps({"mcpServers": servers}))
+    records = [registry.provide("pml.store", "sqlite", Remembering)]
+    async with Gateway(load(file), records=records, connect=False) as made:
+        assert [entry.id for entry in made.catalog] == ["fs:read"]
+    assert not mark.exists()
+
+
+def test_a_command_that_brings_its_own_function_is_left_alone():
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.set_defaults(run=len)
+    prepare(parser, "any")
+    assert parser.get_default("run") is len
