@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -8,10 +9,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-STORES = Path(__file__).with_name("wrong_stores.py").read_text()
+MODULES = ("wrong_stores.py", "wrong_catalogs.py")
 HEAD = """
 import pytest
-import stores
+import wrong_catalogs, wrong_stores
 from pml_testing.store import StoreContract
 """
 TEMPLATE = """
@@ -19,11 +20,11 @@ TEMPLATE = """
 class Test{name}(StoreContract):
     @pytest.fixture
     def store_type(self):
-        return stores.{name}
+        return getattr(wrong_catalogs, "{name}", None) or wrong_stores.{name}
 
     @pytest.fixture
     def settings(self, tmp_path):
-        return stores.Settings(path=str(tmp_path / "journal"))
+        return wrong_stores.Settings(path=str(tmp_path / "journal"))
 """
 WITHOUT_CHILD = """
     test_what_was_put_survives_a_kill = None
@@ -85,6 +86,13 @@ EXPECTED: dict[str, set[str]] = {
     "AddsTools": {"test_tools_are_replaced_and_not_added_to", "test_tools_are_replaced_all_at_once"},
     "ReplacesToolsInTwoSteps": {"test_tools_are_replaced_all_at_once"},
     "KeepsTheFirstReport": {"test_the_last_report_of_each_server_is_kept"},
+    "KeepsTheFirstSecret": {"test_a_secret_takes_the_place_of_the_one_before"},
+    "ForgetsNoSecret": {"test_a_secret_is_forgotten"},
+    "TakesNothingForEmpty": {"test_any_text_comes_back_as_a_secret"},
+    "SharesSecrets": {"test_owners_do_not_see_each_other_s_secrets"},
+    "RunsOwnerAndNameTogether": {"test_owners_do_not_see_each_other_s_secrets"},
+    "KeepsSecretsInMemory": {"test_everything_is_there_the_next_time", "test_what_was_put_survives_a_kill"},
+    "TellsSecrets": {"test_secrets_show_nowhere_else"},
 }
 """Store to the contract tests that fail when called."""
 
@@ -98,7 +106,8 @@ def contract_of(store: str) -> str:
 def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     """Store to the tests that failed: one run of the contract over all stores, in a process of its own."""
     folder = tmp_path_factory.mktemp("contract")
-    (folder / "stores.py").write_text(STORES)
+    for module in MODULES:
+        shutil.copy(Path(__file__).with_name(module), folder)
     (folder / "test_stores.py").write_text(HEAD + "".join(map(contract_of, EXPECTED)))
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -q --import-mode=importlib\npythonpath = .\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=run.xml", "test_stores.py"]

@@ -16,17 +16,35 @@ class Settings:
     path: str = setting("journal", "File that everything is appended to.")
 
 
+class GoodSecrets:
+    """The part of a store that keeps secrets."""
+
+    def __init__(self, store):
+        self.store = store
+
+    def key(self, owner, name):
+        return owner, name
+
+    async def get(self, owner, name):
+        return self.store.rows["secret"].get(self.key(owner, name))
+
+    async def put(self, owner, name, value):
+        self.store.write("secret", self.key(owner, name), value)
+
+
 class Good:
     """Keeps everything in memory, and in a file that is only ever appended to."""
 
     settings_type = Settings
+    secrets_type = GoodSecrets
     buffering = 0
 
     def __init__(self, settings=None, services=None):
         self.path = Path((settings or Settings()).path)
         self.executions = self.traces = self.catalog = self
+        self.secrets = self.secrets_type(self)
         self.queue = []
-        self.rows = {"execution": {}, "span": {}, "tools": {}, "status": {}}
+        self.rows = {"execution": {}, "span": {}, "tools": {}, "status": {}, "secret": {}}
 
     async def __aenter__(self):
         if self.path.exists():
@@ -369,32 +387,3 @@ class ConfusesTraces(Good):
 class ShowsSpansToEveryone(Good):
     async def of(self, execution, scope):
         return await super().of(execution, replace(scope, principals=None))
-
-
-class KeepsToolsAsTheyCame(Good):
-    async def replace(self, server, fingerprint, entries):
-        self.write("tools", server, (fingerprint, list(entries)))
-
-
-class IgnoresTheFingerprint(Good):
-    async def entries(self, server, fingerprint):
-        return self.rows["tools"].get(server, (None, []))[1]
-
-
-class AddsTools(Good):
-    async def replace(self, server, fingerprint, entries):
-        there = {e.name: e for e in await self.entries(server, fingerprint)}
-        await super().replace(server, fingerprint, list({**there, **{e.name: e for e in entries}}.values()))
-
-
-class ReplacesToolsInTwoSteps(Good):
-    async def replace(self, server, fingerprint, entries):
-        await super().replace(server, fingerprint, [])
-        await asyncio.sleep(0)
-        await super().replace(server, fingerprint, entries)
-
-
-class KeepsTheFirstReport(Good):
-    async def report(self, status):
-        if status.name not in self.rows["status"]:
-            await super().report(status)

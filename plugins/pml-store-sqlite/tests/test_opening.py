@@ -83,8 +83,9 @@ async def test_data_of_a_newer_version_are_refused_with_what_to_do(tmp_path):
         pass
     with closing(sqlite3.connect(tmp_path / "pml.db")) as connection:
         connection.execute("PRAGMA user_version = 7")
+    known = len(database.MIGRATIONS)
     assert await refused(tmp_path / "pml.db") == (
-        f"store driver 'sqlite': {tmp_path}/pml.db was written by schema 7, this version knows 1; "
+        f"store driver 'sqlite': {tmp_path}/pml.db was written by schema 7, this version knows {known}; "
         "upgrade pml-store-sqlite or set [plugins.sqlite] path to another file"
     )
 
@@ -161,14 +162,26 @@ async def test_an_entry_that_is_cancelled_leaves_no_thread_behind(tmp_path):
 async def test_a_later_schema_step_is_applied_to_older_data(tmp_path, monkeypatch):
     async with at(tmp_path / "pml.db") as store:
         await store.executions.put(execution(1))
-    second = ("ALTER TABLE execution ADD COLUMN note TEXT", "UPDATE execution SET note = 'kept'")
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, second))
+    later = ("ALTER TABLE execution ADD COLUMN note TEXT", "UPDATE execution SET note = 'kept'")
+    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, later))
     for _ in range(2):
         async with at(tmp_path / "pml.db") as store:
             assert await store.executions.get(execution(1).id, EVERYONE) == execution(1)
     with closing(sqlite3.connect(tmp_path / "pml.db")) as connection:
         assert connection.execute("SELECT note FROM execution").fetchall() == [("kept",)]
-        assert connection.execute("PRAGMA user_version").fetchall() == [(2,)]
+        assert connection.execute("PRAGMA user_version").fetchall() == [(len(database.MIGRATIONS),)]
+
+
+async def test_data_of_the_first_schema_get_a_place_for_secrets(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
+        async with at(tmp_path / "pml.db") as store:
+            await store.executions.put(execution(1))
+    async with at(tmp_path / "pml.db") as store:
+        assert await store.secrets.get("http", "git") is None
+        await store.secrets.put("http", "git", "token")
+        assert await store.secrets.get("http", "git") == "token"
+        assert await store.executions.get(execution(1).id, EVERYONE) == execution(1)
 
 
 async def test_a_schema_step_that_fails_leaves_the_data_as_they_were(tmp_path, monkeypatch):

@@ -3,160 +3,131 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from contextvars import Context
 from typing import Any
 
 from pml_core import registry
 from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
-from pml_hookspecs import Endpoint, Handler, Link, Origin, Peer, RawObject, RpcError, TransportError, encode
+from pml_hookspecs import Handler, Origin, Peer, RawObject, encode
+from pml_hookspecs.protocol import (
+    META_CLIENT_CAPABILITIES,
+    META_CLIENT_INFO,
+    META_LOG_LEVEL,
+    META_PROTOCOL_VERSION,
+    MODERN_REVISIONS,
+)
 
-Answer = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
-Other = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+from .scripted import ScriptedLink, ScriptedServer, ScriptedTransport, asks, echo, error_of, until
 
+__all__ = [
+    "Client",
+    "ScriptedLink",
+    "ScriptedServer",
+    "ScriptedTransport",
+    "asks",
+    "configuration",
+    "echo",
+    "error_of",
+    "running",
+    "until",
+]
 
-async def echo(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Answers any call with its name and arguments."""
-    return {"content": [{"type": "text", "text": f"{name} {arguments}"}], "structuredContent": arguments}
-
-
-class ScriptedServer:
-    """An MCP server of the test's making, reached without a process."""
-
-    def __init__(
-        self, tools: Sequence[str | Mapping[str, Any]] = ("read_file", "write_file"), answer: Answer = echo
-    ) -> None:
-        """``tools`` are names or whole definitions; ``answer`` gets name and arguments of each call."""
-        self.tools = [{"name": t, "inputSchema": {"type": "object"}} if isinstance(t, str) else dict(t) for t in tools]
-        self.answer = answer
-        self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.params: list[dict[str, Any]] = []
-        self.handler: Handler | None = None
-        self.link: ScriptedLink
-        self._questions = 0
-        self.offers: dict[str, Any] = {"tools": {}}
-        """Capabilities declared in the handshake."""
-        self.hello: dict[str, Any] = {}
-        """Params of the last handshake."""
-        self.others: dict[str, Other] = {}
-        """Answers to other methods, from their params."""
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        """Those other requests, in order."""
-        self.refuse: str = ""
-        """Why a connection fails; ``""`` lets it through."""
-
-    async def serve(self, method: str, params: dict[str, Any]) -> Mapping[str, Any]:
-        """Answer one request."""
-        if method == "initialize":
-            self.hello = params
-            about = {"name": "scripted", "version": "1"}
-            return {"protocolVersion": params["protocolVersion"], "capabilities": self.offers, "serverInfo": about}
-        if method == "tools/list":
-            return {"tools": self.tools}
-        if method == "tools/call":
-            self.params.append(params)
-            self.calls.append((params["name"], params["arguments"]))
-            return await self.answer(params["name"], params["arguments"])
-        if method in self.others:
-            self.asked.append((method, params))
-            return await self.others[method](params)
-        raise RpcError(-32601, f"Method not found: {method}")
-
-    async def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask the client something. As over a pipe, nothing tells which request it is about. Raises RpcError."""
-        if self.handler is None:
-            raise RuntimeError("nobody is connected")
-        self._questions += 1
-        work = self.handler.request(method, RawObject(encode(params)), Origin(self._questions, self.link))
-        answer = await asyncio.get_running_loop().create_task(work, context=Context())
-        return RawObject(encode(answer)).value
-
-    def tell(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification. As over a pipe, nothing tells which request it is about."""
-        if self.handler is not None:
-            Context().run(self.handler.notification, method, RawObject(encode(params)))
-
-    def lose(self, reason: str = "the server died") -> None:
-        """Break the connection."""
-        if self.handler is not None:
-            self.handler.closed(TransportError(reason, retryable=True))
-
-    def change(self, tools: Sequence[str]) -> None:
-        """Have other tools, and say so."""
-        self.tools = [{"name": t, "inputSchema": {"type": "object"}} for t in tools]
-        if self.handler is not None:
-            self.handler.notification("notifications/tools/list_changed", RawObject(b"{}"))
+ABOUT_CLIENT = {"name": "test", "version": "1"}
 
 
-class ScriptedLink:
-    """The link to a :class:`ScriptedServer`: every message goes through JSON, as on a wire."""
+class RequestLink(ScriptedLink):
+    """What a client hears while one request of its is being answered."""
 
-    def __init__(self, server: ScriptedServer) -> None:
-        self._server = server
-        self.notified: list[tuple[str, Mapping[str, Any]]] = []
-
-    async def request(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> RawObject:
-        try:
-            async with asyncio.timeout(timeout_s):
-                answer = await self._server.serve(method, RawObject(encode(params)).value)
-        except TimeoutError:
-            raise TimeoutError(f"no answer to {method} within {timeout_s:g} s") from None
-        return RawObject(encode(answer))
+    def __init__(self, client: Client) -> None:
+        super().__init__(client.peer)
+        self._client = client
+        self.over = False
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        self.notified.append((method, params))
-
-
-class ScriptedTransport:
-    """Transport ``scripted:<name>``."""
-
-    def __init__(self, servers: Mapping[str, ScriptedServer]) -> None:
-        self._servers = servers
-
-    def __call__(self, settings: Any, services: Any) -> ScriptedTransport:
-        """Stand for the driver's class and its instance at once."""
-        return self
-
-    @asynccontextmanager
-    async def connect(self, endpoint: Endpoint, handler: Handler) -> AsyncIterator[Link]:
-        server = self._servers[endpoint.address.partition(":")[2]]
-        if server.refuse:
-            raise TransportError(server.refuse, retryable=True)
-        server.handler, server.link = handler, ScriptedLink(server)
-        yield server.link
-
-    async def serve(self, endpoint: Endpoint, accept: Any, *, started: Any, routes: Any = None) -> None:
-        raise NotImplementedError("scripted servers only")
+        super().notify(method, params)
+        (self._client.late if self.over else self._client.link.notified).append((method, params))
 
 
 class Client:
     """An MCP client of the gateway, without a wire between them."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        modern: bool = False,
+        capabilities: Mapping[str, Any] | None = None,
+        info: Mapping[str, Any] | None = None,
+        log_level: str | None = None,
+        stateless: bool = False,
+        principal: str = "local",
+        behind: Client | None = None,
+    ) -> None:
+        """A client that has just connected.
+
+        Args:
+            gateway: Whose client it is.
+            modern: Its requests carry the envelope of a revision without a handshake.
+            capabilities: What the envelope says that it can do.
+            info: Who the envelope says that it is.
+            log_level: From which level on it wants servers' messages, in the envelope.
+            stateless: Its requests come on connections of their own, as over HTTP.
+            principal: Who the listener says that it is.
+            behind: A client whose requests the listener cannot tell from this one's: the same principal, stateless.
+        """
         self.peer = ScriptedServer()
         """What the client answers when it is asked: give it ``others``."""
         self.link = ScriptedLink(self.peer)
-        self._handler = gateway.accept(self.link, Peer(address="test"))
+        """Has everything that the client was told."""
+        self.late: list[tuple[str, Mapping[str, Any]]] = []
+        """What it was told about a request that was answered already, which must not happen."""
+        peer = Peer(address="test", principal=principal, stateless=stateless)
+        self._handler: Handler = gateway.accept(self.link, peer) if behind is None else behind._handler
         self._requests = 0
+        self.modern, self.capabilities, self.info, self.log_level = modern, capabilities, info, log_level
+
+    def meta(self) -> dict[str, Any]:
+        """The envelope of its requests."""
+        meta: dict[str, Any] = {
+            META_PROTOCOL_VERSION: MODERN_REVISIONS[-1],
+            META_CLIENT_CAPABILITIES: self.capabilities or {},
+            META_CLIENT_INFO: self.info or ABOUT_CLIENT,
+        }
+        return meta if self.log_level is None else {**meta, META_LOG_LEVEL: self.log_level}
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send any request; the answer decoded. Raises RpcError."""
+        params = dict(params or {})
+        if self.modern:
+            params["_meta"] = {**self.meta(), **params.get("_meta", {})}
+        return (await self.send(method, encode(params))).value
+
+    async def send(self, method: str, raw: bytes) -> RawObject:
+        """Send a request as it is; the answer as its bytes come. Raises RpcError."""
         self._requests += 1
-        origin = Origin(self._requests, self.link)
-        answer = await self._handler.request(method, RawObject(encode(params or {})), origin)
-        return RawObject(encode(answer)).value
+        link = RequestLink(self)
+        try:
+            origin = Origin(self._requests, link)
+            work: Coroutine[Any, Any, Mapping[str, Any]] = self._handler.request(method, RawObject(raw), origin)
+            answer = await asyncio.get_running_loop().create_task(work)
+            return RawObject(encode(answer))
+        finally:
+            link.over = True
 
     def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Send a notification."""
         self._handler.notification(method, RawObject(encode(params or {})))
 
+    def leave(self) -> None:
+        """Close the connection."""
+        self._handler.closed(None)
+
     async def initialize(self, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The handshake."""
-        about = {"name": "test", "version": "1"}
-        hello = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": about}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": ABOUT_CLIENT}
         answer = await self.request("initialize", hello)
         self._handler.notification("notifications/initialized", RawObject(b"{}"))
         return answer
@@ -171,12 +142,15 @@ class Client:
 
 
 def configuration(
-    servers: Sequence[str], tables: Mapping[str, Mapping[str, Any]] | None = None, **gateway: Any
+    servers: Sequence[str],
+    tables: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    **gateway: Any,
 ) -> Config:
-    """A configuration of scripted servers; ``gateway`` are fields of ``[gateway]``."""
+    """A configuration of scripted servers; ``gateway`` are fields of ``[gateway]``, ``settings`` of each server."""
     return Config(
         gateway=GatewaySettings(**{"log_level": "warning", **gateway}),
-        servers={name: ServerSettings(address=f"scripted:{name}") for name in servers},
+        servers={name: ServerSettings(address=f"scripted:{name}", **(settings or {})) for name in servers},
         tables=tables or {},
         sources=(Source("test", {"gateway": gateway, "plugins": dict(tables or {})}),),
     )
@@ -190,6 +164,7 @@ async def running(
     tables: Mapping[str, Mapping[str, Any]] | None = None,
     logs: Logs | None = None,
     one_client: bool = False,
+    settings: Mapping[str, Any] | None = None,
     **gateway: Any,
 ) -> AsyncIterator[Gateway]:
     """A started gateway.
@@ -200,12 +175,13 @@ async def running(
         tables: ``[plugins.<name>]``.
         logs: Where to log.
         one_client: Servers wait for the client to say what it can do.
+        settings: Fields of ``[servers.<name>]``, for each of them.
         **gateway: Fields of ``[gateway]``.
     """
     records = [registry.provide("pml.transport", "scripted", ScriptedTransport(servers))]
     for (kind, name), plugin in (plugins or {}).items():
         records.append(registry.provide("pml.plugins" if kind == "hooks" else f"pml.{kind}", name, plugin))
-    config = configuration(list(servers), tables, **gateway)
+    config = configuration(list(servers), tables, settings, **gateway)
     async with Gateway(config, logs, records, one_client=one_client) as started:
         if not one_client:
             await started.servers_tried()

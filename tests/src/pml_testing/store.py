@@ -22,6 +22,7 @@ from pml_hookspecs.store import GROUP
 from .fakes import FakeServices
 from .records import ALICE, BOB, EVERYONE, NOBODY, ended, execution, plain, tools
 from .store_executions import DEADLINE_S, ExecutionsContract
+from .store_secrets import SecretsContract
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry
@@ -35,6 +36,7 @@ async def main():
     async with store_type(settings, None) as store:
         for id in ids:
             await store.executions.put(dataclasses.replace(record, id=id))
+            await store.secrets.put("test", "last", id)
             print(id, flush=True)
 
 asyncio.run(main())
@@ -42,7 +44,7 @@ asyncio.run(main())
 
 
 @pytest.mark.anyio
-class StoreContract(ExecutionsContract):
+class StoreContract(ExecutionsContract, SecretsContract):
     """What the gateway relies on, whatever the store is made of."""
 
     group = GROUP
@@ -86,11 +88,13 @@ class StoreContract(ExecutionsContract):
             await store.traces.append([ended(1, execution(1).id)])
             await store.catalog.replace("files", "v1", tools(["read"]))
             await store.catalog.report(ServerStatus(name="files", state="up"))
+            await store.secrets.put("http", "git", "token")
         async with open_store() as store:
             assert await store.executions.get(execution(1).id, ALICE) == execution(1)
             assert len(await store.traces.of(execution(1).id, ALICE)) == 1
             assert len(await store.catalog.entries("files", "v1")) == 1
             assert await store.catalog.statuses() == [ServerStatus(name="files", state="up")]
+            assert await store.secrets.get("http", "git") == "token"
 
     async def test_what_was_put_survives_a_kill(
         self, store_type: Any, settings: Any, open_store: Callable[[], Store]
@@ -106,6 +110,8 @@ class StoreContract(ExecutionsContract):
         async with open_store() as store:
             for line in acknowledged:
                 assert await store.executions.get(ExecutionId(line.decode().strip()), EVERYONE) is not None
+            secret = await store.secrets.get("test", "last")
+            assert secret in ids[len(acknowledged) - 1 :]
 
     async def test_health_is_json_and_cheap(self, store: Store) -> None:
         for n in range(200):

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
-import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
@@ -20,8 +18,19 @@ import pytest
 from pml_hookspecs import Endpoint, Link, RawObject, RpcError, Transport, TransportError
 from pml_hookspecs.transport import GROUP
 
-from . import servers
-from .transport_ends import LONG_S, SOON_S, Recorder, alive, come, ended, mourned, seen_of
+from .transport_ends import (
+    LONG_S,
+    NO_SUCH_COMMAND,
+    SOON_S,
+    Recorder,
+    alive,
+    come,
+    ended,
+    listener_over_stdio,
+    mourned,
+    over_stdio,
+    seen_of,
+)
 
 START_S = 10.0
 """Longest that a Python program with the transport in it may take to start, and then to answer [s]."""
@@ -32,21 +41,8 @@ BIG = 10 * 1000 * 1000
 MANY = 10_000
 AT_A_TIME = 50
 
-NO_SUCH_COMMAND = "stdio:pml-no-such-command --flag"
 
 Connect: TypeAlias = Callable[..., Any]
-
-
-def over_stdio(script: str) -> str:
-    """The address of a script of :mod:`pml_testing.servers`."""
-    return "stdio:" + shlex.join(servers.command(script))
-
-
-def listener_over_stdio(transport: Transport) -> str:
-    """The address of a process in which a transport like this one serves."""
-    made = type(transport)
-    module, name, path = made.__module__, made.__qualname__, inspect.getfile(made)
-    return "stdio:" + shlex.join(servers.command("listener", module, name, path))
 
 
 @pytest.mark.anyio
@@ -79,6 +75,10 @@ class TransportContract:
     def listener(self, transport: Transport) -> str | None:
         """The address of a process in which the transport serves; None when it cannot serve."""
         return listener_over_stdio(transport)
+
+    @pytest.fixture
+    def children(self) -> None:
+        """Asked for by tests of what becomes of servers' processes; skip there where the transport starts none."""
 
     @pytest.fixture
     def connect(self, transport: Transport, address: Callable[[str], str]) -> Connect:
@@ -215,6 +215,7 @@ class TransportContract:
             await link.request("echo", {}, timeout_s=SOON_S)
             before = kept()
             await asyncio.gather(*(work() for _ in range(AT_A_TIME)))
+            await link.request("echo", {}, timeout_s=SOON_S)
             assert kept() - before < AT_A_TIME
 
     async def test_a_notification_reaches_the_server(self, connect: Connect) -> None:
@@ -260,7 +261,7 @@ class TransportContract:
         with pytest.raises(TransportError):
             await link.request("echo", {}, timeout_s=LONG_S)
 
-    async def test_server_and_descendants_are_gone_soon_after_leaving(self, connect: Connect) -> None:
+    async def test_server_and_descendants_are_gone_soon_after_leaving(self, children: None, connect: Connect) -> None:
         async with connect("stubborn") as link:
             pids = await link.request("spawn", {}, timeout_s=SOON_S)
             assert all(map(alive, pids.values()))
@@ -269,7 +270,9 @@ class TransportContract:
             assert asyncio.get_running_loop().time() - left < SOON_S
             assert await ended(*pids.values())
 
-    async def test_server_and_descendants_are_gone_soon_after_a_cancellation(self, connect: Connect) -> None:
+    async def test_server_and_descendants_are_gone_soon_after_a_cancellation(
+        self, children: None, connect: Connect
+    ) -> None:
         started: asyncio.Future[Mapping[str, int]] = asyncio.get_running_loop().create_future()
 
         async def use() -> None:

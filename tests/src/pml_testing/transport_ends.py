@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
+import shlex
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pml_hookspecs import Link, Origin, RawObject, RpcError, TransportError
+from pml_hookspecs import Link, Origin, RawObject, RpcError, Transport, TransportError
+
+from . import servers
 
 SOON_S = 5.0
 """Longest that anything here may take on a busy machine [s]."""
+NO_SUCH_COMMAND = "stdio:pml-no-such-command --flag"
 POLL_S = 0.02
 LONG_S = 30.0
+
+
+def over_stdio(script: str) -> str:
+    """The address of a script of :mod:`pml_testing.servers`."""
+    return "stdio:" + shlex.join(servers.command(script))
+
+
+def listener_over_stdio(transport: Transport) -> str:
+    """The address of a process in which a transport like this one serves."""
+    made = type(transport)
+    module, name, path = made.__module__, made.__qualname__, inspect.getfile(made)
+    return "stdio:" + shlex.join(servers.command("listener", module, name, path))
 
 
 class Recorder:
@@ -91,7 +108,10 @@ async def seen_of(link: Link, method: str) -> list[Mapping[str, Any]]:
 
 async def come(link: Link, method: str, count: int = 1) -> list[Mapping[str, Any]]:
     """Like :func:`seen_of`, once ``count`` of them are there; what there is when they do not come soon."""
-    deadline = asyncio.get_running_loop().time() + SOON_S
-    while len(seen := await seen_of(link, method)) < count and asyncio.get_running_loop().time() < deadline:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SOON_S
+    while True:
+        seen = await seen_of(link, method)
+        if len(seen) >= count or loop.time() > deadline:
+            return seen
         await asyncio.sleep(POLL_S)
-    return seen

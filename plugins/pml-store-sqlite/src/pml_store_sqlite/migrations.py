@@ -105,5 +105,16 @@ _FIRST = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_SECRETS = (
+    """
+    CREATE TABLE secret (
+        owner BLOB NOT NULL,
+        name BLOB NOT NULL,
+        value BLOB NOT NULL,
+        PRIMARY KEY (owner, name)
+    ) WITHOUT ROWID
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECRETS)
 """Statements of each step; a file of schema ``n`` has had the first ``n``."""

@@ -37,9 +37,12 @@ STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
 INLINE_BYTES = 4096
 """JSON over this size lives in ``execution_body``, deflated."""
 
-CHUNK_ROWS = 16
+CHUNK_ROWS = 64
 """Rows per statement. The interpreter is free for the event loop while a statement runs, and is taken back after it:
 few large statements take it seldom, and making the rows of one holds it for about a tenth of a millisecond."""
+
+NOTHING = ""
+"""Stands for NULL in rows, see :func:`insert`."""
 
 EXECUTION_COLUMNS = (
     "id",
@@ -85,9 +88,16 @@ TOOL_COLUMNS = ("server", "fingerprint", "id", "definition", "tokens", "digest",
 STATUS_COLUMNS = ("name", "state", "reason", "tools", "restarts")
 
 
+NULLABLE = frozenset(
+    ("attributes", "cost_micros", "duration_ms", "end_attributes", "execution", "failure", "parent", "parent_id")
+    + ("request", "response", "tool_calls")
+)
+"""Columns whose values may be :data:`NOTHING`."""
+
+
 @cache
 def _insert(table: str, columns: tuple[str, ...], rows: int, conflict: str) -> str:
-    row = f"({', '.join('?' * len(columns))})"
+    row = f"({', '.join(f'nullif(?, {NOTHING!r})' if c in NULLABLE else '?' for c in columns)})"
     # The names are this module's own; every value is a parameter.
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * rows)} {conflict}"  # noqa: S608
 
@@ -95,7 +105,11 @@ def _insert(table: str, columns: tuple[str, ...], rows: int, conflict: str) -> s
 def insert(
     connection: sqlite3.Connection, table: str, columns: tuple[str, ...], rows: Iterable[Row], conflict: str = ""
 ) -> None:
-    """Insert ``rows``, some at a time; they are made as they are needed."""
+    """Insert ``rows``, some at a time; they are made as they are needed.
+
+    ``sqlite3`` takes a slow way round for None, for ``bytes`` and for every subclass of ``str`` and ``int``: each time
+    it looks for an adapter, in vain. So rows have :data:`NOTHING` and ``bytearray`` instead.
+    """
     values: list[Any] = []
     count = 0
     for row in rows:
@@ -139,36 +153,35 @@ def _row(record: ExecutionRecord, bodies: list[Row]) -> Row:
     request, response = record.request, record.response
     in_bodies = 0
     # A RawObject is not asked whether it is empty: that would decode it.
-    asked = None if type(request) is dict and not request else encode(request)
-    if asked is not None and len(asked) > INLINE_BYTES:
+    asked = b"" if type(request) is dict and not request else encode(request)
+    if len(asked) > INLINE_BYTES:
         bodies.append(_body_row(record.id, "request", asked))
-        asked, in_bodies = None, 1
-    answered = None if response is None else encode(response)
-    if answered is not None and len(answered) > INLINE_BYTES:
+        asked, in_bodies = b"", 1
+    answered = b"" if response is None else encode(response)
+    if len(answered) > INLINE_BYTES:
         bodies.append(_body_row(record.id, "response", answered))
-        answered, in_bodies = None, in_bodies | 2
-    duration, cost = record.duration_ms, record.cost_usd
+        answered, in_bodies = b"", in_bodies | 2
+    parent, duration, cost, failure = record.parent, record.duration_ms, record.cost_usd, record.failure
     return (
         record.id,
-        record.parent,
-        0 if record.parent is None else 1,
+        parent or NOTHING,
+        1 if parent else 0,
         record.kind,
         clean(record.target),
         clean(record.principal),
         clean(record.agent),
         record.trigger,
         clean(record.intent),
-        # sqlite3 takes a slow way round for every subclass of str and int.
         str(record.status),
         micros(record.started_at),
-        duration if duration is None or type(duration) is int else round(duration),
+        NOTHING if duration is None else round(duration),
         1 if record.dry_run else 0,
-        None if cost is None else round(cost * 1_000_000),
+        NOTHING if cost is None else round(cost * 1_000_000),
         in_bodies,
-        asked,
-        answered,
-        None if record.failure is None else _failure_json(record.failure),
-        encode(record.tool_calls) if record.tool_calls else None,
+        bytearray(asked) or NOTHING,
+        bytearray(answered) or NOTHING,
+        NOTHING if failure is None else bytearray(_failure_json(failure)),
+        bytearray(encode(record.tool_calls)) if record.tool_calls else NOTHING,
     )
 
 
@@ -255,15 +268,15 @@ def _span_row(ended: Ended) -> Row:
     return (
         span.trace_id,
         span.span_id,
-        span.parent_id,
+        span.parent_id or NOTHING,
         clean(span.name),
         span.kind,
-        span.execution,
+        span.execution or NOTHING,
         span.start_ns,
         ended.end_ns,
         str(ended.status),
-        encode(span.attributes) if span.attributes else None,
-        encode(ended.attributes) if ended.attributes else None,
+        bytearray(encode(span.attributes)) if span.attributes else NOTHING,
+        bytearray(encode(ended.attributes)) if ended.attributes else NOTHING,
     )
 
 

@@ -1,4 +1,4 @@
-"""The store and its three parts."""
+"""The store and its parts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from . import queries
 from .migrations import MIGRATIONS
 from .rows import write_spans, write_status, write_tools
+from .secret_rows import SqliteSecrets
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class SqliteStore:
         self.executions = SqliteExecutions(self._writer, self._readers)
         self.traces = SqliteTraces(self._writer, self._readers)
         self.catalog = SqliteCatalog(self._writer, self._readers)
+        self.secrets = SqliteSecrets(self._writer, self._readers)
 
     async def __aenter__(self) -> Self:
         await self._writer.start()

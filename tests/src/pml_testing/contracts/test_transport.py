@@ -10,7 +10,8 @@ import pytest
 
 from pml_testing import http_servers
 from pml_testing.fakes import FakeServices
-from pml_testing.transport import MANY, NO_SUCH_COMMAND, TransportContract, listener_over_stdio, over_stdio
+from pml_testing.transport import MANY, TransportContract
+from pml_testing.transport_ends import NO_SUCH_COMMAND, listener_over_stdio, over_stdio
 
 if TYPE_CHECKING:
     from pml_core.registry import Record
@@ -43,13 +44,15 @@ class TestInstalledTransport(TransportContract):
         with ExitStack() as stack:
 
             def start(script: str) -> str:
-                if script == "broken":
-                    return NOWHERE
-                if script != "obliging":
-                    pytest.skip("servers reached over HTTP are not the transport's children")
-                return stack.enter_context(http_servers.running())
+                return NOWHERE if script == "broken" else stack.enter_context(http_servers.running())
 
             yield start
+
+    @pytest.fixture
+    def children(self, installed: Record) -> None:
+        """Not with HTTP."""
+        if installed.name == "http":
+            pytest.skip("servers reached over HTTP are not the transport's children")
 
     @pytest.fixture
     def missing(self, installed: Record) -> str:

@@ -1,0 +1,180 @@
+"""The ASGI application: what is asked for, by whom, and in which era of the protocol."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, INTERNAL_ERROR, INVALID_REQUEST, MODERN_REVISIONS
+
+from . import asgi_messages as messages
+from .asgi_handshake import Handshake
+from .asgi_ladder import VERSION, check_repeated, text, unsupported
+from .asgi_modern import Modern
+from .asgi_replies import JSON, OK, Receive, Refusal, Request, Scope, Send, reply
+from .asgi_works import Works
+from .security import Guard, for_page, preflight
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pml_hookspecs import Accept
+
+    from .settings import Settings
+
+MCP, HEALTH = "mcp", "healthz"
+DEFAULT_ENDPOINT = "default"
+EVENTS, PLAIN = "text/event-stream", "application/json"
+KNOWN = (*HANDSHAKE_REVISIONS, *MODERN_REVISIONS)
+
+
+class Application:
+    """Everything that is served at one address."""
+
+    def __init__(
+        self, accept: Accept, settings: Settings, guard: Guard, routes: Mapping[str, Sequence[Any]], log: Any
+    ) -> None:
+        self._guard, self._max_body_bytes, self._log = guard, settings.max_body_bytes, log
+        self._works = Works()
+        self._handshake = Handshake(accept, settings, self._works, log)
+        self._modern = Modern(accept, self._works, log)
+        self._plugins = _mounted(routes, log)
+
+    async def close(self, drain_s: float) -> None:
+        """Let requests end, within ``drain_s`` seconds, and then everything."""
+        await self._works.drain(drain_s)
+        self._handshake.sessions.close()
+        self._modern.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        try:
+            self._guard.check_place(headers, scope["headers"])
+            origin = headers.get(b"origin")
+            if origin is not None:
+                send = for_page(send, origin)
+                if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+                    await preflight(send, headers)
+                    return
+            await self._route(scope, receive, send, headers)
+        except Refusal as refusal:
+            await refusal.reply(send)
+        except Exception:
+            self._log.exception("http.failed", path=scope["path"])
+            await _fail(send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]) -> None:
+        first, _, rest = scope["path"].lstrip("/").partition("/")
+        if first == HEALTH and not rest:
+            await reply(send, OK, (b'{"status":"ok"}',), (JSON,))
+            return
+        principal = self._guard.principal(headers)
+        if first == MCP:
+            endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
+            await self._mcp(Request(scope, receive, send, headers, principal, endpoint))
+        elif first in self._plugins:
+            scope.setdefault("state", {})["principal"] = principal
+            await self._plugins[first](scope, receive, send)
+        else:
+            raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
+
+    async def _mcp(self, request: Request) -> None:
+        method, version = request.scope["method"], text(request.headers.get(VERSION))
+        if method == "POST":
+            await self._post(request, version)
+        elif method not in ("GET", "DELETE") or not (version is None or version in HANDSHAKE_REVISIONS):
+            allowed = b"POST" if version in MODERN_REVISIONS else b"GET, POST, DELETE"
+            raise Refusal(405, INVALID_REQUEST, f"Method not allowed: {method}", headers=[(b"allow", allowed)])
+        elif method == "GET":
+            _check_accept(request.headers, EVENTS)
+            await self._handshake.get(request)
+        else:
+            await self._handshake.delete(request)
+
+    async def _post(self, request: Request, version: str | None) -> None:
+        headers = request.headers
+        _check_accept(headers, PLAIN, EVENTS)
+        if not _is_json(headers.get(b"content-type", b"")):
+            raise Refusal(415, INVALID_REQUEST, f"Content-Type must be {PLAIN}")
+        message = messages.read(await self._body(request))
+        id = None if message.id is UNSET else message.id
+        check_repeated(headers, request.scope["headers"], id)
+        modern = version in MODERN_REVISIONS or (b"mcp-session-id" not in headers and messages.says_modern(message))
+        if modern:
+            await self._modern.post(request, message)
+        elif version is None or version in HANDSHAKE_REVISIONS:
+            await self._handshake.post(request, message)
+        else:
+            raise unsupported(version, id, KNOWN)
+
+    async def _body(self, request: Request) -> bytes:
+        """The request's body.
+
+        Raises:
+            Refusal: It is too long, or the client left before its end.
+        """
+        limit, declared = self._max_body_bytes, request.headers.get(b"content-length", b"0")
+        pieces, size, more = [], int(declared) if declared.isdigit() else 0, True
+        if size <= limit:
+            size = 0
+            while more and size <= limit:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise Refusal(400, INVALID_REQUEST, "The body is not complete")
+                pieces.append(message.get("body", b""))
+                size, more = size + len(pieces[-1]), message.get("more_body", False)
+        if size > limit:
+            what = f"The body is longer than {limit} bytes; max_body_bytes in [plugins.http] allows more"
+            # The server skips the rest. Closing instead would take the answer from a client that is still sending.
+            raise Refusal(413, INVALID_REQUEST, what)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _check_accept(headers: Mapping[bytes, bytes], *needed: str) -> None:
+    """See that the client takes what it may get.
+
+    Raises:
+        Refusal: It does not; with status 406.
+    """
+    accept = headers.get(b"accept")
+    # Without the header anything goes (RFC 9110, 12.5.1).
+    if accept is not None and not _accepts(accept).issuperset(needed):
+        raise Refusal(406, INVALID_REQUEST, f"Accept must list {' and '.join(needed)}")
+
+
+@lru_cache(maxsize=64)
+def _accepts(accept: bytes) -> frozenset[str]:
+    listed = {item.split(";")[0].strip().lower() for item in accept.decode("latin-1").split(",")}
+    return frozenset(kind for kind in (PLAIN, EVENTS) if listed & {kind, f"{kind.partition('/')[0]}/*", "*/*"})
+
+
+@lru_cache(maxsize=64)
+def _is_json(content_type: bytes) -> bool:
+    return content_type.decode("latin-1").split(";")[0].strip().lower() == PLAIN
+
+
+async def _fail(send: Send) -> None:
+    try:
+        await Refusal(500, INTERNAL_ERROR, "Internal error").reply(send)
+    except RuntimeError:
+        # The response had begun; the server closes the connection when it is left unfinished.
+        return
+
+
+def _mounted(routes: Mapping[str, Sequence[Any]], log: Any) -> dict[str, Any]:
+    """One application per plugin that contributes routes, by the first part of their paths."""
+    if not routes:
+        return {}
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    mounted = {}
+    for plugin, contributed in routes.items():
+        if plugin in (MCP, HEALTH):
+            log.error("http.routes_not_mounted", plugin=plugin, problem="the gateway itself is at that path")
+        elif contributed:
+            mounted[plugin] = Starlette(routes=[Mount(f"/{plugin}", routes=list(contributed))])
+    return mounted

@@ -1,0 +1,192 @@
+"""One POSTed request: its handler at work, and the response, which becomes a stream only when it must.
+
+The handler runs in the task in which the server runs the application for this request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pml_hookspecs import RpcError
+from pml_hookspecs.protocol import INTERNAL_ERROR
+
+from . import asgi_messages as messages
+from .asgi_replies import JSON, OK, Refusal, Request, reply
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from .streams import Reader, Stream
+
+REQUEST_CANCELLED = -32800
+"""Code of the answer to a request that was taken back: in the handshake era a stream ends with an answer only."""
+WATCH_AFTER_S = 0.05
+"""From when on a client is watched for leaving. Most requests are answered sooner, and a watch is a task of its own."""
+FAULT = RpcError(INTERNAL_ERROR, "Internal error")
+CANCELLED = RpcError(REQUEST_CANCELLED, "Request cancelled")
+STOPPING = RpcError(INTERNAL_ERROR, "The gateway is stopping")
+
+
+class Answer(NamedTuple):
+    """What a handler said."""
+
+    pieces: tuple[bytes, ...]
+    code: int | None = None
+    """Of the error, if it is one."""
+
+
+class Work:
+    """A handler that is answering a request."""
+
+    def __init__(self, key: int | str, method: str, log: Any) -> None:
+        """The current task is the one that :meth:`run` will be called in."""
+        self.key, self.method = key, method
+        self._log = log
+        self._task: asyncio.Task[Any] | None = asyncio.current_task()
+        self._reason: RpcError | None = None
+
+    @property
+    def called_off(self) -> bool:
+        """Whether it was called off while it was at work."""
+        return self._reason is not None
+
+    def call_off(self, reason: RpcError) -> None:
+        """Cancel it, and answer ``reason``; nothing happens when it is done already."""
+        if self._task is not None and self._reason is None:
+            self._reason = reason
+            self._task.cancel()
+
+    async def run(self, work: Awaitable[Mapping[str, Any]]) -> Answer:
+        """Wait for the answer.
+
+        Raises:
+            Refusal: As the work does.
+        """
+        try:
+            return Answer(messages.result(self.key, await work))
+        except (RpcError, Refusal) as error:
+            failure = error
+        except asyncio.CancelledError:
+            failure = self._reason or FAULT
+        except Exception:
+            self._log.exception("http.request_failed", method=self.method)
+            failure = FAULT
+        finally:
+            self._end()
+        if isinstance(failure, Refusal):
+            failure.id = self.key
+            raise failure
+        return self._failed(failure)
+
+    def _end(self) -> None:
+        task, self._task = self._task, None
+        while task is not None and task.cancelling():
+            task.uncancel()
+
+    def _failed(self, error: RpcError) -> Answer:
+        try:
+            return Answer(messages.error(self.key, error.to_wire()), error.code)
+        except (TypeError, ValueError):
+            self._log.exception("http.unsendable_error", method=self.method)
+            return Answer(messages.error(self.key, FAULT.to_wire()), FAULT.code)
+
+
+class Exchange:
+    """The response to one request: JSON, or a stream from the moment that something else has to be said first."""
+
+    def __init__(
+        self,
+        request: Request,
+        make_stream: Callable[[], Stream],
+        *,
+        silence_s: float | None,
+        primed: bool = False,
+        on_gone: Callable[[], None] | None = None,
+    ) -> None:
+        """Make one.
+
+        Args:
+            request: What is answered.
+            make_stream: Makes the stream, if there is to be one.
+            silence_s: Become a stream after so many seconds as well, so that comments keep proxies content.
+            primed: Begin a stream with an event without data.
+            on_gone: Called when the client leaves before it is answered.
+        """
+        self.answered = False
+        """The answer is there; nothing belongs to this request any more."""
+        self.headers: tuple[tuple[bytes, bytes], ...] = ()
+        self._request, self._make_stream, self._primed, self._silence_s = request, make_stream, primed, silence_s
+        self._stream: Stream | None = None
+        self._reader: Reader | None = None
+        self._carrying: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        if on_gone is not None:
+            self._timer = self._loop.call_later(WATCH_AFTER_S, self._wait)
+        elif silence_s is not None:
+            self._timer = self._loop.call_later(silence_s, self.stream)
+
+    def stream(self) -> Stream:
+        """The stream that the response is from now on."""
+        if self._stream is None:
+            stream = self._stream = self._make_stream()
+            self._reader = stream.attach(primed=self._primed)
+            self._carrying = self._loop.create_task(self._reader.carry(self._request.send, self.headers))
+            self._watch()
+        return self._stream
+
+    @property
+    def opened(self) -> Stream | None:
+        """The stream, if the response became one."""
+        return self._stream
+
+    def _wait(self) -> None:
+        self._watch()
+        if self._silence_s is not None:
+            self._timer = self._loop.call_later(self._silence_s, self.stream)
+
+    def _watch(self) -> None:
+        if self._watching is None:
+            self._watching = self._loop.create_task(self._watched())
+
+    async def _watched(self) -> None:
+        while (await self._request.receive())["type"] != "http.disconnect":
+            pass
+        if self._reader is not None:
+            self._reader.stop()
+        if self._on_gone is not None and not self.answered:
+            self._on_gone()
+
+    async def finish(self, pieces: tuple[bytes, ...], status: int = OK) -> None:
+        """Send the answer; as the last event, with no status of its own, when the response is a stream."""
+        self._settle()
+        if self._stream is None:
+            await reply(self._request.send, status, pieces, (JSON, *self.headers))
+        else:
+            self._stream.end(b"".join(pieces))
+            await self._carried()
+
+    async def abandon(self) -> None:
+        """End without an answer."""
+        self._settle()
+        if self._stream is not None:
+            self._stream.end()
+            await self._carried()
+
+    async def _carried(self) -> None:
+        if self._carrying is not None:
+            await self._carrying
+
+    def _settle(self) -> None:
+        self.answered = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def close(self) -> None:
+        """Let go of the connection; to be called once nothing more will be sent."""
+        self._settle()
+        if self._watching is not None:
+            self._watching.cancel()

@@ -1,0 +1,145 @@
+"""Revisions with a handshake: POST, GET and DELETE within sessions (MCP 2025-11-25, "Streamable HTTP")."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from pml_hookspecs import Origin, Peer, RawObject, TransportError
+from pml_hookspecs.protocol import INVALID_REQUEST
+
+from . import asgi_messages as messages
+from .asgi_exchange import Exchange, Work
+from .asgi_replies import ACCEPTED, OK, Refusal, Request, reply
+from .sessions import RequestLink, Session, Sessions
+from .streams import watch
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Accept
+
+    from .asgi_messages import Call
+    from .asgi_works import Works
+    from .envelope import Message
+    from .settings import Settings
+
+SILENCE_S = 2.0
+"""After so long an answer becomes a stream, so that a client that loses its connection can come back for it."""
+SESSION_ID = b"mcp-session-id"
+
+
+class Handshake:
+    """Serves clients that begin with ``initialize``."""
+
+    def __init__(self, accept: Accept, settings: Settings, works: Works, log: Any) -> None:
+        self._accept, self._settings, self._works, self._log = accept, settings, works, log
+        self.sessions = Sessions(settings, log)
+
+    async def post(self, request: Request, message: Message) -> None:
+        """Take one message.
+
+        Raises:
+            Refusal: It is not taken.
+        """
+        if message.method == "initialize" and message.id is not UNSET:
+            await self._initialize(request, message)
+            return
+        session = self._session(request)
+        with session:
+            if message.method is UNSET:
+                session.answered(message)
+                await reply(request.send, ACCEPTED)
+            elif message.id is UNSET:
+                session.notified(message)
+                await reply(request.send, ACCEPTED)
+            else:
+                await self._serve(session, request, messages.call_of(message), SILENCE_S)
+
+    def _session(self, request: Request) -> Session:
+        id = request.headers.get(SESSION_ID)
+        if id is None:
+            raise Refusal(400, INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")
+        return self.sessions.find(id.decode("latin-1"), request.principal, request.endpoint)
+
+    async def _initialize(self, request: Request, message: Message) -> None:
+        if SESSION_ID in request.headers:
+            self._session(request)
+            raise Refusal(400, INVALID_REQUEST, "This session has been initialized already", id=message.id)
+        call = messages.call_of(message)
+        self._works.check_open(call.key)
+        self.sessions.make_room()
+        session = Session(request.principal, request.endpoint, self._settings, self._log)
+        peer = Peer(address=request.address, principal=request.principal, endpoint=request.endpoint)
+        try:
+            session.handler = self._accept(session, peer)
+        except LookupError as error:
+            raise no_endpoint(error, call.key) from None
+        self.sessions.add(session)
+        with session:
+            await self._serve(session, request, call, None)
+
+    async def _serve(self, session: Session, request: Request, call: Call, silence_s: float | None) -> None:
+        exchange = Exchange(request, session.open_stream, silence_s=silence_s, primed=session.primes)
+        work = Work(call.key, call.method, self._log)
+        session.works.add(work)
+        begins = call.method == "initialize"
+        if begins:
+            exchange.headers = ((SESSION_ID, session.id.encode()),)
+        try:
+            with self._works.track(work):
+                link = RequestLink(session, exchange)
+                answer = await work.run(session.handler.request(call.method, call.params, Origin(call.key, link)))
+            session.works.discard(work)
+            if begins:
+                self._begun(session, answer.code, answer.pieces, exchange)
+            await exchange.finish(answer.pieces)
+        finally:
+            session.works.discard(work)
+            exchange.close()
+            if exchange.opened is not None:
+                session.drop_stream(exchange.opened)
+
+    def _begun(self, session: Session, code: int | None, pieces: tuple[bytes, ...], exchange: Exchange) -> None:
+        if code is None:
+            revision = RawObject(pieces[1]).get("protocolVersion")
+            session.revision = revision if isinstance(revision, str) else ""
+        else:
+            exchange.headers = ()
+            self.sessions.end(session, None)
+
+    async def get(self, request: Request) -> None:
+        """Open the stream that belongs to no request, or take up a stream that broke.
+
+        Raises:
+            Refusal: There is one open, or no such stream.
+        """
+        session = self._session(request)
+        last_event = request.headers.get(b"last-event-id")
+        if last_event:
+            reader = session.resume(last_event)
+        elif session.standing.reader is not None:
+            raise Refusal(409, INVALID_REQUEST, "The session has such a stream already; there can be one at a time")
+        else:
+            reader = session.standing.attach(primed=session.primes)
+        watching = asyncio.get_running_loop().create_task(watch(request.receive, reader))
+        try:
+            with session:
+                await reader.carry(request.send)
+        finally:
+            watching.cancel()
+
+    async def delete(self, request: Request) -> None:
+        """End a session.
+
+        Raises:
+            Refusal: There is none.
+        """
+        self.sessions.end(self._session(request), TransportError("the client ended the session", retryable=False))
+        await reply(request.send, OK)
+
+
+def no_endpoint(error: LookupError, id: Any = None) -> Refusal:
+    """Say that there is no such endpoint."""
+    message = str(error.args[0]) if error.args else "There is no such endpoint"
+    return Refusal(404, INVALID_REQUEST, message, id=id)

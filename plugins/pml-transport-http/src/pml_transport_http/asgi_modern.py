@@ -1,0 +1,162 @@
+"""Revisions without handshake: each POST stands alone (MCP 2026-07-28, "Streamable HTTP")."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from pml_hookspecs import Origin, Peer, RawObject, TransportError
+from pml_hookspecs.protocol import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+
+from . import asgi_messages as messages
+from .asgi_exchange import CANCELLED, Exchange, Work
+from .asgi_handshake import no_endpoint
+from .asgi_ladder import check_envelope, check_version
+from .asgi_params import Listing
+from .asgi_replies import ACCEPTED, OK, Refusal, Request, reply
+from .asgi_works import LASTING, Works
+from .streams import PING_S, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pml_hookspecs import Accept, Handler
+
+    from .asgi_messages import Call
+    from .envelope import Message
+
+STATUSES = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    MISSING_CLIENT_CAPABILITY: 400,
+    UNSUPPORTED_PROTOCOL_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+"""HTTP status of an answer that is an error, by code; others have 200."""
+
+
+class NoWay:
+    """The link of stateless clients: there is no way to them but through a request of theirs."""
+
+    async def request(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> RawObject:
+        """Fail: clients of these revisions are asked by way of a result."""
+        message = f"{method} cannot be sent: clients of this revision are asked with a result of type input_required"
+        raise TransportError(message, retryable=False)
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Drop it: nobody would get it."""
+
+
+class AnswerLink(NoWay):
+    """What belongs to one request: notifications go ahead of its answer."""
+
+    def __init__(self, exchange: Exchange, log: Any) -> None:
+        self._exchange, self._log = exchange, log
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell the client, while it is not answered yet."""
+        if self._exchange.answered:
+            return
+        try:
+            self._exchange.stream().notify(method, params)
+        except (TypeError, ValueError) as error:
+            self._log.error("http.unsendable_notification", method=method, problem=str(error))
+
+
+class Client:
+    """One handler for all requests of one principal to one endpoint."""
+
+    def __init__(self, handler: Handler, log: Any) -> None:
+        self.handler = handler
+        self.listing = Listing(handler, log)
+
+
+class Modern:
+    """Serves clients whose requests stand alone."""
+
+    def __init__(self, accept: Accept, works: Works, log: Any) -> None:
+        self._accept, self._works, self._log = accept, works, log
+        self._clients: dict[tuple[str, str], Client] = {}
+        self._counters: Counter[str] = Counter()
+
+    async def post(self, request: Request, message: Message) -> None:
+        """Take one message.
+
+        Raises:
+            Refusal: It is not taken.
+        """
+        if message.method is UNSET:
+            raise Refusal(400, INVALID_REQUEST, "Clients of this revision send requests, no responses")
+        if message.id is UNSET:
+            # There is nothing that one could be about: a request is taken back by closing its response.
+            check_version(request.headers)
+            await reply(request.send, ACCEPTED)
+            return
+        check_envelope(request.headers, message)
+        call = messages.call_of(message)
+        await self._serve(self._client(request, call.key), request, call)
+
+    def _client(self, request: Request, id: Any) -> Client:
+        key = (request.principal, request.endpoint)
+        client = self._clients.get(key)
+        if client is None:
+            peer = Peer(address=request.address, principal=request.principal, endpoint=request.endpoint, stateless=True)
+            try:
+                client = Client(self._accept(NoWay(), peer), self._log)
+            except LookupError as error:
+                raise no_endpoint(error, id) from None
+            self._clients[key] = client
+        return client
+
+    async def _serve(self, client: Client, request: Request, call: Call) -> None:
+        work = Work(call.key, call.method, self._log)
+        gone = False
+
+        def leave() -> None:
+            nonlocal gone
+            gone = True
+            work.call_off(CANCELLED)
+
+        exchange = Exchange(request, self._open_stream, silence_s=PING_S, on_gone=leave)
+        try:
+            with self._works.track(work):
+                answer = await work.run(self._answer(client, request, call, AnswerLink(exchange, self._log)))
+            if gone or (work.called_off and work.method == LASTING):
+                await exchange.abandon()
+            else:
+                await exchange.finish(answer.pieces, STATUSES.get(answer.code or 0, OK))
+        except Refusal as refusal:
+            # Too late for a status when listing the tools took so long that the response became a stream.
+            await exchange.finish((refusal.body(),), refusal.status)
+        finally:
+            exchange.close()
+
+    async def _answer(self, client: Client, request: Request, call: Call, link: AnswerLink) -> Mapping[str, Any]:
+        origin = Origin(call.key, link)
+        if call.method == "tools/call":
+            await client.listing.check(call.params, request.scope["headers"], Origin(call.key, NoWay()))
+        return await client.handler.request(call.method, call.params, origin)
+
+    def _open_stream(self) -> Stream:
+        return Stream(self._counters)
+
+    def close(self) -> None:
+        """End with all clients."""
+        for client in self._clients.values():
+            try:
+                client.handler.closed(None)
+            except Exception:
+                self._log.exception("http.closed_failed")
+        self._clients.clear()

@@ -1,0 +1,75 @@
+"""Whole HTTP responses, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, NamedTuple, TypeAlias
+
+from pml_hookspecs import encode
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+OK, ACCEPTED, NO_CONTENT = 200, 202, 204
+AT_ONCE = 64 * 1024
+"""Up to this size a body is copied together and written at once [bytes]."""
+JSON = (b"content-type", b"application/json")
+
+
+class Request(NamedTuple):
+    """An HTTP request that was let in."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: dict[bytes, bytes]
+    """By name in lower case; of a header that comes twice, the last."""
+    principal: str
+    endpoint: str
+
+    @property
+    def address(self) -> str:
+        """Where it comes from, ``host:port``."""
+        client = self.scope.get("client")
+        if not client:
+            return "unknown"
+        host, port = client
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer
+    """Why a request is not served: an HTTP status with a JSON-RPC error in the body."""
+
+    def __init__(
+        self, status: int, code: int, message: str, *, id: Any = None, data: Any = None, headers: Headers = ()
+    ) -> None:
+        """``id`` is that of the JSON-RPC request, where it could be read."""
+        super().__init__(message)
+        self.status, self.headers = status, headers
+        self.code, self.message, self.id, self.data = code, message, id, data
+
+    async def reply(self, send: Send) -> None:
+        """Send it."""
+        await reply(send, self.status, (self.body(),), (JSON, *self.headers))
+
+    def body(self) -> bytes:
+        """The JSON-RPC error."""
+        wire = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            wire["data"] = self.data
+        return encode({"jsonrpc": "2.0", "id": self.id, "error": wire})
+
+
+async def reply(send: Send, status: int, pieces: tuple[bytes, ...] = (), headers: Headers = ()) -> None:
+    """Send a whole response."""
+    size = sum(map(len, pieces))
+    length = () if status == NO_CONTENT else ((b"content-length", b"%d" % size),)
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
+    if size <= AT_ONCE:
+        await send({"type": "http.response.body", "body": b"".join(pieces)})
+        return
+    for piece in pieces:
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

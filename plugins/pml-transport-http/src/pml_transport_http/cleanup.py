@@ -1,0 +1,32 @@
+"""Finish what must be finished, cancelled or not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+
+async def to_the_end(work: Coroutine[Any, Any, None], *, name: str) -> None:
+    """Run ``work``, which must be bounded, to its end; a cancellation that comes meanwhile is raised afterwards.
+
+    Raises:
+        asyncio.CancelledError: The caller was cancelled meanwhile.
+        Exception: Whatever ``work`` raises.
+    """
+    # A cancelled anyio scope cancels in every turn of the loop; its shield keeps this from spinning.
+    from anyio import CancelScope
+
+    task = asyncio.get_running_loop().create_task(work, name=name)
+    cancelled: asyncio.CancelledError | None = None
+    with CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    task.result()

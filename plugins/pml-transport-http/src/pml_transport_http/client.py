@@ -1,0 +1,95 @@
+"""The downstream direction: a connection to a server, with the link of the kind that it speaks."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import TransportError
+
+from .cleanup import to_the_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from pml_hookspecs import Endpoint, Handler, Link
+
+    from .credentials import Credentials
+    from .options import Target
+    from .settings import Settings
+
+FAREWELL_S = 2.0
+"""Longest that the end of a session is told to a server for [s]."""
+TASKS_S = 1.0
+"""Time that tasks get to end after their cancellation [s]."""
+
+
+class Server(AbstractAsyncContextManager["Link"]):
+    """Entering looks whether the server is there, leaving ends the session. For one use."""
+
+    _link: Any
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        target: Target,
+        handler: Handler,
+        settings: Settings,
+        log: Any,
+        credentials: Callable[[Target], Credentials | None],
+    ) -> None:
+        """Remember what to connect to; nothing happens yet."""
+        self._name, self._target, self._handler = endpoint.name, target, handler
+        self._settings, self._log, self._credentials = settings, log, credentials
+
+    async def __aenter__(self) -> Link:
+        """Look whether the server is there.
+
+        Raises:
+            TransportError: It is not.
+        """
+        # Imported now: httpx2 takes as long as a small server.
+        from .connection import Connection
+        from .either import EitherLink
+        from .event_link import EventLink
+        from .streamable import StreamableLink
+
+        kinds: dict[str, type[StreamableLink | EventLink | EitherLink]]
+        kinds = {"streamable": StreamableLink, "sse": EventLink, "auto": EitherLink}
+        connection = Connection(self._target, self._settings, self._credentials(self._target))
+        try:
+            await connection.check()
+            link = kinds[self._target.protocol](self._target, connection, self._handler, self._settings, self._log)
+            await link.open()
+        except BaseException:
+            await connection.close()
+            raise
+        self._connection, self._link = connection, link
+        return link
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the session, also when cancelled."""
+        await to_the_end(self._close(), name=f"close server {self._name!r}")
+
+    async def _close(self) -> None:
+        lost = self._link.ended
+        self._link.end(None)
+        try:
+            if not lost:
+                await self._say_goodbye()
+            await self._link.join(TASKS_S)
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FAREWELL_S):
+                    await self._connection.close()
+
+    async def _say_goodbye(self) -> None:
+        try:
+            async with asyncio.timeout(FAREWELL_S):
+                await self._link.end_session()
+        except (TransportError, TimeoutError) as error:
+            self._log.debug("http.session_not_ended", server=self._name, problem=str(error) or "timed out")

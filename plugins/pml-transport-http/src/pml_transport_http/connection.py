@@ -1,0 +1,212 @@
+"""HTTP to one server: connections, credentials, redirects, and errors that say what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from pml_hookspecs import TransportError
+
+from .envelope import shown
+from .errors import BrokenError, RefusedError, UnreachableError
+from .http1 import Http1
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
+
+    from .credentials import Credentials
+    from .options import Target
+    from .settings import Settings
+
+SUCCESS, REDIRECT, FAILURE = 200, 300, 400
+UNAUTHORIZED, FORBIDDEN = 401, 403
+KEEPS_METHOD = (307, 308)
+MAX_REDIRECTS = 5
+# For every request it logs the whole address, in which people put tokens.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
+ERROR_BODY = 1 << 20
+"""How much of the body of an error is read [bytes]."""
+WORTH_RETRYING = frozenset({408, 425, 429, *range(500, 600)})
+
+
+class Connection:
+    """What the links send through."""
+
+    def __init__(self, target: Target, settings: Settings, credentials: Credentials | None) -> None:
+        """Prepare; nothing is sent."""
+        self._target, self._settings, self._credentials = target, settings, credentials
+        self._proxied = _proxied(target)
+        self._url = httpx2.URL(target.url)
+        # As many connections as requests: what waits for its turn waits with the link, which lets answers pass it.
+        limits = httpx2.Limits(max_connections=None)
+        verify: Any = httpx2.create_ssl_context() if target.secure else False  # takes longer than all the rest
+        own = None if self._proxied else Http1(verify or None, settings.connect_timeout_s)
+        self._client = httpx2.AsyncClient(
+            headers=dict(target.headers),
+            verify=verify,
+            timeout=httpx2.Timeout(None, connect=settings.connect_timeout_s),
+            limits=limits,
+            transport=own,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.aclose()
+
+    async def check(self) -> None:
+        """See whether anybody listens at the address; nothing is sent. Behind a proxy that cannot be told.
+
+        Raises:
+            UnreachableError: Nobody does.
+        """
+        if self._proxied:
+            return
+        target = self._target
+        try:
+            async with asyncio.timeout(self._settings.connect_timeout_s):
+                _, writer = await asyncio.open_connection(target.host, target.port)
+        except TimeoutError:
+            limit = f"{self._settings.connect_timeout_s:g} s"
+            raise UnreachableError(
+                f"{target.peer} cannot be reached at {target.place}: no connection in {limit}"
+            ) from None
+        except OSError as error:
+            raise self._unreachable(error) from None
+        writer.close()
+        try:
+            await writer.wait_closed()
+        except OSError:
+            return
+
+    @asynccontextmanager
+    async def send(
+        self, method: str, headers: Mapping[str, str], content: bytes | None = None, *, url: str | None = None
+    ) -> AsyncIterator[httpx2.Response]:
+        """Send a request, and give its answer once its headers are there.
+
+        Redirects are followed while they stay with the same origin and keep the method.
+
+        Raises:
+            UnreachableError: Nobody listens.
+            BrokenError: The connection failed, then or while the body is read.
+            TransportError: The request cannot be sent at all, or there are no credentials for it.
+        """
+        with self._translated():
+            response = await self._authorized(method, url or self._url, headers, content)
+            try:
+                yield response
+            finally:
+                await response.aclose()
+
+    async def _authorized(
+        self, method: str, url: httpx2.URL | str, headers: Mapping[str, str], content: bytes | None
+    ) -> httpx2.Response:
+        if self._credentials is None:
+            return await self._redirected(method, url, headers, content)
+        used = await self._credentials.header()
+        response = await self._redirected(method, url, {**headers, **_authorization(used)}, content)
+        if response.status_code != UNAUTHORIZED:
+            return response
+        try:
+            renewed = await self._credentials.renewed(used)
+        except BaseException:
+            await response.aclose()
+            raise
+        if renewed is None:
+            return response
+        await response.aclose()
+        return await self._redirected(method, url, {**headers, **_authorization(renewed)}, content)
+
+    async def _redirected(
+        self, method: str, url: httpx2.URL | str, headers: Mapping[str, str], content: bytes | None
+    ) -> httpx2.Response:
+        request = self._client.build_request(method, url, headers=headers, content=content)
+        for _ in range(MAX_REDIRECTS):
+            response = await self._client.send(request, stream=True, follow_redirects=False)
+            following = response.next_request
+            if following is None or not _may_follow(request, following, response.status_code):
+                return response
+            await response.aclose()
+            request = following
+        return await self._client.send(request, stream=True, follow_redirects=False)
+
+    async def failure(self, response: httpx2.Response) -> RefusedError:
+        """What an answer that is no success means. Reads its body."""
+        status, peer = response.status_code, self._target.peer
+        body = await self._error_body(response)
+        if response.next_request is not None:
+            to = response.next_request.url.copy_with(userinfo=b"", query=None, fragment=None)
+            message = f"{peer} sends us elsewhere, to {to}; if that is right, make it the address"
+        elif status in (UNAUTHORIZED, FORBIDDEN):
+            message = self._denial(status)
+        else:
+            message = f"{peer} answered with HTTP status {status} {response.reason_phrase}".rstrip()
+            if said := shown(body):
+                message += f": {said}"
+        return RefusedError(message, status=status, body=body, retryable=status in WORTH_RETRYING)
+
+    async def _error_body(self, response: httpx2.Response) -> bytes:
+        body = b""
+        try:
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > ERROR_BODY:
+                    break
+        except httpx2.HTTPError:
+            return body
+        return body
+
+    def _denial(self, status: int) -> str:
+        name = self._target.name
+        if self._target.login is None:
+            return (
+                f"server {name!r} refuses the credentials in its headers (HTTP status {status}); "
+                f"correct bearer or headers in [servers.{name}]"
+            )
+        return (
+            f"server {name!r} asks for a login (HTTP status {status}); run: pml auth login {name} "
+            f"(or set bearer or headers in [servers.{name}])"
+        )
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        return UnreachableError(f"{self._target.peer} cannot be reached at {self._target.place}: {error}")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        peer = self._target.peer
+        try:
+            yield
+        except (httpx2.ConnectError, httpx2.ProxyError) as error:
+            raise self._unreachable(error) from error
+        except httpx2.ConnectTimeout as error:
+            limit = f"{self._settings.connect_timeout_s:g} s"
+            raise BrokenError(f"{peer}: no connection to {self._target.place} in {limit}") from error
+        except (httpx2.LocalProtocolError, httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+            raise TransportError(f"{peer}: the request cannot be sent: {error}", retryable=False) from error
+        except (httpx2.HTTPError, httpx2.StreamError) as error:
+            what = str(error) or type(error).__name__
+            raise BrokenError(f"{peer}: the connection broke: {what}") from error
+
+
+def _authorization(header: str | None) -> dict[str, str]:
+    return {} if header is None else {"Authorization": header}
+
+
+def _may_follow(request: httpx2.Request, following: httpx2.Request, status: int) -> bool:
+    def origin(url: httpx2.URL) -> tuple[Any, ...]:
+        return url.scheme, url.host, url.port, url.userinfo
+
+    return (status in KEEPS_METHOD or request.method == "GET") and origin(request.url) == origin(following.url)
+
+
+def _proxied(target: Target) -> bool:
+    from urllib.request import getproxies, proxy_bypass
+
+    proxies = getproxies()
+    scheme = urlsplit(target.url).scheme
+    return bool(proxies.get(scheme) or proxies.get("all")) and not proxy_bypass(target.host)

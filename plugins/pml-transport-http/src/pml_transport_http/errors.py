@@ -1,0 +1,32 @@
+"""Ways in which a server fails to answer, told apart by what can be done about them."""
+
+from __future__ import annotations
+
+from pml_hookspecs import TransportError
+
+
+class UnreachableError(TransportError):
+    """Nobody answers at the server's address."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
+class BrokenError(TransportError):
+    """A connection failed under way, or could not be made in time."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
+
+
+class RefusedError(TransportError):
+    """The server answered with an HTTP status that is none of success."""
+
+    def __init__(self, message: str, *, status: int, body: bytes, retryable: bool) -> None:
+        super().__init__(message, retryable=retryable)
+        self.status, self.body = status, body
+
+
+def again(error: TransportError) -> TransportError:
+    """The same error to raise once more: an exception that several tasks raise collects all their tracebacks."""
+    return TransportError(str(error), retryable=error.retryable)

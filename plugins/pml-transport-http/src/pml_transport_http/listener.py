@@ -1,0 +1,147 @@
+"""The upstream direction: clients that reach the gateway over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pml_hookspecs import TransportError
+
+from .cleanup import to_the_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import uvicorn
+
+    from pml_hookspecs import Accept, Endpoint
+
+    from .asgi import Application
+    from .settings import Settings
+
+KEEP_ALIVE_S = 75
+"""Longer than clients keep unused connections, so that they, not we, close them: else requests meet a closed one."""
+FLUSH_S = 1.0
+"""Least time that clients get to take what was written for them."""
+POLL_S = 0.005
+
+
+async def serve(
+    endpoint: Endpoint,
+    accept: Accept,
+    started: Callable[[str], None],
+    routes: Mapping[str, Sequence[Any]] | None,
+    settings: Settings,
+    log: Any,
+) -> None:
+    """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
+    from .asgi import Application
+    from .security import Guard, check_binding
+
+    host, port = place(endpoint)
+    check_binding(host, settings)
+    with _listen(host, port) as listening:
+        host, port = listening.getsockname()[:2]
+        application = Application(accept, settings, Guard(settings, host, port), routes or {}, log)
+        server = _server(application)
+        try:
+            await server.startup(sockets=[listening])
+            started(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await to_the_end(_stop(server, listening, application, settings.drain_s), name="stop the HTTP listener")
+
+
+def place(endpoint: Endpoint) -> tuple[str, int]:
+    """Host and port to listen on.
+
+    Raises:
+        ValueError: The address or the options are not understood.
+    """
+    name = f"listener {endpoint.name!r}"
+    if endpoint.options:
+        unknown = ", ".join(map(repr, endpoint.options))
+        raise ValueError(f"{name}: an HTTP listener has no options; remove {unknown} (see [plugins.http])")
+    parts = urlsplit(endpoint.address)
+    if parts.scheme != "http":
+        raise ValueError(f"{name}: its address must begin with http://; for https put a reverse proxy in front of it")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if not parts.hostname or port is None or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+        raise ValueError(
+            f"{name}: its address must be http://HOST:PORT and nothing more, such as http://127.0.0.1:8808, "
+            f"not {endpoint.address!r}; clients find MCP at /mcp there"
+        )
+    return parts.hostname, port
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    where = "127.0.0.1" if host == "localhost" else host
+    listening = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(where, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        if listening is not None:
+            listening.close()
+        reason = error.strerror or str(error)
+        raise TransportError(f"cannot listen on {host} port {port}: {reason}", retryable=True) from None
+    return listening
+
+
+def _server(application: Application) -> uvicorn.Server:
+    import uvicorn
+
+    from .listener_wire import Protocol
+
+    config = uvicorn.Config(
+        application,
+        interface="asgi3",
+        loop="none",
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    return server
+
+
+async def _stop(server: uvicorn.Server, listening: socket.socket, application: Application, drain_s: float) -> None:
+    for accepting in getattr(server, "servers", ()):
+        accepting.close()
+    listening.close()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + drain_s
+    await application.close(drain_s)
+    state = server.server_state
+    for connection in tuple(state.connections):
+        connection.shutdown()
+    await _until_empty(max(until - loop.time(), FLUSH_S), state.connections, state.tasks)
+    for connection in tuple(state.connections):
+        # Its client does not read what is left for it.
+        connection.transport.abort()
+    await _until_empty(FLUSH_S, state.connections, state.tasks)
+
+
+async def _until_empty(limit_s: float, *sets: set[Any]) -> None:
+    """Wait for the server to be done with its connections and requests; it has no event for that."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            while any(sets):  # noqa: ASYNC110 - see above
+                await asyncio.sleep(POLL_S)

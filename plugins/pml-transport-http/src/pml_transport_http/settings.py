@@ -1,0 +1,52 @@
+"""Settings of the HTTP transport: of its client, and of its listener."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pml_hookspecs import setting
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """``[plugins.http]``."""
+
+    # The client: servers that the gateway uses.
+    connect_timeout_s: float = setting(
+        10.0, "Longest for opening a connection to a server; a request's own time limit counts as well [s].", ge=0.1
+    )
+    max_connections: int = setting(
+        256, "Most requests on their way to one server at a time; further ones wait in order.", ge=4
+    )
+    max_message_bytes: int = setting(
+        256 * MIB, "Longest message taken from a server; a longer one fails its request [bytes].", ge=MIB
+    )
+    keyring: bool = setting(
+        True, "Keep logins in the system's keyring where there is one (extra `keyring`), not in the store."
+    )
+
+    # The listener: clients that use the gateway.
+    tokens: dict[str, str] = setting(
+        dict, "Bearer tokens that clients may present, by the principal each stands for.", secret=True
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        (), "Host headers to accept besides those of the bound address, such as `gateway.example:8808`."
+    )
+    allowed_origins: tuple[str, ...] = setting(
+        (), "Origins of web pages that may call the gateway, such as `https://app.example`."
+    )
+    session_idle_s: float = setting(
+        1800.0, "Time after which a session without requests and streams is ended [s].", ge=1
+    )
+    max_sessions: int = setting(
+        1000, "Most sessions at a time; above it, the one that was idle longest makes way for a new one.", ge=1
+    )
+    replay_bytes: int = setting(
+        4 * MIB,
+        "Events kept for each session, for a client that lost its connection; the newest one always is [bytes].",
+        ge=0,
+    )
+    max_body_bytes: int = setting(64 * MIB, "Longest request body taken from a client [bytes].", ge=1024)
+    drain_s: float = setting(5.0, "Time that requests get to end when the gateway stops [s].", ge=0)

@@ -1,0 +1,101 @@
+"""The stream for what a server says without being asked (revisions with a handshake)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import TransportError
+
+from .errors import RefusedError, UnreachableError, again
+from .events import Events
+
+if TYPE_CHECKING:
+    from .streamable import StreamableLink
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 30.0
+GIVE_UP_AFTER = 20
+"""Refusals in a row (5xx) after which the server is taken to have no such stream."""
+NOT_FOUND = 404
+EVENTS = "text/event-stream"
+
+
+def pause(attempt: int, retry_s: float | None) -> float:
+    """How long to wait before connecting again [s]: what the server asked for, or longer each time."""
+    growing = min(FIRST_PAUSE_S * 2.0 ** min(attempt, 20), LONGEST_PAUSE_S)
+    if retry_s is None:
+        return growing * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load
+    return retry_s if attempt == 0 else max(retry_s, growing)
+
+
+class Standalone:
+    """Keeps the stream open while the session lasts."""
+
+    def __init__(self, link: StreamableLink) -> None:
+        """Prepare; nothing is opened."""
+        self._link = link
+        self._task: asyncio.Task[Any] | None = None
+
+    def open(self) -> None:
+        """Open it, anew if it is open."""
+        self.close()
+        self._task = self._link.start_apart(self._listen(), name=f"{self._link.target.peer}: standalone stream")
+
+    def close(self) -> None:
+        """Close it."""
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+        self._task = None
+
+    async def _listen(self) -> None:
+        link, attempt, opened = self._link, 0, False
+        events = Events(link.settings.max_message_bytes)
+        while True:
+            before, last_id, retry_s = link.handshake.number, events.last_id, events.retry_s
+            events = Events(link.settings.max_message_bytes)
+            events.last_id, events.retry_s = last_id, retry_s
+            began = asyncio.get_running_loop().time()
+            try:
+                if not await self._follow(events):
+                    return
+                opened = True
+            except UnreachableError as error:
+                link.end(again(error))
+                return
+            except RefusedError as error:
+                if error.status == NOT_FOUND and opened:
+                    await self._renew()
+                    return
+                if not error.retryable or attempt >= GIVE_UP_AFTER:
+                    link.log.info("http.no_standalone_stream", peer=link.target.peer, problem=str(error))
+                    return
+            except TransportError as error:
+                opened = True
+                link.log.debug("http.standalone_stream_broke", peer=link.target.peer, problem=str(error))
+            if before != link.handshake.number:
+                return
+            lived = asyncio.get_running_loop().time() - began
+            attempt = 0 if events.last_id != last_id or lived > LONGEST_PAUSE_S else attempt + 1
+            await asyncio.sleep(pause(attempt, events.retry_s))
+
+    async def _follow(self, events: Events) -> bool:
+        """Take what the stream brings until it ends. False when there is no stream to be had."""
+        link = self._link
+        headers = {"Accept": EVENTS, **link.handshake.headers}
+        if events.last_id is not None:
+            headers["Last-Event-ID"] = events.last_id
+        async with link.connection.send("GET", headers) as response:
+            if response.status_code >= 300:  # noqa: PLR2004 - no success
+                raise await link.connection.failure(response)
+            if not response.headers.get("content-type", "").lower().startswith(EVENTS):
+                return False
+            await link.follow(response, events, None)
+        return True
+
+    async def _renew(self) -> None:
+        try:
+            await self._link.renew()
+        except TransportError as error:
+            self._link.log.warning("http.session_not_renewed", peer=self._link.target.peer, problem=str(error))

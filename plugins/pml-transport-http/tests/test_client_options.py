@@ -1,0 +1,84 @@
+"""Addresses and options of servers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pml_hookspecs import Endpoint
+from pml_testing.transport_ends import Recorder
+from pml_transport_http import Http
+from pml_transport_http.options import parse
+
+
+def target(address="https://host/mcp", **options):
+    return parse(Endpoint(name="git", address=address, options=options))
+
+
+def test_importing_it_imports_nothing_heavy():
+    heavy = ("asyncio", "httpx2", "mcp", "msgspec", "pydantic", "starlette", "uvicorn")
+    code = f"import sys, pml_transport_http; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port", "secure"),
+    [
+        ("https://host/mcp", "host", 443, True),
+        ("HTTP://Host:8080/mcp?a=b", "host", 8080, False),
+        ("http://[::1]:9/", "::1", 9, False),
+        ("https://host", "host", 443, True),
+    ],
+)
+def test_an_address_is_understood(address, host, port, secure):
+    found = target(address)
+    assert (found.host, found.port, found.secure) == (host, port, secure)
+
+
+def test_what_may_be_secret_is_not_shown():
+    found = target("https://user:pass@host/mcp?key=1", headers={"X-Key": "2"}, oauth={"client_secret": "3"})
+    assert found.place == "https://host/mcp"
+    assert not any(secret in repr(found) for secret in ("pass", "key=1", "'2'", "'3'"))
+
+
+@pytest.mark.parametrize("address", ["", "https://", "ftp://host/", "https://host:x/", "https://ho st/", "https:host"])
+def test_an_address_that_is_none_is_refused(address):
+    with pytest.raises(ValueError, match=r"\[servers\.git\] the address must be a URL such as"):
+        target(address)
+
+
+MISTAKES = {
+    "unknown": ({"barer": "x"}, "unknown option 'barer'; did you mean 'bearer'"),
+    "protocol": ({"protocol": "grpc"}, "protocol must be one of streamable, sse, auto, not 'grpc'"),
+    "headers": ({"headers": ["a"]}, "headers must be a table"),
+    "header name": ({"headers": {"a b": "c"}}, "'a b' is no name of a header"),
+    "header value": ({"headers": {"A": "hunter2\r\nB: c"}}, r"headers\.A must be a text on one line"),
+    "header number": ({"headers": {"A": 1}}, r"headers\.A must be a text"),
+    "bearer": ({"bearer": 1}, "bearer must be a text"),
+    "both": ({"bearer": "a", "headers": {"authorization": "b"}}, "say the same thing twice"),
+    "oauth": ({"oauth": "yes"}, "oauth must be true, false or a table"),
+    "oauth unknown": ({"oauth": {"client": "x"}}, "oauth: unknown option 'client'; did you mean 'client_id'"),
+    "oauth port": ({"oauth": {"redirect_port": 70_000}}, "redirect_port must be a port"),
+    "oauth scopes": ({"oauth": {"scopes": "a b"}}, "scopes must be a list"),
+    "oauth text": ({"oauth": {"client_id": ""}}, "client_id must be a text"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_at_once_and_no_secret_repeated(mistake):
+    options, message = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=message) as caught:
+        Http().connect(Endpoint(name="git", address="https://host/mcp", options=options), Recorder())
+    assert "hunter2" not in str(caught.value)
+    assert "[servers.git]" in str(caught.value)
+
+
+def test_credentials_in_the_configuration_come_before_a_login():
+    assert target().login is not None
+    assert target(oauth={"scopes": ["a"]}).login.scopes == ("a",)
+    assert target(bearer="x").login is None
+    assert target(headers={"authorization": "x"}).login is None
+    assert target(oauth=False).login is None
+    assert target(bearer="x").headers == {"Authorization": "Bearer x"}

@@ -1,0 +1,471 @@
+"""Revisions without handshake: what a request must say, and that each stands alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pml_hookspecs import RpcError
+from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
+from pml_testing.transport_ends import SOON_S
+from pml_transport_http import asgi_exchange, asgi_modern, asgi_params, streams
+from pml_transport_http.asgi_ladder import unwrapped
+from pml_transport_http.asgi_params import mirrors
+
+from .listening import (
+    COMPLETE,
+    LEGACY,
+    META,
+    MODERN,
+    PROGRESS,
+    Script,
+    as_lines,
+    echo,
+    events,
+    listening,
+    messages,
+    text,
+    wire,
+)
+
+pytestmark = pytest.mark.anyio
+MISMATCH, INVALID_PARAMS, UNSUPPORTED = -32020, -32602, -32022
+
+
+def without(key):
+    return {name: value for name, value in META.items() if name != key}
+
+
+def with_version(version):
+    return {**META, META_PROTOCOL_VERSION: version}
+
+
+@pytest.mark.parametrize(
+    ("meta", "headers", "code"),
+    [
+        (None, {}, INVALID_PARAMS),
+        ("text", {}, INVALID_PARAMS),
+        (without(META_PROTOCOL_VERSION), {}, INVALID_PARAMS),
+        (without(META_CLIENT_CAPABILITIES), {}, INVALID_PARAMS),
+        (META, {"mcp_protocol_version": None}, MISMATCH),
+        (META, {"mcp_protocol_version": LEGACY}, MISMATCH),
+        (META, {"mcp_protocol_version": "2099-01-01"}, MISMATCH),
+        (with_version("2099-01-01"), {}, MISMATCH),
+        (with_version(None), {}, MISMATCH),
+        (with_version(5), {}, MISMATCH),
+        (META, {"mcp_method": None}, MISMATCH),
+        (META, {"mcp_method": "TOOLS/CALL"}, MISMATCH),
+        (META, {"mcp_name": None}, MISMATCH),
+        (META, {"mcp_name": "other"}, MISMATCH),
+        (META, {"mcp_name": "=?base64?ZWNobw?="}, MISMATCH),
+        (META, {"mcp_name": "=?base64?ZWNo!!!bw==?="}, MISMATCH),
+    ],
+)
+async def test_a_request_that_says_too_little_or_two_things_is_refused(services, meta, headers, code):
+    async with listening(services) as listener, listener.client() as client:
+        params = {"name": "echo", "arguments": {}, "_meta": meta}
+        response = await client.modern("tools/call", params, **headers)
+        assert (response.status_code, response.json()["error"]["code"]) == (400, code)
+        assert response.json()["id"] == 1
+        assert "mcp-session-id" not in response.headers
+        assert not [method for method, _ in listener.script.requests if method == "tools/call"]
+
+
+async def test_a_revision_that_is_not_known_is_told_with_those_that_are(services):
+    async with listening(services) as listener, listener.client() as client:
+        params = {"_meta": with_version("2099-01-01")}
+        response = await client.modern("tools/list", params, mcp_protocol_version="2099-01-01")
+        assert response.status_code == 400
+        error = response.json()["error"]
+        assert (error["code"], error["data"]) == (UNSUPPORTED, {"supported": [MODERN], "requested": "2099-01-01"})
+        nothing = await client.post(client.message("tools/list"), mcp_protocol_version="2099-01-01")
+        assert nothing.json()["error"]["data"]["supported"] == [*HANDSHAKE_REVISIONS, MODERN]
+
+
+@pytest.mark.parametrize("name", [" \t echo \t", "=?base64?ZWNobw==?=", " =?base64?ZWNobw==?= "])
+async def test_names_may_be_padded_or_encoded(services, name):
+    async with listening(services) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "echo"})
+        usual = {"host": f"localhost:{listener.port}", "content-type": "application/json"}
+        status, answer = await wire(listener.port, as_lines({**usual, **headers, "mcp_name": name}), message)
+        assert (status, answer["result"]) == (200, text("{}"))
+
+
+async def test_a_uri_is_a_name_as_well(services):
+    async def read(params, origin):
+        return {"contents": [], **COMPLETE}
+
+    async with listening(services, Script(**{"resources/read": read})) as listener, listener.client() as client:
+        assert (await client.modern("resources/read", {"uri": "test://x"})).status_code == 200
+        wrong = await client.modern("resources/read", {"uri": "test://x"}, mcp_name="test://y")
+        assert wrong.json()["error"]["code"] == MISMATCH
+
+
+async def test_a_task_is_a_name_where_the_client_sends_it(services):
+    async def get(params, origin):
+        return {**COMPLETE}
+
+    async with listening(services, Script(**{"tasks/get": get})) as listener, listener.client() as client:
+        assert (await client.modern("tasks/get", {"taskId": "t"})).status_code == 200
+        assert (await client.modern("tasks/get", {"taskId": "t"}, mcp_name="t")).status_code == 200
+        wrong = await client.modern("tasks/get", {"taskId": "t"}, mcp_name="u")
+        assert (wrong.status_code, wrong.json()["error"]["code"]) == (400, MISMATCH)
+
+
+@pytest.mark.parametrize("header", ["mcp-protocol-version", "mcp-method", "mcp-name"])
+async def test_a_header_that_routes_comes_once(services, header):
+    async with listening(services) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "echo"})
+        usual = {"host": f"localhost:{listener.port}", "content-type": "application/json"}
+        twice = {header: headers[header.replace("-", "_")]}
+        status, answer = await wire(listener.port, as_lines({**usual, **headers}) + as_lines(twice), message)
+        assert (status, answer["id"], answer["error"]["code"]) == (400, 1, MISMATCH)
+        assert answer["error"]["message"] == f"{header} header appears more than once"
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(-32601, 404), (-32602, 400), (-32021, 400), (-32600, 400), (-32020, 400), (-32603, 200), (-31999, 200)],
+)
+async def test_errors_have_the_status_that_goes_with_their_code(services, code, status):
+    async def refuse(params, origin):
+        raise RpcError(code, "no", {"requiredCapabilities": {"sampling": {}}})
+
+    async with listening(services, Script(refuse=refuse)) as listener, listener.client() as client:
+        response = await client.modern("tools/call", {"name": "refuse"})
+        assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+        assert response.json()["error"]["data"] == {"requiredCapabilities": {"sampling": {}}}
+
+
+async def test_a_fault_is_not_told(services):
+    async def stumble(params, origin):
+        raise KeyError("an internal detail")
+
+    async with listening(services, Script(stumble=stumble)) as listener, listener.client() as client:
+        response = await client.modern("tools/call", {"name": "stumble"})
+        assert (response.status_code, response.json()["error"]["message"]) == (200, "Internal error")
+        assert "detail" not in response.text
+
+
+async def test_other_bodies_and_verbs(services):
+    async with listening(services) as listener, listener.client() as client:
+        version = {"mcp_protocol_version": MODERN}
+        for verb in ("GET", "DELETE", "PUT"):
+            response = await client.http.request(verb, "/mcp", headers={"mcp-protocol-version": MODERN})
+            assert (response.status_code, response.headers["allow"]) == (405, "POST")
+        note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+        assert (await client.post(note, **version)).status_code == 202
+        note["params"] = {"_meta": META}
+        assert (await client.post(note)).status_code == 400
+        answer = {"jsonrpc": "2.0", "id": 1, "result": {}}
+        assert (await client.post(answer, **version)).status_code == 400
+        assert (await client.post(b"[]", **version)).status_code == 400
+        assert (await client.modern("tools/list", accept="application/json")).status_code == 406
+        assert (await client.modern("tools/list", content_type="text/json")).status_code == 415
+        assert listener.script.notifications == []
+
+
+async def test_one_handler_serves_all_requests_of_one_principal_to_one_endpoint(services):
+    tokens = {"ada": "a-token", "bob": "b-token"}
+    async with listening(services, tokens=tokens) as listener:
+        for token in ("a-token", "b-token", "a-token"):
+            async with listener.client(authorization=f"Bearer {token}") as client:
+                assert (await client.modern("tools/list")).status_code == 200
+                assert (await client.modern("tools/list", path="/mcp/other")).status_code == 200
+        found = [(peer.principal, peer.endpoint, peer.stateless) for peer in listener.peers]
+        assert found == [
+            ("ada", "default", True),
+            ("ada", "other", True),
+            ("bob", "default", True),
+            ("bob", "other", True),
+        ]
+    assert listener.script.closings == [None] * 4
+
+
+async def test_a_session_header_is_ignored(services):
+    async with listening(services) as listener, listener.client() as client:
+        assert (await client.modern("tools/list", mcp_session_id="nope")).status_code == 200
+
+
+# Streams.
+
+
+async def test_notifications_come_before_the_answer_and_have_no_ids(services):
+    kept = []
+
+    async def tell(params, origin):
+        kept.append(origin.link)
+        for done in range(3):
+            origin.link.notify(PROGRESS, {"progressToken": 1, "progress": done})
+        origin.link.notify(PROGRESS, {"progressToken": 1, "progress": object()})
+        return text("done")
+
+    async with listening(services, Script(tell=tell)) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "tell"})
+        async with client.stream(message, **headers) as response:
+            assert response.headers["content-type"] == "text/event-stream"
+            found = [event async for event in events(response)]
+        assert [id for id, _ in found] == [None] * 4
+        assert [message["params"]["progress"] for _, message in found[:3]] == [0, 1, 2]
+        assert found[3][1]["result"] == text("done")
+        kept[0].notify(PROGRESS, {"progressToken": 1, "progress": 9})
+
+
+async def test_a_silent_request_becomes_a_stream_with_comments(services, monkeypatch):
+    monkeypatch.setattr(asgi_modern, "PING_S", 0.02)
+    monkeypatch.setattr(streams, "PING_S", 0.02)
+    go_on = asyncio.Event()
+
+    async def slow(params, origin):
+        await go_on.wait()
+        return text("late")
+
+    async with listening(services, Script(slow=slow)) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "slow"})
+        lines = []
+        async with client.stream(message, **headers) as response:
+            async for line in response.aiter_lines():
+                lines.append(line)
+                if lines.count(": ping") == 2:
+                    go_on.set()
+        assert lines[0] == ": ping"
+        assert "late" in lines[-2]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_closing_the_response_takes_the_request_back(services, streamed):
+    begun = asyncio.Event()
+
+    async def never(params, origin):
+        if streamed:
+            origin.link.notify(PROGRESS, {"progressToken": 1, "progress": 1})
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with listening(services, Script(never=never)) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "never"})
+
+        async def call():
+            async with client.stream(message, **headers) as response:
+                await messages(response, 1)
+
+        calling = asyncio.ensure_future(call())
+        await begun.wait()
+        calling.cancel()
+        async with asyncio.timeout(SOON_S):
+            await listener.script.cancelled.wait()
+        await asyncio.wait([calling])
+        assert (await client.modern("tools/list")).status_code == 200
+
+
+async def test_a_subscription_lasts_until_the_client_leaves(services):
+    links = []
+
+    async def listen(params, origin):
+        origin.link.notify("notifications/subscriptions/acknowledged", {})
+        links.append(origin.link)
+        await asyncio.Event().wait()
+
+    script = Script(**{"subscriptions/listen": listen})
+    async with listening(services, script) as listener, listener.client() as client:
+        message, headers = client.alone("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        async with client.stream(message, **headers) as response:
+            reading = events(response)
+            assert (await anext(reading))[1]["method"] == "notifications/subscriptions/acknowledged"
+            links[0].notify("notifications/tools/list_changed", {})
+            assert (await anext(reading))[1]["method"] == "notifications/tools/list_changed"
+            assert not script.cancelled.is_set()
+        async with asyncio.timeout(SOON_S):
+            await script.cancelled.wait()
+
+
+# Arguments repeated in headers.
+
+MIRRORING = {
+    "name": "routed",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "count": {"type": "integer", "x-mcp-header": "Count"},
+            "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+            "deep": {"type": "object", "properties": {"id": {"type": "string", "x-mcp-header": "Deep-Id"}}},
+        },
+    },
+}
+
+
+class Mirroring(Script):
+    """Lists its tools one a page."""
+
+    def __init__(self):
+        super().__init__(routed=echo)
+        self.listing = [{"name": "echo", "inputSchema": {}}, MIRRORING, "no tool", {"name": "x", "inputSchema": 5}]
+        self.paged = True
+        self.broken = False
+
+    async def answer(self, method, params, origin):
+        if method != "tools/list" or not self.paged:
+            return await super().answer(method, params, origin)
+        if self.broken:
+            raise RpcError(-32603, "no list today")
+        assert params["_meta"] == META
+        at = int(params.get("cursor", 0))
+        more = {"nextCursor": str(at + 1)} if at + 1 < len(self.listing) else {}
+        return {"tools": [self.listing[at]], **COMPLETE, **more}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "headers", "accepted"),
+    [
+        ({}, {}, True),
+        ({"region": "eu"}, {"mcp_param_region": "eu"}, True),
+        ({"region": "eu"}, {"MCP_Param_REGION": "eu"}, True),
+        ({"region": "é"}, {"mcp_param_region": "=?base64?w6k=?="}, True),
+        ({"region": "w6k="}, {"mcp_param_region": "w6k="}, True),
+        ({"region": "=?base64?w6k="}, {"mcp_param_region": "=?base64?w6k="}, True),
+        ({"region": None}, {}, True),
+        ({"region": ["eu"]}, {}, True),
+        ({"count": 42}, {"mcp_param_count": "42"}, True),
+        ({"count": 42}, {"mcp_param_count": "42.0"}, True),
+        ({"count": 42.0}, {"mcp_param_count": "42"}, True),
+        ({"dry": True}, {"mcp_param_dry": "true"}, True),
+        ({"deep": {"id": "x"}}, {"mcp_param_deep-id": "x"}, True),
+        ({"other": 1}, {"mcp_param_other": "2"}, True),
+        ({"region": "eu"}, {}, False),
+        ({"region": "eu"}, {"mcp_param_region": "us"}, False),
+        ({"region": "é"}, {"mcp_param_region": "=?base64?w6k?="}, False),
+        ({"region": ["eu"]}, {"mcp_param_region": "eu"}, False),
+        ({}, {"mcp_param_region": "eu"}, False),
+        ({"count": 42}, {"mcp_param_count": "42.5"}, False),
+        ({"count": "42"}, {"mcp_param_count": "42.0"}, False),
+        ({"dry": True}, {"mcp_param_dry": "True"}, False),
+        ({"deep": {"id": "x"}}, {}, False),
+        ({"deep": 5}, {"mcp_param_deep-id": "x"}, False),
+    ],
+)
+async def test_arguments_and_the_headers_that_repeat_them_agree(services, arguments, headers, accepted):
+    async with listening(services, Mirroring()) as listener, listener.client() as client:
+        response = await client.modern("tools/call", {"name": "routed", "arguments": arguments}, **headers)
+        if accepted:
+            assert response.status_code == 200, response.text
+        else:
+            assert (response.status_code, response.json()["error"]["code"]) == (400, MISMATCH)
+            assert response.json()["error"]["message"].startswith("Mcp-Param-")
+            assert response.json()["id"] == 1
+
+
+async def test_a_repeated_argument_comes_once(services):
+    async with listening(services, Mirroring()) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "routed", "arguments": {"region": "eu"}})
+        usual = {"host": f"localhost:{listener.port}", "content-type": "application/json"}
+        lines = as_lines({**usual, **headers}) + 2 * as_lines({"mcp_param_region": "eu"})
+        status, answer = await wire(listener.port, lines, message)
+        assert (status, answer["error"]["message"]) == (400, "Mcp-Param-Region header appears more than once")
+
+
+async def test_tools_that_say_nothing_about_headers_and_unknown_ones_are_called(services):
+    async with listening(services, Mirroring()) as listener, listener.client() as client:
+        assert (await client.modern("tools/call", {"name": "echo", "arguments": {"region": "eu"}})).status_code == 200
+        assert (await client.modern("tools/call", {"name": "nope"})).status_code == 404
+        nameless = await client.modern("tools/call", {"arguments": {}})
+        assert nameless.status_code != 200 or "error" in nameless.json()
+
+
+async def test_a_listing_that_fails_does_not_hinder_calls(services):
+    script = Mirroring()
+    script.broken = True
+    async with listening(services, script) as listener, listener.client() as client:
+        response = await client.modern("tools/call", {"name": "routed", "arguments": {"region": "eu"}})
+        assert response.status_code == 200
+    assert [event for _, event, _ in services.log.lines] == ["http.tools_not_listed"]
+
+
+async def test_a_refusal_after_a_slow_listing_comes_on_the_stream(services, monkeypatch):
+    monkeypatch.setattr(asgi_modern, "PING_S", 0.01)
+    monkeypatch.setattr(asgi_exchange, "WATCH_AFTER_S", 0.01)
+    go_on = asyncio.Event()
+
+    class Slow(Mirroring):
+        async def answer(self, method, params, origin):
+            origin.link.notify(PROGRESS, {"progressToken": 1, "progress": 1})
+            await go_on.wait()
+            return await super().answer(method, params, origin)
+
+    async with listening(services, Slow()) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "routed", "arguments": {"region": "eu"}})
+        async with client.stream(message, **headers) as response:
+            go_on.set()
+            (answer,) = await messages(response, 1)
+        assert (answer["id"], answer["error"]["code"]) == (1, MISMATCH)
+
+
+PLAIN = {"name": "routed", "inputSchema": {"type": "object"}}
+CALL = {"name": "routed", "arguments": {"region": "eu"}}
+
+
+async def test_what_tools_say_is_believed_for_a_while(services, monkeypatch):
+    script = Mirroring()
+    script.paged, script.listing = False, [PLAIN]
+    async with listening(services, script) as listener, listener.client() as client:
+        for _ in range(3):
+            assert (await client.modern("tools/call", CALL)).status_code == 200
+        assert [method for method, _ in script.requests].count("tools/list") == 1
+        script.listing = [MIRRORING]
+        monkeypatch.setattr(asgi_params, "BELIEVED_S", 0)
+        assert (await client.modern("tools/call", CALL, mcp_param_region="us")).status_code == 400
+        script.listing = [PLAIN]
+        assert (await client.modern("tools/call", CALL)).status_code == 200
+
+
+async def test_nobody_is_refused_for_what_a_tool_said_before(services):
+    script = Mirroring()
+    script.paged = False
+    async with listening(services, script) as listener, listener.client() as client:
+        assert (await client.modern("tools/call", CALL, mcp_param_region="eu")).status_code == 200
+        script.listing = [PLAIN]
+        assert (await client.modern("tools/call", CALL)).status_code == 200
+        assert [method for method, _ in script.requests].count("tools/list") == 2
+
+
+async def test_calls_that_come_together_at_first_share_one_listing(services):
+    script = Mirroring()
+    script.paged, script.listing = False, [PLAIN]
+    async with listening(services, script) as listener, listener.client() as client:
+        responses = await asyncio.gather(*(client.modern("tools/call", CALL) for _ in range(8)))
+        assert [response.status_code for response in responses] == [200] * 8
+        assert [method for method, _ in script.requests].count("tools/list") == 1
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        {"x-mcp-header": "Root", "type": "string"},
+        {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}},
+        {"properties": {"a": {"type": ["string"], "x-mcp-header": "A"}}},
+        {"properties": {"a": {"type": "string", "x-mcp-header": "not a token"}}},
+        {"properties": {"a": {"type": "string", "x-mcp-header": 5}}},
+        {"properties": {"a": {"type": "string", "x-mcp-header": ""}}},
+        {"properties": {n: {"type": "string", "x-mcp-header": n} for n in ("a", "A")}},
+        {"properties": {"a": {"items": {"type": "string", "x-mcp-header": "A"}}}},
+        {"anyOf": [{"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}]},
+        {"$defs": {"d": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}},
+    ],
+)
+def test_a_schema_whose_annotations_are_against_the_rules_annotates_nothing(schema):
+    assert mirrors(schema) == ()
+
+
+def test_an_annotation_in_example_data_is_none():
+    schema = {"properties": {"a": {"type": "string", "x-mcp-header": "A", "default": {"x-mcp-header": 1}}}}
+    assert [(one.path, one.header) for one in mirrors(schema)] == [(("a",), "Mcp-Param-A")]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [(None, None), ("x", "x"), ("=?base64?eA==?=", "x"), ("=?base64?eB==?=", None), ("=?base64?/w==?=", None)],
+)
+def test_encoded_headers_have_one_form(given, meant):
+    assert unwrapped(given) == meant
