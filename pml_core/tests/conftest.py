@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.metadata
 import os
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 import stevedore
+
+from pml_hookspecs import RawObject
+from pml_testing.gateway import ScriptedLink
 
 OUR_API = "pml-hookspecs>=0.1,<1"
 KEPT = ("pml-core", "pml-hookspecs", "pml-testing")
@@ -119,3 +123,33 @@ def installation(tmp_path, monkeypatch):
     for name in set(sys.modules) - loaded:
         if getattr(sys.modules[name], "__file__", None) and str(folder) in str(sys.modules[name].__file__):
             del sys.modules[name]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Pauses before another attempt take no time; those asked for are kept."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(delay_s, result=None):
+        if sys._getframe(1).f_globals["__name__"] != "pml_core.downstream.instance":
+            return await sleep(delay_s, result)
+        pauses.append(delay_s)
+        return await sleep(0, result)
+
+    monkeypatch.setattr(asyncio, "sleep", noted)
+    return pauses
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Every request that a server was sent, as bytes."""
+    kept: list[tuple[str, bytes]] = []
+    request = ScriptedLink.request
+
+    async def spied(self, method, params, *, timeout_s):
+        kept.append((method, RawObject.of(params).raw))
+        return await request(self, method, params, timeout_s=timeout_s)
+
+    monkeypatch.setattr(ScriptedLink, "request", spied)
+    return kept

@@ -169,3 +169,59 @@ async def test_cancellation_passes_through_every_layer():
     with pytest.raises(asyncio.CancelledError):
         await running
     assert (trail, log.lines) == (["tidied"], [])
+
+
+class Plain:
+    """A wrapper that is no coroutine function: returns what ``look`` returns."""
+
+    phase = Phase.VALIDATE
+
+    def __init__(self, look):
+        self.look = look
+
+    def __call__(self, task, run, call_next):
+        return self.look(task, run, call_next)
+
+
+async def test_a_plain_wrapper_that_hands_on_what_comes_from_below_adds_no_coroutine():
+    passes = [Wrapped(name, Plain(lambda task, run, call_next: call_next(task, run))) for name in "abc"]
+    with_them, without = (fold(parts, bottom, FakeLog())(TASK, FakeRun()) for parts in (passes, []))
+    assert with_them.cr_code is without.cr_code
+    assert (await with_them).output == (await without).output == "ran"
+
+
+async def refuses_plainly(task, run, call_next):
+    return outcome(task.id, status=Status.DENIED)
+
+
+async def test_a_plain_wrapper_may_refuse():
+    parts = [Wrapped("policy", Plain(refuses_plainly))]
+    assert (await fold(parts, bottom, FakeLog())(TASK, FakeRun())).status is Status.DENIED
+
+
+def raises(task, run, call_next):
+    raise ValueError("private detail")
+
+
+async def raises_later(task, run, call_next):
+    raise ValueError("private detail")
+
+
+@pytest.mark.parametrize("look", [raises, raises_later, lambda *_: None, lambda *_: outcome("t")])
+async def test_a_plain_wrapper_that_fails_is_the_one_that_is_blamed(look):
+    parts = [Wrapped("outer", Plain(lambda task, run, call_next: call_next(task, run))), Wrapped("policy", Plain(look))]
+    parts.append(Wrapped("within", wrapper(Phase.RETRY, lambda task, run, call_next: call_next(task, run))))
+    log = FakeLog()
+    result = await fold(parts, bottom, log)(TASK, FakeRun())
+    assert (result.status, result.failure.code) == (Status.ERROR, "wrapper.fault")
+    assert "'policy'" in result.failure.message
+    assert "private detail" not in result.failure.message
+    assert [(level, fields["plugin"]) for level, _, fields in log.lines] == [("exception", "policy")]
+
+
+async def test_a_plain_wrapper_further_out_is_not_blamed_for_what_broke_below():
+    def broken(task, run):
+        raise ValueError("private detail")
+
+    parts = [Wrapped("outer", Plain(lambda task, run, call_next: call_next(task, run)))]
+    assert (await fold(parts, broken, FakeLog())(TASK, FakeRun())).failure.code == "executor.fault"

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import os
 import re
 import time
 import uuid
+
+import pytest
 
 from pml_core import identifiers
 from pml_core.identifiers import execution_id, span_id, trace_id
@@ -38,7 +41,23 @@ def test_execution_ids_of_the_same_instant_differ(monkeypatch):
     assert len({text[:18] for text in made}) == 1
 
 
-def test_trace_and_span_ids_are_as_w3c_writes_them():
-    assert re.fullmatch(r"[0-9a-f]{32}", trace_id())
-    assert re.fullmatch(r"[0-9a-f]{16}", span_id())
-    assert len({span_id() for _ in range(100)}) == 100
+def test_trace_and_span_ids_are_as_w3c_writes_them_and_follow_from_the_execution():
+    made = [execution_id() for _ in range(1000)]
+    assert all(re.fullmatch(r"[0-9a-f]{32}", trace_id(id)) for id in made)
+    assert all(re.fullmatch(r"[0-9a-f]{16}", span_id(id)) for id in made)
+    assert uuid.UUID(trace_id(made[0])) == uuid.UUID(made[0])
+    assert trace_id(made[0]).endswith(span_id(made[0]))
+    assert len({span_id(id) for id in made}) == len(made)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_ids_made_after_a_fork_are_others_than_the_parents():
+    execution_id()
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        os.write(writing, execution_id()[19:].encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        assert pipe.read() not in {execution_id()[19:], ""}

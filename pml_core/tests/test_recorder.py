@@ -37,7 +37,6 @@ def record_of(task, result=None, *, limit=65536, secrets=(), status="running", i
         deadline=None,
         trigger="mcp",
         progress=None,
-        trace="0" * 32,
     )
     if result is None:
         recorder.started(task, run)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pml_core import tracing
-from pml_core.tracing import NamedTracer, Tracing, new_span_ids, span_name
+from pml_core.tracing import NamedTracer, Tracing, span_name
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Status, ToolCall, Workflow
 from pml_testing.fakes import FakeLog, outcome
 
@@ -84,10 +84,3 @@ def test_a_tracer_that_fails_does_not_stop_the_others_and_is_heard_once_a_minute
 )
 def test_spans_are_named_by_the_kind_of_work(task, name):
     assert span_name(task) == name
-
-
-def test_a_child_is_in_its_parents_trace():
-    trace, span, parent = new_span_ids(None, "t" * 32)
-    assert (trace, len(span), parent) == ("t" * 32, 16, None)
-    above = SimpleNamespace(trace_id="q" * 32, span_id="s" * 16)
-    assert new_span_ids(above, "")[::2] == ("q" * 32, "s" * 16)

@@ -24,6 +24,9 @@ META_SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 HEADER_SCHEMA_KEY = "x-mcp-header"
 """Member of a property in a tool's ``inputSchema``: HTTP clients repeat its value in a header of this name."""
 
+LISTEN = "subscriptions/listen"
+"""A request that is answered only when either end wants it over."""
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601

@@ -468,3 +468,23 @@ def test_an_interrupted_listener_stops():
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(SOON_S) != 0
+
+
+class Listening(Recorder):
+    """Answers ``subscriptions/listen`` only when it is called off."""
+
+    async def request(self, method, params, origin):
+        return await super().request("wait", params, origin)
+
+
+async def test_a_client_that_leaves_is_not_waited_for_where_it_only_listens(serve):
+    handler = Listening()
+    async with serve(handler=handler) as served:
+        listening = asyncio.ensure_future(served.client.request("subscriptions/listen", {}, timeout_s=LONG_S))
+        await handler.waiting.wait()
+        served.leave()
+        async with asyncio.timeout(SHORT_S * 10):
+            await served.task
+        assert handler.cancelled.is_set()
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)

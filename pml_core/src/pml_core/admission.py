@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -54,25 +54,22 @@ class Admission:
     def __init__(self, catalog: LiveCatalog, filters: Filters) -> None:
         self._catalog, self._filters = catalog, filters
 
-    async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass or say why not."""
         if not isinstance(task, ToolCall):
-            return await call_next(task, run)
+            return call_next(task, run)
         entry = self._catalog.get(task.tool)
         if entry is None:
-            return ended(task, datetime.now(UTC), Status.ERROR, failure=self._unknown(task.tool))
+            return _refused(task, Status.ERROR, self._unknown(task.tool))
         if (plugin := self._filters.refusing(entry, run.session)) is not None:
             message = f"Tool {task.tool!r} is not allowed here (refused by {plugin!r})."
-            details = {"plugin": plugin}
-            return ended(
-                task, datetime.now(UTC), Status.DENIED, failure=Failure("policy.denied", message, details=details)
-            )
-        return await call_next(task, run)
+            return _refused(task, Status.DENIED, Failure("policy.denied", message, details={"plugin": plugin}))
+        return call_next(task, run)
 
     def _unknown(self, tool: str) -> Failure:
         server = split_tool_id(tool)[0] or tool.partition("__")[0]
         status = self._catalog.status(server)
-        if status is not None and status.state != "up":
+        if status is not None and status.state not in ("up", "idle"):  # of one that is idle the tools are known
             return not_connected(server, status.reason or status.state)
         if split_tool_id(tool)[0] and status is None and server != GATEWAY_SERVER:
             known = ", ".join(s.name for s in self._catalog.servers()) or "none"
@@ -80,6 +77,10 @@ class Admission:
         near = self._catalog.nearest(tool)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
         return Failure("tool.unknown", f"Unknown tool: {tool}. {hint}", details={"nearest": near})
+
+
+async def _refused(task: Task, status: Status, failure: Failure) -> Outcome:
+    return ended(task, datetime.now(UTC), status, failure=failure)
 
 
 def not_connected(server: str, reason: str) -> Failure:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import CoroutineType
 from typing import Any
 
 from pml_hookspecs import CallNext, Failure, Outcome, Run, Status, Task, Wrapper
@@ -36,37 +37,77 @@ def fault(task: Task, code: str, message: str) -> Outcome:
     return Outcome(task_id=task.id, status=Status.ERROR, started_at=now, duration_ms=0, failure=Failure(code, message))
 
 
-def _guard(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
-    wrapper = wrapped.wrapper
+class _Guard:
+    """Makes sure that a part of the chain ends in an outcome, whatever happens inside it but cancellation."""
 
-    async def layer(task: Task, run: Run) -> Outcome:
-        # Inner layers never raise but for cancellation, so whatever comes out here is this wrapper's own fault.
+    def __init__(self, log: Any, plugin: str | None = None) -> None:
+        """``plugin`` is None for the executor."""
+        self._log, self._plugin = log, plugin
+
+    def awaitable(self, pending: Awaitable[Outcome], task: Task, run: Run) -> Awaitable[Outcome]:
+        """What comes of ``pending``."""
+        # What a wrapper hands on from below as it came is guarded there.
+        if type(pending) is CoroutineType and pending.cr_code in GUARDED:
+            return pending
+        return self.outcome(pending, task, run)
+
+    async def outcome(self, pending: Awaitable[Outcome], task: Task, run: Run) -> Outcome:
+        """What comes of ``pending``, waited for."""
+        # Inner layers never raise but for cancellation, so whatever comes out here is this part's own fault.
         try:
-            outcome: Any = await wrapper(task, run, call_next)
-            if isinstance(outcome, Outcome):
-                return outcome
-            log.error("wrapper returned no outcome; the task is refused", plugin=wrapped.plugin, task=task.id)
-        except Exception:
-            log.exception("wrapper failed; the task is refused", plugin=wrapped.plugin, task=task.id, execution=run.id)
-        return fault(task, "wrapper.fault", f"The gateway's plugin {wrapped.plugin!r} failed; see the gateway's log.")
+            outcome: Any = await pending
+        except Exception as exc:
+            return await self.failed(exc, task, run)
+        if isinstance(outcome, Outcome):
+            return outcome
+        self._log.error(f"{self._what} returned no outcome", task=task.id, execution=run.id, plugin=self._plugin)
+        return self._fault(task)
+
+    async def failed(self, exc: Exception, task: Task, run: Run) -> Outcome:
+        """The outcome of a part that raised."""
+        self._log.exception(f"{self._what} failed", task=task.id, execution=run.id, plugin=self._plugin, exc_info=exc)
+        return self._fault(task)
+
+    @property
+    def _what(self) -> str:
+        return "executor" if self._plugin is None else "wrapper"
+
+    def _fault(self, task: Task) -> Outcome:
+        if self._plugin is None:
+            return fault(task, "executor.fault", EXECUTOR_FAULT)
+        message = f"The gateway's plugin {self._plugin!r} failed; see the gateway's log."
+        return fault(task, "wrapper.fault", message)
+
+
+GUARDED = (_Guard.outcome.__code__, _Guard.failed.__code__)
+"""The code of coroutines that need no further guard."""
+
+
+def _around(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
+    wrapper, guard = wrapped.wrapper, _Guard(log, wrapped.plugin)
+
+    def layer(task: Task, run: Run) -> Awaitable[Outcome]:
+        try:
+            pending = wrapper(task, run, call_next)
+        except Exception as exc:
+            return guard.failed(exc, task, run)
+        return guard.awaitable(pending, task, run)
 
     return layer
 
 
 def fold(wrappers: Iterable[Wrapped], innermost: CallNext, log: Any) -> CallNext:
     """One callable that runs every wrapper, outermost first, around ``innermost``."""
+    guard = _Guard(log)
 
-    async def bottom(task: Task, run: Run) -> Outcome:
+    def bottom(task: Task, run: Run) -> Awaitable[Outcome]:
         try:
-            outcome: Any = await innermost(task, run)
-            if isinstance(outcome, Outcome):
-                return outcome
-            log.error("executor returned no outcome", task=task.id, execution=run.id)
-        except Exception:
-            log.exception("executor failed", task=task.id, execution=run.id)
-        return fault(task, "executor.fault", EXECUTOR_FAULT)
+            pending = innermost(task, run)
+        except Exception as exc:
+            return guard.failed(exc, task, run)
+        return guard.awaitable(pending, task, run)
 
     chain: CallNext = bottom
     for wrapped in reversed(ordered(wrappers)):
-        chain = _guard(wrapped, chain, log)
+        chain = _around(wrapped, chain, log)
     return chain

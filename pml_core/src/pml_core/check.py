@@ -31,14 +31,17 @@ def problems(read: Callable[[], Config], settings_types: Callable[[], dict[str, 
 
 def _missing_drivers(config: Config, records: list[registry.Record]) -> list[str]:
     gateway, found = config.gateway, []
-    wanted = [("exposure_mode", "tools_exposure", gateway.tools_exposure), ("store", "store", gateway.store)]
-    wanted += [("tracer", "tracers", name) for name in gateway.tracers]
-    for kind, key, name in wanted:
+    wanted: list[tuple[str, tuple[str, ...], str]]
+    wanted = [("exposure_mode", ("gateway", "tools_exposure"), gateway.tools_exposure)]
+    wanted += [
+        ("exposure_mode", ("endpoints", n, "tools_exposure"), e.tools_exposure) for n, e in config.endpoints.items()
+    ]
+    wanted += [("store", ("gateway", "store"), gateway.store)]
+    wanted += [("tracer", ("gateway", "tracers"), name) for name in gateway.tracers]
+    for kind, path, name in wanted:
         names = [r.name for r in records if r.kind == kind]
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(names) or 'none'}"
-            found.append(
-                f"gateway.{key} ({config.says(f'gateway.{key}') or 'default'}): no {kind} named {name!r}; {hint}"
-            )
+            found.append(f"{'.'.join(path)} ({config.says(path) or 'default'}): no {kind} named {name!r}; {hint}")
     return found

@@ -17,8 +17,9 @@ def timeout_s(configured_s: float, deadline: datetime | None) -> float:
 class Clock:
     """Ends the block with TimeoutError after ``limit_s`` seconds, those between stop and go_on not counted."""
 
-    def __init__(self, limit_s: float, message: str) -> None:
-        self._limit_s, self._message = limit_s, message
+    def __init__(self, limit_s: float, message: str, *, all_s: float | None = None) -> None:
+        """``all_s`` is what :meth:`reset` gives, when that is not ``limit_s`` [s]."""
+        self._all_s, self._message = limit_s if all_s is None else all_s, message
         self._timeout = asyncio.timeout(limit_s)
         self._left_s = limit_s
         self._stops = 0
@@ -52,6 +53,6 @@ class Clock:
 
     def reset(self) -> None:
         """Begin again with all of the time."""
-        self._left_s = self._limit_s
+        self._left_s = self._all_s
         if self._timeout.when() is not None and not self._timeout.expired():
-            self._timeout.reschedule(asyncio.get_running_loop().time() + self._limit_s)
+            self._timeout.reschedule(asyncio.get_running_loop().time() + self._all_s)

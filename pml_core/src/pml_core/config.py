@@ -23,7 +23,7 @@ from .errors import OperatorError
 S = TypeVar("S")
 SECTIONS = ("gateway", "servers", "endpoints", "plugins")
 ENVIRONMENT_PREFIX = "PML_"
-SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|dsn", re.IGNORECASE)
+SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|bearer|credential|cookie|session|dsn", re.IGNORECASE)
 DEFAULT_ENDPOINT = "default"
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -83,7 +83,9 @@ class ServerSettings:
         "auto", "One for all clients, or one for each; auto: remote servers have a session for each."
     )
     max_clients: int = setting(16, "Clients that have one of their own at a time, when not shared.", ge=1)
-    start: Literal["eager", "lazy"] = setting("eager", "Start it with the gateway, or at its first call.")
+    start: Literal["eager", "lazy"] = setting(
+        "eager", "Start it with the gateway, or at its first call; what it has besides tools is listed then."
+    )
     idle_timeout_s: float | None = setting(None, "Stop it after this long unused; never if not set [s].", ge=0.1)
     max_in_flight: int = setting(1024, "Requests it gets at a time; further ones wait in order.", ge=1)
     max_queued: int = setting(16384, "Requests that wait for it; further ones are refused at once.", ge=0)
@@ -161,11 +163,20 @@ class Config:
             written = {"env": server.env, "headers": server.headers, "args": list(server.args), "url": server.url}
             for secret in secret_values.found_in(written):
                 yield secret.value
-            for name, value in {**server.env, **server.headers}.items():
+            for name, value in {**server.env, **server.headers, **dict(_texts(server.options))}.items():
                 text = client_configs.expand(value, os.environ)[0]
                 if SECRET_NAME.search(name):
                     yield text
                     yield text.rpartition(" ")[2]  # "Bearer abc": the token alone is as secret
+
+
+def _texts(options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """Every text in a table of options, with the key it stands under."""
+    for key, value in options.items():
+        if isinstance(value, str):
+            yield key, value
+        elif isinstance(value, Mapping):
+            yield from _texts(value)
 
 
 def dig(tree: Any, path: Sequence[str]) -> Any:
@@ -368,7 +379,7 @@ def server_problems(name: str, server: ServerSettings) -> list[str]:
 def endpoint_problem(name: str) -> str:
     """What is wrong with an endpoint's name; ``""`` when nothing is."""
     if name == DEFAULT_ENDPOINT:
-        return f"endpoints.{name}: that is the endpoint that [gateway] describes; choose another name"
+        return "that is the endpoint that [gateway] describes; choose another name"
     if not SERVER_NAME.fullmatch(name):
-        return f"endpoints.{name}: a name is letters, digits, '.', '-' and '_'; choose another"
+        return "a name is letters, digits, '.', '-' and '_'; choose another"
     return ""

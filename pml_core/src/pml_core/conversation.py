@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import EMPTY, Link, Origin, Peer, RawObject, Session, TransportError
-from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_PROTOCOL_VERSION
+from pml_hookspecs import EMPTY, Link, Origin, Peer, RawObject, RpcError, Session, TransportError
+from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_ENVELOPE, METHOD_NOT_FOUND, MODERN_REVISIONS
 
 from .exchange import LegacyExchange, ModernAtLarge
 from .listeners import Listeners
@@ -17,10 +17,12 @@ from .tool_calls import META_INTENT, call_tool
 from .upstream import Client, current_client
 
 if TYPE_CHECKING:
-    from .downstream import Instance
+    from .downstream import Instance, Server
     from .gateway import Gateway
 
-MODERN = META_PROTOCOL_VERSION.encode()
+ENVELOPE = b"io.modelcontextprotocol"
+"""Begins the keys of a modern request's ``_meta``; the slash behind it may be written as an escape."""
+MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
 TOOLS_CHANGED = "notifications/tools/list_changed"
 
 
@@ -36,8 +38,8 @@ class Conversation:
         self.capabilities: Mapping[str, Any] = {}
         """What the client said that it can do."""
         self.log_level: str | None = None
-        self.subscribed: set[str] = set()
-        """URIs of resources that a client with a handshake wants to hear of."""
+        self.subscribed: dict[str, tuple[Server, str]] = {}
+        """Resources that a client with a handshake wants to hear of: its URI, then the server and its URI there."""
         self.askers: dict[Any, Instance] = {}
         """Progress tokens of questions that the client is answering, and who asked."""
         self.listeners = Listeners()
@@ -69,9 +71,14 @@ class Conversation:
 
     async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         """Answer one request."""
-        if MODERN in params.raw and META_PROTOCOL_VERSION in (meta := meta_of(params)):
-            answered: Mapping[str, Any] = await self._modern.request(method, params, meta, origin)
-            return answered
+        stands_alone = self.peer.stateless
+        if stands_alone or ENVELOPE in params.raw:
+            meta = meta_of(params)
+            if stands_alone or not META_ENVELOPE.isdisjoint(meta):
+                answered: Mapping[str, Any] = await self._modern.request(method, params, meta, origin)
+                return answered
+        if method in MODERN_ONLY:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (not in revisions with a handshake)")
         exchange = LegacyExchange(self, origin.link)
         current_client.set(exchange)
         answer = self._methods.get(method)
@@ -97,6 +104,7 @@ class Conversation:
         protocol = asked if asked in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[-1]
         self._introduced(params.get("clientInfo"), protocol)
         self.capabilities = able if isinstance(able, dict) else {}
+        self.at_large = LegacyExchange(self, self._link)
         self._gateway.upstream.said_hello(self.capabilities, modern=False)
         return {
             "protocolVersion": protocol,
@@ -113,7 +121,7 @@ class Conversation:
             self.capabilities = capabilities
             self._gateway.upstream.said_hello(capabilities, modern=True)
         if not self.session.protocol or (info is not None and _name_of(info) != self.session.client):
-            self._introduced(info, "2026-07-28")
+            self._introduced(info, MODERN_REVISIONS[-1])
 
     def _introduced(self, info: Any, protocol: str) -> None:
         client = _name_of(info) if isinstance(info, Mapping) else ""
@@ -156,10 +164,6 @@ class Conversation:
 
     async def _call_tool(self, params: RawObject, client: LegacyExchange) -> Mapping[str, Any]:
         return await call_tool(self._gateway.dispatcher, self.session, params, client)
-
-    def subscribes(self, uri: str) -> bool:
-        """Whether the client wants to hear of changes of a resource."""
-        return uri in self.subscribed or self.listeners.subscribe(uri)
 
 
 def _name_of(info: Mapping[str, Any]) -> str:

@@ -15,17 +15,18 @@ from pml_hookspecs import (
     InvalidArguments,
     MetaTool,
     Outcome,
+    Run,
     Session,
     Status,
     Task,
     ToolCall,
+    ToolId,
     Trigger,
     Workflow,
 )
 
 from .chain import EXECUTOR_FAULT
-from .identifiers import execution_id, trace_id
-from .tracing import new_span_ids
+from .identifiers import execution_id, span_id, trace_id
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
@@ -55,11 +56,11 @@ class ExecutionRun:
     """One execution. Implements :class:`pml_hookspecs.Run`."""
 
     __slots__ = (
-        "_dispatcher", "_progress", "deadline", "depth", "dry_run", "id", "intent", "parent", "parent_span_id",
-        "session", "span_id", "started_at", "tool_calls", "trace_id", "trigger",
+        "_dispatcher", "_progress", "deadline", "depth", "dry_run", "id", "intent", "parent", "session", "started_at",
+        "tool_calls", "trace_id", "trigger",
     )  # fmt: skip
 
-    def __init__(  # noqa: PLR0913 - everything a run is
+    def __init__(
         self,
         dispatcher: Dispatcher,
         above: ExecutionRun | None,
@@ -70,22 +71,26 @@ class ExecutionRun:
         deadline: datetime | None,
         trigger: Trigger,
         progress: ProgressSink | None,
-        trace: str = "",
     ) -> None:
         self._dispatcher, self._progress = dispatcher, progress
         self.id = execution_id()
         self.parent: ExecutionId | None = None if above is None else above.id
         self.depth: int = 0 if above is None else above.depth + 1
-        self.trace_id, self.span_id, self.parent_span_id = new_span_ids(above, trace)
-        self.session, self.intent, self.dry_run, self.deadline, self.trigger = (
-            session,
-            intent,
-            dry_run,
-            deadline,
-            trigger,
-        )
+        self.trace_id: str = trace_id(self.id) if above is None else above.trace_id
+        self.session, self.intent, self.dry_run = session, intent, dry_run
+        self.deadline, self.trigger = deadline, trigger
         self.started_at = datetime.now(UTC)
         self.tool_calls: list[str] = []
+
+    @property
+    def span_id(self) -> str:
+        """Of this execution's one span."""
+        return span_id(self.id)
+
+    @property
+    def parent_span_id(self) -> str | None:
+        """None for what a client asked for."""
+        return None if self.parent is None else span_id(self.parent)
 
     @property
     def wants_progress(self) -> bool:
@@ -125,7 +130,7 @@ class Dispatcher:
         """
         self._catalog, self._meta_tools, self._tracing, self._recorder = catalog, meta_tools, tracing, recorder
         self._log, self._dry_run, self.servers_tried = log, dry_run, servers_tried
-        self.chain: CallNext | None = None
+        self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
 
     async def start(self, task: Task, session: Session, **asked: Unpack[Asked]) -> Outcome:
@@ -134,28 +139,26 @@ class Dispatcher:
 
     async def start_resolved(self, task: Task, session: Session, **asked: Unpack[Asked]) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
-        if self._waits(task):
-            await self.servers_tried()
-        task, problem = self._resolve(task, session)
-        said = task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else asked.get("dry_run")
+        task, problem = self._of_server(task) or await self._resolve(task, session)
+        intent, dry_run = asked.get("intent", ""), asked.get("dry_run")
+        if isinstance(task, Workflow):
+            intent = task.intent or intent
+            dry_run = dry_run if task.dry_run is None else task.dry_run
         run = ExecutionRun(
             self,
             None,
             session=session,
-            intent=(task.intent if isinstance(task, Workflow) else "") or asked.get("intent", ""),
-            dry_run=self._dry_run if said is None else said,
+            intent=intent,
+            dry_run=self._dry_run if dry_run is None else dry_run,
             deadline=asked.get("deadline"),
             trigger=asked.get("trigger", "mcp"),
             progress=asked.get("progress"),
-            trace=trace_id(),
         )
         return task, await self._execute(task, run, problem)
 
     async def dispatch(self, task: Task, above: ExecutionRun) -> Outcome:
         """Run a task for another one. A rehearsal stays one all the way down."""
-        if self._waits(task):
-            await self.servers_tried()
-        task, problem = self._resolve(task, above.session)
+        task, problem = self._of_server(task) or await self._resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
         run = ExecutionRun(
@@ -173,24 +176,25 @@ class Dispatcher:
             above.tool_calls.append(task.tool)
         return outcome
 
-    def _waits(self, task: Task) -> bool:
-        """A tool that nobody has, or that speaks of the catalog, waits for servers that are still starting."""
+    def _of_server(self, task: Task) -> tuple[Task, None] | None:
+        """A call of a server's tool under its canonical id; None for all else, of which there is more to find out."""
         if not isinstance(task, ToolCall):
-            return False
+            return None
         entry = self._catalog.resolve(task.tool)
-        return entry is None or entry.own
+        return None if entry is None or entry.own else (_called(task, entry.id), None)
 
-    def _resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+    async def _resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
+        if isinstance(task, ToolCall):
+            # A tool that nobody has, or that speaks of the catalog, waits for servers that are still starting.
+            await self.servers_tried()
         for _ in range(DEEPEST):
             if not isinstance(task, ToolCall):
                 return task, None
             entry = self._catalog.resolve(task.tool)
             if entry is None:
                 return task, None
-            if entry.id != task.tool:
-                # Not dataclasses.replace, which costs as much as the rest of this method ten times over.
-                task = ToolCall(id=task.id, tool=entry.id, arguments=task.arguments, extra=task.extra, needs=task.needs)
+            task = _called(task, entry.id)
             meta = self._meta_tools.get(entry.name) if entry.own else None
             if meta is None or meta.task is None or not self._catalog.allows(entry, session):
                 return task, None
@@ -209,10 +213,12 @@ class Dispatcher:
         if not isinstance(task, ToolCall):
             self._recorder.started(task, run)
         try:
-            if problem is None:
-                outcome = await self._in_time(task, run)
-            else:
+            if problem is not None:
                 outcome = self._over(task, run, Status.ERROR, problem)
+            elif run.deadline is None:
+                outcome = await self.chain(task, run)
+            else:
+                outcome = await self._in_time(task, run, run.deadline)
         finally:
             if outcome is None:  # only cancellation gets out of the chain
                 failure = Failure("task.cancelled", "Cancelled before it ended.")
@@ -231,15 +237,10 @@ class Dispatcher:
             self._recorder.ended(task, run, outcome)
         return outcome
 
-    async def _in_time(self, task: Task, run: ExecutionRun) -> Outcome:
-        chain = self.chain
-        if chain is None:
-            raise RuntimeError("the gateway has not started")
-        if run.deadline is None:
-            return await chain(task, run)
+    async def _in_time(self, task: Task, run: ExecutionRun, deadline: datetime) -> Outcome:
         try:
-            async with asyncio.timeout((run.deadline - datetime.now(UTC)) / timedelta(seconds=1)):
-                return await chain(task, run)
+            async with asyncio.timeout((deadline - datetime.now(UTC)) / timedelta(seconds=1)):
+                return await self.chain(task, run)
         except TimeoutError:
             return self._over(
                 task, run, Status.TIMED_OUT, Failure("task.timed_out", "The deadline passed.", retryable=True)
@@ -247,6 +248,18 @@ class Dispatcher:
 
     def _over(self, task: Task, run: ExecutionRun, status: Status, failure: Failure) -> Outcome:
         return ended(task, run.started_at, status, failure=failure)
+
+
+def _not_started(_task: Task, _run: Run) -> Awaitable[Outcome]:
+    raise RuntimeError("the gateway has not started")
+
+
+def _called(call: ToolCall, tool: ToolId) -> ToolCall:
+    """``call`` with the tool under its canonical id."""
+    if call.tool == tool:
+        return call
+    # Not dataclasses.replace, which costs as much as resolving ten times over.
+    return ToolCall(id=call.id, tool=tool, arguments=call.arguments, extra=call.extra, needs=call.needs)
 
 
 def _in_place_of(call: ToolCall, task: Task) -> Task:

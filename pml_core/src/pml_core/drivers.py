@@ -9,6 +9,9 @@ from typing import Any
 from .errors import OperatorError
 from .registry import Record, State
 
+TRANSPORTS = ("http", "stdio")
+"""PML's own."""
+
 
 class DriverError(OperatorError):
     """A driver that the configuration names cannot be used."""
@@ -18,9 +21,9 @@ def _missing(records: Sequence[Record], kind: str, name: str) -> DriverError:
     names = sorted(r.name for r in records)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(names) or 'none'}"
-    return DriverError(
-        f"no {kind.replace('_', ' ')} driver named {name!r}; {hint}", "Install the package that provides it."
-    )
+    ours = kind == "transport" and name in TRANSPORTS
+    remedy = f"Install pml-transport-{name}." if ours else "Install the package that provides it."
+    return DriverError(f"no {kind.replace('_', ' ')} driver named {name!r}; {hint}", remedy)
 
 
 def load(records: Sequence[Record], group: str, name: str) -> Any:

@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Link, RawObject, RpcError
-from pml_hookspecs.protocol import METHOD_NOT_FOUND
+import msgspec
 
+from pml_hookspecs import Link, RawObject, RpcError, encode
+from pml_hookspecs.protocol import META_CLIENT_INFO, META_LOG_LEVEL, METHOD_NOT_FOUND
+
+from .members import join, with_member
 from .upstream import NO_CLIENT
 
 if TYPE_CHECKING:
@@ -108,9 +111,12 @@ class LegacyExchange:
             return
         if method == "notifications/message" and not severe_enough(params, conversation.log_level):
             return
-        if method == "notifications/resources/updated" and params.get("uri") not in conversation.subscribed:
+        if method != "notifications/resources/updated":
+            self._link.notify(method, params)
             return
-        self._link.notify(method, params)
+        for shown, (_, own) in conversation.subscribed.items():
+            if own == params.get("uri"):
+                self._link.notify(method, with_member(params, "uri", shown))
 
     def progress(self, note: Mapping[str, Any]) -> None:
         """Tell of progress; ``note`` has the client's own token."""
@@ -125,7 +131,8 @@ class ModernExchange:
     """
 
     __slots__ = (
-        "_asked", "_link", "_number", "_questions", "capabilities", "conversation", "info", "log_level", "person",
+        "_given_up", "_link", "_number", "_questions", "_stirred", "_token", "askable", "capabilities", "conversation",
+        "info", "log_level", "person", "session",
     )  # fmt: skip
     modern = True
 
@@ -133,24 +140,42 @@ class ModernExchange:
         self,
         conversation: Conversation,
         link: Link,
+        meta: Mapping[str, Any],
         *,
-        person: object | None,
         capabilities: Mapping[str, Any],
-        info: Mapping[str, Any] | None,
-        log_level: str | None,
+        askable: bool,
     ) -> None:
-        """``person`` is None when nothing says that another request is of the same one."""
-        self.conversation, self._link = conversation, link
-        self.person: object = self if person is None else person
-        self.capabilities, self.info, self.log_level = capabilities, info, log_level
+        """A request that has just come.
+
+        Args:
+            conversation: Whose it is.
+            link: Where what belongs to it goes.
+            meta: Its ``_meta``.
+            capabilities: What its client can do.
+            askable: Whether its answer may be a question.
+        """
+        self.conversation, self.session, self.askable = conversation, conversation.session, askable
+        self.capabilities = capabilities
+        info = meta.get(META_CLIENT_INFO)
+        self.info: Mapping[str, Any] | None = info if isinstance(info, Mapping) else None
+        # Where clients are stateless nothing says that another request is of the same person.
+        self.person: object = self if conversation.peer.stateless else conversation
+        self._link: Link | None = None
+        self._come(link, meta)
         self._questions: dict[str, tuple[str, RawObject, asyncio.Future[Mapping[str, Any]]]] = {}
         self._number = 0
-        self._asked = asyncio.Event()
+        self._given_up = ""
+        self._stirred = asyncio.Event()
+
+    def _come(self, link: Link, meta: Mapping[str, Any]) -> None:
+        level = meta.get(META_LOG_LEVEL)
+        self._link, self._token = link, meta.get("progressToken")
+        self.log_level = level if level in LEVELS else None
 
     @property
     def answers_servers(self) -> bool:
         """Whether a server may ask it something that a human answers."""
-        return answers_servers(self.capabilities)
+        return self.askable and answers_servers(self.capabilities)
 
     async def ask(self, asker: Instance, method: str, params: RawObject) -> Mapping[str, Any]:
         """Keep the question until the client comes back with an answer.
@@ -161,55 +186,73 @@ class ModernExchange:
         if method not in NEEDS:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (not a question that a client can take)")
         check_able(self.capabilities, method)
+        if not self.askable:
+            raise RpcError(NO_CLIENT, "The gateway cannot ask a client: its request cannot be answered by a question.")
+        if self._given_up:
+            raise RpcError(NO_CLIENT, self._given_up)
         self._number += 1
         key = f"{asker.name}-{self._number}"
         answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
         self._questions[key] = (method, params, answer)
-        self._asked.set()
+        self.stir()
         try:
             return await answer
         finally:
             self._questions.pop(key, None)
-            if not self._questions:
-                self._asked.clear()
 
-    async def asked(self) -> None:
-        """Wait until there is a question."""
-        await self._asked.wait()
+    def stir(self, _task: object = None) -> None:
+        """Something has happened: a question, or the end of the work."""
+        self._stirred.set()
 
-    def questions(self) -> dict[str, Any]:
+    async def stirred(self) -> None:
+        """Wait for the next :meth:`stir`."""
+        await self._stirred.wait()
+        self._stirred.clear()
+
+    @property
+    def asks(self) -> bool:
+        """Whether a question waits for an answer."""
+        return any(not answer.done() for _, _, answer in self._questions.values())
+
+    def questions(self) -> RawObject:
         """``inputRequests`` for the client: what waits for an answer, by key."""
-        return {
-            key: {"method": method, **({"params": dict(params)} if len(params) else {})}
-            for key, (method, params, _) in self._questions.items()
-        }
+        asked = {}
+        for key, (method, params, answer) in self._questions.items():
+            if answer.done():  # the server took it back just now
+                continue
+            question = {"method": encode(method)}
+            asked[key] = join({**question, "params": params.raw} if len(params) else question).raw
+        return join(asked)
 
-    def take(self, answers: Mapping[str, Any], link: Link) -> None:
+    def leave(self) -> None:
+        """The client's request was answered: there is no way to the client until it comes back."""
+        self._link = None
+
+    def come_back(self, answers: Mapping[str, msgspec.Raw], link: Link, meta: Mapping[str, Any]) -> None:
         """The client came back, on another request; what it does not answer is asked again."""
-        self._link = link
-        for key, answer in answers.items():
-            if key in self._questions and isinstance(answer, Mapping) and not self._questions[key][2].done():
-                self._questions.pop(key)[2].set_result(answer)
-        if not self._questions:
-            self._asked.clear()
+        self._come(link, meta)
+        for key, raw in answers.items():
+            if key in self._questions and bytes(raw)[:1] == b"{" and not self._questions[key][2].done():
+                self._questions.pop(key)[2].set_result(RawObject(bytes(raw)))
 
     def give_up(self, why: str) -> None:
-        """The client did not come back."""
+        """The client will not come back: what is asked, now or later, is refused."""
+        self._link, self._given_up = None, why
         for _, _, answer in tuple(self._questions.values()):
             if not answer.done():
                 answer.set_exception(RpcError(NO_CLIENT, why))
 
     def tell(self, method: str, params: RawObject) -> None:
         """Hand on a notification: log messages if the request asked for them; the rest goes to those who listen."""
-        if method == "notifications/message":
-            if self.log_level is not None and severe_enough(params, self.log_level):
-                self._link.notify(method, params)
-        else:
+        if method != "notifications/message":
             self.conversation.listeners.tell(method, params)
+        elif self._link is not None and self.log_level is not None and severe_enough(params, self.log_level):
+            self._link.notify(method, params)
 
     def progress(self, note: Mapping[str, Any]) -> None:
-        """Tell of progress; ``note`` has the client's own token."""
-        self._link.notify("notifications/progress", note)
+        """Tell of progress under the token of the request that waits for the answer now, if it has one."""
+        if self._link is not None and self._token is not None:
+            self._link.notify("notifications/progress", {**note, "progressToken": self._token})
 
 
 class ModernAtLarge:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -66,15 +66,19 @@ class Executors:
         annotations = entry.definition.get("annotations")
         return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
-    async def execute(self, task: Task, run: Run) -> Outcome:
+    def execute(self, task: Task, run: Run) -> Awaitable[Outcome]:
         """Run ``task``; a kind that nobody runs is an outcome that says what to install."""
         if run.dry_run and not self._harmless(task):
-            return ended(task, datetime.now(UTC), Status.ERROR, failure=UNREHEARSED)
+            return _refused(task, UNREHEARSED)
         if isinstance(task, ToolCall):
-            return await self._direct.execute(task, run)
+            return self._direct.execute(task, run)
         found = self._by_type.get(type(task))
         if found is None:
             kind = KINDS[type(task)]
             message = f"No executor for {kind} tasks is installed; install a plugin that provides one."
-            return ended(task, datetime.now(UTC), Status.ERROR, failure=Failure("executor.missing", message))
-        return await found[1].execute(task, run)
+            return _refused(task, Failure("executor.missing", message))
+        return found[1].execute(task, run)
+
+
+async def _refused(task: Task, failure: Failure) -> Outcome:
+    return ended(task, datetime.now(UTC), Status.ERROR, failure=failure)

@@ -23,7 +23,8 @@ class Extensions:
 
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
-        self._tasks: OrderedDict[str, str] = OrderedDict()
+        self._tasks: OrderedDict[str, set[str]] = OrderedDict()
+        """Servers by the id of a task that they gave out; two may have thought of the same."""
 
     def declared(self) -> dict[str, Any]:
         """What all connected servers declare together; the first by name wins where two say the same."""
@@ -41,7 +42,8 @@ class Extensions:
         task = result.get("task", result)
         id = task.get("taskId") if isinstance(task, Mapping) else None
         if isinstance(id, str):
-            self._tasks[id] = server.name
+            self._tasks.setdefault(id, set()).add(server.name)
+            self._tasks.move_to_end(id)
             if len(self._tasks) > REMEMBERED:
                 self._tasks.popitem(last=False)
 
@@ -51,17 +53,18 @@ class Extensions:
         Raises:
             RpcError: None can, or several.
         """
-        owner = self._tasks.get(str(params.get("taskId")))
-        if owner is not None and owner in self._servers:
-            return self._servers[owner]
-        candidates = [s for s in self._servers.values() if _declares(s.capabilities, method)]
+        running = [s for s in self._servers.values() if s.settings.enabled]
+        task = params.get("taskId")
+        owners = self._tasks.get(task, set()) if isinstance(task, str) else set()
+        candidates = [s for s in running if s.name in owners]
+        candidates = candidates or [s for s in running if _declares(s.capabilities, method)]
+        if not candidates and len(running) == 1:
+            candidates = running
         if len(candidates) == 1:
             return candidates[0]
-        if not candidates and len(self._servers) == 1:
-            return next(iter(self._servers.values()))
-        names = ", ".join(s.name for s in candidates)
-        why = f" (it may be for {names}: which cannot be known)" if candidates else ""
-        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}{why}")
+        names = ", ".join(s.name for s in candidates or running)
+        why = f" (it may be for {names}: which cannot be known)" if candidates else f" (declared by none of: {names})"
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}{why if running else ''}")
 
 
 def _declares(capabilities: Mapping[str, Any], method: str) -> bool:
@@ -71,6 +74,11 @@ def _declares(capabilities: Mapping[str, Any], method: str) -> bool:
         value = capabilities.get(member)
         if member == head and isinstance(value, dict):
             return True
-        if isinstance(value, dict) and any(name.rpartition("/")[2] == head for name in value):
+        if isinstance(value, dict) and any(_names(name, method, head) for name in value):
             return True
     return False
+
+
+def _names(extension: str, method: str, head: str) -> bool:
+    """Whether a method is an extension's: ``vendor/name`` has ``name/…``, or ``vendor/name/…``."""
+    return extension.rpartition("/")[2] == head or method.startswith(f"{extension}/")

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from pml_hookspecs import RpcError, TransportError
@@ -21,6 +21,8 @@ ALIAS = "pml://resource/"
 """Begins the URI of a resource whose own URI another server has, too: ``pml://resource/<server>/<quoted URI>``."""
 
 Kind = Literal["resources", "templates", "prompts"]
+Item: TypeAlias = "tuple[Server, dict[str, Any], dict[str, Any]]"
+"""Server, item as it sent it, item as clients see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +53,23 @@ class Features:
         return [shown for _, _, shown in await self._items(kind)]
 
     async def prompt(self, name: str) -> tuple[Server, str]:
-        """The server that has a prompt, and its own name for it; ``server__prompt`` and ``server:prompt`` are known.
+        """The server that has a prompt, and its own name for it.
+
+        ``server__prompt`` and ``server:prompt`` are known, and the bare name where one server alone has it.
 
         Raises:
-            RpcError: There is none.
+            RpcError: There is none, or several servers have one of that name.
         """
-        wanted = name.replace(":", SEPARATOR, 1) if SEPARATOR not in name else name
-        for server, item, shown in await self._items("prompts"):
-            if shown["name"] in (name, wanted):
-                return server, item["name"]
-        raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
+        found = _prompts_named(name, await self._items("prompts"))
+        if not found and await self._woken():
+            found = _prompts_named(name, await self._items("prompts"))
+        if len(found) == 1:
+            return found[0][0], found[0][1]["name"]
+        if not found:
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
+        candidates = [shown["name"] for _, _, shown in found]
+        message = f"Several servers have a prompt {name}: say which of {', '.join(candidates)}"
+        raise RpcError(INVALID_PARAMS, message, {"candidates": candidates})
 
     async def resource(self, uri: str) -> tuple[Server, str]:
         """The server that has a resource, listed or by a template, and its own URI.
@@ -68,16 +77,28 @@ class Features:
         Raises:
             RpcError: None has.
         """
+        found = await self._listed_resource(uri)
+        if found is None and await self._woken():
+            found = await self._listed_resource(uri)
+        if found is not None:
+            return found
+        able = [s for s in self._servers.values() if s.offers("resources")]
+        if len(able) == 1:  # servers need not list what they have
+            return able[0], uri
+        raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+
+    async def _listed_resource(self, uri: str) -> tuple[Server, str] | None:
         for server, item, shown in await self._items("resources"):
             if shown["uri"] == uri:
                 return server, item["uri"]
         for server, item, _ in await self._items("templates"):
             if matches(item["uriTemplate"], uri):
                 return server, uri
-        able = [s for s in self._servers.values() if s.offers("resources")]
-        if len(able) == 1:  # servers need not list what they have
-            return able[0], uri
-        raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+        return None
+
+    async def _woken(self) -> bool:
+        """Start the servers that were not needed yet, for what nobody else has; whether there were any."""
+        return any(await asyncio.gather(*(server.wake() for server in self._servers.values())))
 
     async def template(self, template: str) -> Server:
         """The server that has a resource template, or a resource, of this very text.
@@ -90,8 +111,7 @@ class Features:
                 return server
         return (await self.resource(template))[0]
 
-    async def _items(self, kind: Kind) -> list[tuple[Server, dict[str, Any], dict[str, Any]]]:
-        """``(server, item as it sent it, item as clients see it)``."""
+    async def _items(self, kind: Kind) -> list[Item]:
         servers = [self._servers[name] for name in sorted(self._servers)]
         lists = await asyncio.gather(*(self._of(server, kind) for server in servers))
         pairs = ((server, item) for server, items in zip(servers, lists, strict=True) for item in items)
@@ -106,9 +126,14 @@ class Features:
             return []
 
 
-def _shown(
-    kind: Kind, pairs: Iterator[tuple[Server, dict[str, Any]]]
-) -> Iterator[tuple[Server, dict[str, Any], dict[str, Any]]]:
+def _prompts_named(name: str, items: list[Item]) -> list[Item]:
+    """The prompt that clients see under ``name``; otherwise those whose servers call them so."""
+    spelt = name if SEPARATOR in name else name.replace(":", SEPARATOR, 1)
+    exact = [one for one in items if one[2]["name"] in (name, spelt)]
+    return exact or [one for one in items if one[1]["name"] == name]
+
+
+def _shown(kind: Kind, pairs: Iterator[tuple[Server, dict[str, Any]]]) -> Iterator[Item]:
     """Items under names that are each other's own: prompts with their server's, URIs as they are while unique."""
     key, taken = LISTINGS[kind].key, set()
     for server, item in pairs:

@@ -1,4 +1,4 @@
-"""Ids that sort by time, and W3C trace ids."""
+"""Ids that sort by time, and the W3C trace ids that follow from them."""
 
 from __future__ import annotations
 
@@ -7,46 +7,50 @@ import time
 
 from pml_hookspecs import ExecutionId
 
-POOL_BYTES = 4096
+POOL_DIGITS = 8192
 
 
 class _Pool:
-    """Random bytes from the system, fetched many at a time: asking it for each id costs as much as a tool call."""
+    """Random digits from the system, fetched many at a time: asking it for each id costs as much as a tool call."""
 
     def __init__(self) -> None:
-        self._bytes, self._at = b"", POOL_BYTES
+        self._digits, self._at = "", POOL_DIGITS
         os.register_at_fork(after_in_child=self._empty)
 
     def _empty(self) -> None:
-        self._at = POOL_BYTES
+        self._at = POOL_DIGITS
 
-    def take(self, count: int) -> bytes:
-        """``count`` bytes that were never given before."""
-        if self._at + count > POOL_BYTES:
-            self._bytes, self._at = os.urandom(POOL_BYTES), 0
+    def take(self, count: int) -> str:
+        """``count`` hexadecimal digits that were never given before."""
         start = self._at
-        self._at += count
-        return self._bytes[start : self._at]
+        if start + count > POOL_DIGITS:
+            self._digits, start = os.urandom(POOL_DIGITS // 2).hex(), 0
+        self._at = start + count
+        return self._digits[start : self._at]
 
 
 _pool = _Pool()
 
 
 def execution_id() -> ExecutionId:
-    """A UUIDv7 (RFC 9562 §5.7) whose sub-millisecond part is a fraction of time, so that order survives bursts."""
-    now = time.time_ns()
-    milliseconds, rest = divmod(now, 1_000_000)
-    fraction = rest * 4096 // 1_000_000
-    random = int.from_bytes(_pool.take(8)) & 0x3FFF_FFFF_FFFF_FFFF
-    text = f"{milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0x2 << 62 | random:032x}"
-    return ExecutionId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+    """A UUIDv7 (RFC 9562 §5.7) whose sub-millisecond part is a fraction of time, so that order survives bursts.
+
+    Behind it are 60 random bits.
+    """
+    milliseconds, rest = divmod(time.time_ns(), 1_000_000)
+    head = (milliseconds << 16 | 0x7000 | rest * 4096 // 1_000_000).to_bytes(8).hex()
+    tail = _pool.take(15)
+    return ExecutionId(f"{head[:8]}-{head[8:12]}-{head[12:]}-8{tail[:3]}-{tail[3:]}")
 
 
-def trace_id() -> str:
-    """32 lower-case hex digits."""
-    return _pool.take(16).hex()
+def trace_id(first: ExecutionId) -> str:
+    """The trace that begins with an execution, 32 lower-case hex digits: the same number.
+
+    It sorts by time, which makes storing it cheap, and ends in 56 random bits, as W3C Trace Context level 2 wants it.
+    """
+    return first.replace("-", "")
 
 
-def span_id() -> str:
-    """16 lower-case hex digits."""
-    return _pool.take(8).hex()
+def span_id(execution: ExecutionId) -> str:
+    """The span of an execution, 16 lower-case hex digits: the random half of the id. Never all zeros."""
+    return execution[19:23] + execution[24:]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, Origin, RawObject
 from pml_hookspecs.protocol import META_SUBSCRIPTION_ID
 
-from .members import with_meta
+from .members import with_member, with_meta
+
+if TYPE_CHECKING:
+    from .downstream import Server
 
 KINDS: Mapping[str, str] = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -25,11 +28,13 @@ class Listener:
     def __init__(self, origin: Origin, wanted: Mapping[str, Any]) -> None:
         """Take what is understood of ``wanted``, the request's ``notifications``."""
         self._origin = origin
-        self.honored: dict[str, Any] = {name: True for name in KINDS.values() if wanted.get(name) is True}
+        self._kinds: dict[str, Any] = {name: True for name in KINDS.values() if wanted.get(name) is True}
         uris = wanted.get("resourceSubscriptions")
-        self.uris = [uri for uri in uris if isinstance(uri, str)] if isinstance(uris, list) else []
-        if self.uris:
-            self.honored["resourceSubscriptions"] = self.uris
+        self.uris = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str))) if isinstance(uris, list) else []
+        """Resources that it asks for."""
+        self.resources: dict[str, tuple[Server, str]] = {}
+        """Resources that it hears of: the URI that the client knows, and the server that has it under which."""
+        self._early: list[tuple[str, RawObject]] | None = []
         self.ended = asyncio.Event()
 
     @property
@@ -38,16 +43,32 @@ class Listener:
         return {META_SUBSCRIPTION_ID: self._origin.id}
 
     def acknowledge(self) -> None:
-        """Say what will be told; the first message of the stream."""
+        """Say what will be told, before anything is told."""
+        honored = dict(self._kinds)
+        if self.resources:
+            honored["resourceSubscriptions"] = [uri for uri in self.uris if uri in self.resources]
         self._origin.link.notify(
-            "notifications/subscriptions/acknowledged", {"notifications": self.honored, "_meta": self.meta}
+            "notifications/subscriptions/acknowledged", {"notifications": honored, "_meta": self.meta}
         )
+        early, self._early = self._early or [], None
+        for method, params in early:
+            self._origin.link.notify(method, params)
 
     def tell(self, method: str, params: RawObject) -> None:
         """Hand on a notification, if it is wanted."""
-        wanted = params.get("uri") in self.uris if method == UPDATED else KINDS.get(method) in self.honored
-        if wanted:
-            self._origin.link.notify(method, with_meta(params, self.meta))
+        if method == UPDATED:
+            for shown, (_, own) in self.resources.items():
+                if own == params.get("uri"):
+                    self._say(method, with_member(params, "uri", shown))
+        elif KINDS.get(method) in self._kinds:
+            self._say(method, params)
+
+    def _say(self, method: str, params: RawObject) -> None:
+        params = with_meta(params, self.meta)
+        if self._early is None:
+            self._origin.link.notify(method, params)
+        else:
+            self._early.append((method, params))
 
 
 class Listeners:
@@ -55,9 +76,6 @@ class Listeners:
 
     def __init__(self) -> None:
         self._open: set[Listener] = set()
-
-    def __iter__(self) -> Iterator[Listener]:
-        return iter(tuple(self._open))
 
     def __len__(self) -> int:
         return len(self._open)
@@ -74,10 +92,6 @@ class Listeners:
         """Hand on a notification to the streams that want it."""
         for listener in tuple(self._open):
             listener.tell(method, params)
-
-    def subscribe(self, uri: str) -> bool:
-        """Whether any stream wants to hear of changes of a resource."""
-        return any(uri in listener.uris for listener in self._open)
 
     def end(self) -> None:
         """End all streams in good order: the gateway goes down."""

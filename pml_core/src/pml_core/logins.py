@@ -48,7 +48,7 @@ async def _transport_of(config: Config, server: str) -> AsyncIterator[tuple[Tran
         yield gateway.transport(scheme_of(endpoint.address)), endpoint
     except NotImplementedError as exc:
         raise OperatorError(f"server {server!r} needs no login: {exc}") from exc
-    except TransportError as exc:
+    except (TransportError, ValueError) as exc:
         raise OperatorError(f"server {server!r}: {exc}") from exc
     finally:
         await gateway.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,16 +13,35 @@ from pml_hookspecs import RawObject, encode
 from pml_hookspecs.protocol import META_ENVELOPE
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_empty = re.compile(rb"\{[ \t\r\n]*\}").fullmatch
 META = b'"_meta"'
+OURS = META_ENVELOPE | {"progressToken"}
+"""Keys of ``_meta`` that are between a client and the gateway."""
 
 
-def split(raw: bytes) -> dict[str, msgspec.Raw]:
+def split(raw: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
     """The members of an object, each as it came.
 
     Raises:
         msgspec.MsgspecError: It is not an object.
     """
-    return _split(raw)
+    try:
+        return _split(raw)
+    except msgspec.MsgspecError:
+        # Lone surrogates and NaN, which others take for JSON.
+        try:
+            value = json.loads(bytes(raw))
+        except ValueError:
+            value = None
+        if not isinstance(value, dict):
+            raise
+        return {name: msgspec.Raw(encode(member)) for name, member in value.items()}
+
+
+def object_in(members: Mapping[str, msgspec.Raw], name: str) -> dict[str, msgspec.Raw]:
+    """The members of the object that is the member ``name``; empty when there is none, or it is no object."""
+    raw = members.get(name)
+    return split(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
 
 
 def join(members: Mapping[str, bytes | msgspec.Raw]) -> RawObject:
@@ -28,11 +49,19 @@ def join(members: Mapping[str, bytes | msgspec.Raw]) -> RawObject:
     return RawObject(b"{" + b",".join(encode(k) + b":" + bytes(v) for k, v in members.items()) + b"}")
 
 
+def enclosed(head: bytes, params: RawObject, tail: bytes = b"") -> RawObject:
+    """``params`` with members written before and after its own; each is JSON text without braces, or empty."""
+    raw = params.raw.strip()
+    own = b"" if _empty(raw) else raw[1:-1]
+    return RawObject(b"{" + b",".join(part for part in (head, own, tail) if part) + b"}")
+
+
 def with_member(params: RawObject, name: str, value: Any) -> RawObject:
     """``params`` with one member changed; as it came when that changes nothing."""
-    if params.get(name) == value:
+    new = encode(value)
+    if name in params and encode(params[name]) == new:
         return params
-    return join({**split(params.raw), name: encode(value)})
+    return join({**split(params.raw), name: new})
 
 
 def meta_of(params: RawObject) -> dict[str, Any]:
@@ -43,22 +72,29 @@ def meta_of(params: RawObject) -> dict[str, Any]:
 
 def with_meta(params: RawObject, members: Mapping[str, Any]) -> RawObject:
     """``params`` with ``members`` added to its ``_meta``."""
-    raw = params.raw
-    if META not in raw:
-        return RawObject(raw[:-1] + (b',"_meta":' if len(raw) > len(b"{}") else b'"_meta":') + encode(members) + b"}")
-    return join({**split(raw), "_meta": encode({**meta_of(params), **members})})
-
-
-def without_envelope(params: RawObject) -> RawObject:
-    """``params`` without what ``_meta`` says about revision, client and progress; vendors' and trace keys stay."""
     if META not in params.raw:
-        return params
-    meta = meta_of(params)
-    kept = {k: v for k, v in meta.items() if k not in META_ENVELOPE and k != "progressToken"}
+        return enclosed(b"", params, META + b":" + encode(members))
+    parts = split(params.raw)
+    meta = join({**object_in(parts, "_meta"), **{name: encode(value) for name, value in members.items()}})
+    return join({**parts, "_meta": meta.raw})
+
+
+def without_meta(members: Mapping[str, msgspec.Raw], names: frozenset[str] = OURS) -> dict[str, msgspec.Raw]:
+    """``members`` without those of ``_meta`` that are in ``names``; without ``_meta`` when nothing is left of it."""
+    meta = object_in(members, "_meta")
+    kept = {name: value for name, value in meta.items() if name not in names}
     if len(kept) == len(meta):
-        return params
-    members = split(params.raw)
+        return dict(members)
+    rest = dict(members)
     if kept:
-        return join({**members, "_meta": encode(kept)})
-    del members["_meta"]
-    return join(members)
+        rest["_meta"] = msgspec.Raw(join(kept).raw)
+    else:
+        del rest["_meta"]
+    return rest
+
+
+def without_envelope(params: RawObject, names: frozenset[str] = OURS) -> RawObject:
+    """``params`` without what ``_meta`` says about revision, client and progress; vendors' and trace keys stay."""
+    if names.isdisjoint(meta_of(params)):
+        return params
+    return join(without_meta(split(params.raw), names))

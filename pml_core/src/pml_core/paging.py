@@ -30,7 +30,7 @@ def page(items: Sequence[T], cursor: Any, size: int, fingerprint: str | None = N
     if cursor is None and not 0 < size < len(items):
         return items, None
     mark = fingerprint or hashlib.sha256(encode(list(items))).hexdigest()[:16]
-    begin = 0 if cursor is None else _read(cursor, mark)
+    begin = 0 if cursor is None else _read(cursor, mark, len(items))
     end = begin + (size or len(items))
     return items[begin:end], (_write(mark, end) if end < len(items) else None)
 
@@ -39,11 +39,11 @@ def _write(mark: str, begin: int) -> str:
     return base64.urlsafe_b64encode(f"{mark}:{begin}".encode()).decode()
 
 
-def _read(cursor: Any, mark: str) -> int:
+def _read(cursor: Any, mark: str, length: int) -> int:
     try:
         written, _, begin = base64.urlsafe_b64decode(str(cursor)).decode().rpartition(":")
-        if written == mark:
-            return int(begin)
+        if written == mark and 0 < (first := int(begin)) < length:
+            return first
     except (ValueError, binascii.Error):
         pass
     raise RpcError(INVALID_PARAMS, f"Invalid cursor: {STALE}")

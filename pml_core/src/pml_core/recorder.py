@@ -100,11 +100,13 @@ class Recorder:
         return Failure(failure.code, message, failure.retryable, self._object(failure.details).value)
 
     def _object(self, value: Any) -> RawObject:
-        return RawObject(self._kept(encode(value)))
+        raw = encode(value)
+        kept = self._kept(raw)
+        return value if kept is raw and type(value) is RawObject else RawObject(kept)
 
     def _json(self, value: Json) -> Json:
-        if value is None:
-            return None
+        if value is None or type(value) is RawObject:
+            return None if value is None else self._object(value)
         raw = self._kept(encode(value))
         if raw[:1] == b"{":
             return RawObject(raw)

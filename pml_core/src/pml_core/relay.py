@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import EMPTY, RawObject, RpcError
+from pml_hookspecs import EMPTY, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .exchange import LEVELS, LegacyExchange, ModernExchange
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from .downstream.calls import Sink
     from .features import Kind
     from .gateway import Gateway
+    from .listeners import Listener
 
+UNREACHED = (RpcError, TransportError, TimeoutError)
+"""A server cannot be asked, or refuses."""
 STATUS_URI = "pml://status"
 STATUS = {
     "uri": STATUS_URI,
@@ -108,35 +112,45 @@ class Relay:
     # Subscriptions and logging
 
     async def _subscribe(self, params: RawObject, _client: LegacyExchange) -> Mapping[str, Any]:
-        server, own = await self._gateway.features.resource(_text(params, "uri"))
-        self._conversation.subscribed.add(own)
-        return await server.subscribe(own, with_member(params, "uri", own))
+        uri, held = _text(params, "uri"), self._conversation.subscribed
+        server, own = await self._gateway.features.resource(uri)
+        before = held.get(uri)
+        held[uri] = (server, own)  # before the server knows, which may tell of a change at once
+        try:
+            return await server.subscribe(own, with_member(params, "uri", own))
+        except BaseException:
+            if before is None:
+                held.pop(uri, None)
+            raise
 
     async def _unsubscribe(self, params: RawObject, _client: LegacyExchange) -> Mapping[str, Any]:
-        server, own = await self._gateway.features.resource(_text(params, "uri"))
-        self._conversation.subscribed.discard(own)
-        if self._gateway.subscribed(own):  # another client still wants to hear of it
+        uri = _text(params, "uri")
+        held = self._conversation.subscribed.pop(uri, None)
+        if held is None:
             return EMPTY
+        server, own = held
         return await server.unsubscribe(own, with_member(params, "uri", own))
 
-    async def hear_of(self, uri: str) -> None:
-        """Subscribe to a resource for a stream of changes.
+    async def hear_of(self, listener: Listener) -> None:
+        """Subscribe to the resources that a stream asks for; what cannot be had is left out."""
+        await asyncio.gather(*(self._hear_of(listener, uri) for uri in listener.uris))
 
-        Raises:
-            TimeoutError, TransportError, RpcError: Its server cannot be asked, or refuses.
-        """
-        server, own = await self._gateway.features.resource(uri)
-        await server.subscribe(own, RawObject.of({"uri": own}))
+    async def _hear_of(self, listener: Listener, uri: str) -> None:
+        try:
+            server, own = await self._gateway.features.resource(uri)
+            listener.resources[uri] = (server, own)
+            await server.subscribe(own, RawObject.of({"uri": own}))
+        except BaseException as exc:
+            listener.resources.pop(uri, None)
+            if not isinstance(exc, UNREACHED):
+                raise
+            self._gateway.log.info("a resource cannot be subscribed to", uri=uri, reason=str(exc))
 
-    async def hear_no_more_of(self, uri: str) -> None:
-        """Take a subscription of :meth:`hear_of` back, unless another client wants it.
-
-        Raises:
-            TimeoutError, TransportError, RpcError: Its server cannot be asked, or refuses.
-        """
-        server, own = await self._gateway.features.resource(uri)
-        if not self._gateway.subscribed(own):
-            await server.unsubscribe(own, RawObject.of({"uri": own}))
+    async def hear_no_more(self, listener: Listener) -> None:
+        """Take the subscriptions of a stream back."""
+        for server, own in listener.resources.values():
+            with contextlib.suppress(*UNREACHED):
+                await server.unsubscribe(own, RawObject.of({"uri": own}))
 
     async def _set_level(self, params: RawObject, _client: LegacyExchange) -> Mapping[str, Any]:
         level = _text(params, "level")
@@ -156,7 +170,7 @@ class Relay:
         """A notification of the client's for servers."""
         if method == "notifications/roots/list_changed":
             for server in self._gateway.servers.values():
-                server.tell(method, params)
+                server.tell(method, params, self._conversation)
         elif method == "notifications/progress":
             token = params.get("progressToken")
             if isinstance(token, (str, int)) and (asker := self._conversation.askers.get(token)) is not None:

@@ -115,13 +115,25 @@ def merge(
         models = {"gateway": gateway_model, "servers": server_model, "endpoints": endpoint_model}
         raise OperatorError(_explain(exc, labelled, models), "See pml config schema for what may stand where.") from exc
     servers = {name: make_server(model.model_dump()) for name, model in valid.servers.items()}
-    if problems := [p for name, server in servers.items() for p in server_problems(name, server)]:
-        raise OperatorError("the configuration does not fit:\n" + "\n".join(f"  {p}" for p in problems))
     gateway = GatewaySettings(**{f.name: getattr(valid.gateway, f.name) for f in fields(GatewaySettings)})
     endpoints = {name: EndpointSettings(**model.model_dump()) for name, model in valid.endpoints.items()}
-    if problems := [problem for name in endpoints if (problem := endpoint_problem(name))]:
-        raise OperatorError("the configuration does not fit:\n" + "\n".join(f"  {p}" for p in problems))
+    _check_names(servers, endpoints, labelled)
     return gateway, servers, endpoints, dict(valid.plugins), tuple(labelled)
+
+
+def _check_names(
+    servers: Mapping[str, ServerSettings], endpoints: Mapping[str, EndpointSettings], sources: Sequence[Source]
+) -> None:
+    """What types cannot say about servers and endpoints.
+
+    Raises:
+        OperatorError: Names every mistake.
+    """
+    problems = [problem for name, server in servers.items() for problem in server_problems(name, server)]
+    wrong = {name: why for name in endpoints if (why := endpoint_problem(name))}
+    problems += [f"endpoints.{name} ({source_of(sources, ('endpoints', name))}): {why}" for name, why in wrong.items()]
+    if problems:
+        raise OperatorError("\n  ".join([MISTAKES, *problems]))
 
 
 def validate_table(settings_type: type[S], table: Mapping[str, Any], plugin: str, sources: Sequence[Source]) -> S:

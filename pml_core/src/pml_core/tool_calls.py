@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from pml_hookspecs import Failure, Outcome, RawObject, RpcError, Session, ToolCall, ToolId, encode
-from pml_hookspecs.protocol import INVALID_PARAMS, META_ENVELOPE
+from pml_hookspecs import Failure, Outcome, RawObject, RpcError, Session, ToolCall, ToolId
+from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .direct import tool_result
-from .members import join, meta_of, split
+from .members import join, meta_of, split, without_meta
 
 if TYPE_CHECKING:
     from .dispatch import Dispatcher
@@ -51,11 +51,8 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     token = None
     if "_meta" in members:
         meta = meta_of(params)
-        token = meta.pop("progressToken", None)
-        if token is not None or not META_ENVELOPE.isdisjoint(meta):
-            members["_meta"] = msgspec.Raw(encode({k: v for k, v in meta.items() if k not in META_ENVELOPE}))
-            if members["_meta"] == b"{}":
-                del members["_meta"]
+        token = meta.get("progressToken")
+        members = without_meta(members)
     task = ToolCall(
         id="call",
         tool=ToolId(name),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Ended, Outcome, Span, Task, ToolCall, Tracer, Workflow
 
-from .identifiers import span_id
+if TYPE_CHECKING:
+    from .dispatch import ExecutionRun
 
 SILENCE_S = 60.0
 """A tracer that fails is heard once in this time."""
@@ -36,14 +37,15 @@ class Tracing:
     """Starts and ends spans; a tracer's exception changes nothing for the request."""
 
     def __init__(self, tracers: Sequence[NamedTracer], log: Any) -> None:
-        self._tracers, self._log = tracers, log
+        self._log = log
+        self._starts = [(named.plugin, named.tracer.started) for named in tracers]
+        self._ends = [(named.plugin, named.tracer.ended) for named in tracers]
         self._last_heard: dict[str, float] = {}
 
-    def start(self, task: Task, run: Any) -> Span | None:
-        """A span for ``task``; None when nobody watches. ``run`` is the dispatcher's."""
-        if not self._tracers:
+    def start(self, task: Task, run: ExecutionRun) -> Span | None:
+        """A span for ``task``; None when nobody watches."""
+        if not self._starts:
             return None
-        attributes = {"gen_ai.tool.name": task.tool} if isinstance(task, ToolCall) else {}
         span = Span(
             trace_id=run.trace_id,
             span_id=run.span_id,
@@ -52,13 +54,13 @@ class Tracing:
             kind="server" if run.parent is None else "internal",
             execution=run.id,
             start_ns=time.time_ns(),
-            attributes=attributes,
+            attributes={"gen_ai.tool.name": task.tool} if isinstance(task, ToolCall) else {},
         )
-        for named in self._tracers:
+        for plugin, started in self._starts:
             try:
-                named.tracer.started(span)
+                started(span)
             except Exception as exc:
-                self._fault(named.plugin, exc)
+                self._fault(plugin, exc)
         return span
 
     def end(self, span: Span | None, outcome: Outcome) -> None:
@@ -66,21 +68,17 @@ class Tracing:
         if span is None:
             return
         attributes = {} if outcome.failure is None else {"error.type": outcome.failure.code}
+        # Not before the start, even when the clock was set back.
         end_ns = max(time.time_ns(), span.start_ns)
-        ended = Ended(span=span, end_ns=end_ns, status=outcome.status, attributes=attributes)
-        for named in self._tracers:
+        finished = Ended(span=span, end_ns=end_ns, status=outcome.status, attributes=attributes)
+        for plugin, ended in self._ends:
             try:
-                named.tracer.ended(ended)
+                ended(finished)
             except Exception as exc:
-                self._fault(named.plugin, exc)
+                self._fault(plugin, exc)
 
     def _fault(self, plugin: str, exc: Exception) -> None:
         now = time.monotonic()
         if now - self._last_heard.get(plugin, -SILENCE_S) >= SILENCE_S:
             self._last_heard[plugin] = now
             self._log.error("tracer failed", plugin=plugin, error=repr(exc), silent_for_s=SILENCE_S)
-
-
-def new_span_ids(parent: Any | None, trace: str) -> tuple[str, str, str | None]:
-    """``(trace_id, span_id, parent_span_id)`` for a run below ``parent``."""
-    return (trace, span_id(), None) if parent is None else (parent.trace_id, span_id(), parent.span_id)

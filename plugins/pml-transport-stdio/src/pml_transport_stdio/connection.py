@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from pml_hookspecs import EMPTY, Origin, RawObject, RpcError, TransportError
+from pml_hookspecs.protocol import LISTEN
 
 from . import envelope
 from .framing import Lines, Oversized
 from .outbox import CANCELLED, Outbox
-from .pending import Pending, Request
+from .pending import Pending, Request, again
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -30,11 +31,6 @@ INTERNAL_ERROR = RpcError(-32603, "Internal error")
 BUSY = RpcError(-31998, "Too many requests at once; send this one again when others have been answered")
 """With a code of our own, outside the range that JSON-RPC and MCP reserve."""
 ALWAYS_EXCEEDED = -1
-
-
-def again(error: TransportError) -> TransportError:
-    """The same error to raise once more: an exception that several tasks raise collects all their tracebacks."""
-    return TransportError(str(error), retryable=error.retryable)
 
 
 def shown(line: bytes) -> str:
@@ -74,6 +70,7 @@ class Connection:
         other overtakes them."""
         self._running: dict[asyncio.Task[None], Any] = {}
         """Requests of the peer's that are being answered, with their ids."""
+        self._listening: set[asyncio.Task[None]] = set()  # those of them that go on for as long as the peer listens
         self._withdrawn: set[asyncio.Task[None]] = set()
         """Those that are being cancelled and get no answer."""
         self._error: TransportError | None = None
@@ -324,6 +321,9 @@ class Connection:
         work = self._serve(message.id, str(message.method), params)
         task = self._loop.create_task(work, name=f"{self._peer}: {message.method} {message.id}")
         self._running[task] = message.id
+        if message.method == LISTEN:
+            self._listening.add(task)
+            task.add_done_callback(self._listening.discard)
 
     async def _serve(self, key: Any, method: str, params: RawObject) -> None:
         task = asyncio.current_task()
@@ -374,6 +374,8 @@ class Connection:
                 request.answer.set_exception(again(error))
         if self._turns is not None:
             self._turns.clear()
+        for task in self._listening & self._running.keys():
+            self._withdraw(task)
 
     def end(self, error: TransportError | None) -> None:
         """The connection is over; None when this end wanted it so. Only the first call counts."""

@@ -6,7 +6,7 @@ import asyncio
 import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
-from pml_hookspecs import RawObject
+from pml_hookspecs import RawObject, TransportError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 REMEMBERED = 4096
 """Ids of abandoned requests that are kept, to tell a late answer from one nobody asked for."""
 SLACK = 64
+
+
+def again(error: TransportError) -> TransportError:
+    """The same error to raise once more: an exception that several tasks raise collects all their tracebacks."""
+    return TransportError(str(error), retryable=error.retryable)
 
 
 class Request(NamedTuple):

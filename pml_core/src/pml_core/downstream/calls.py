@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,9 @@ Sink = Callable[[RawObject], None]
 class Calls:
     """All requests of ours that one connection has under way."""
 
-    def __init__(self, server: str, settings: ServerSettings) -> None:
-        self._server = server
+    def __init__(self, server: str, settings: ServerSettings, link: Callable[[float], Awaitable[Link]]) -> None:
+        """``link`` waits so many seconds for the connection."""
+        self._server, self._link = server, link
         self._in_flight = InFlight(server, settings.max_in_flight, settings.max_queued)
         self._progress_resets = settings.reset_timeout_on_progress
         self.callers = Callers()
@@ -55,6 +56,7 @@ class Calls:
 
         Args:
             params: As the server is to get them, but for the progress token.
+            limit_s: Longest wait for a turn and the answer together [s].
             sink: Hears of the request's progress.
 
         Raises:
@@ -62,16 +64,23 @@ class Calls:
             TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
         """
         in_flight = self._in_flight
-        limit_s = await in_flight.enter(limit_s)
+        left_s = await in_flight.enter(limit_s)
+        waited_s = limit_s - left_s
         if client is not None:
             self.callers.begin(client)
         token = self._watch(sink)
         try:
+            if waited_s:  # the connection may be another one by now
+                link = await self._link(left_s)
             if token is not None:
                 params = with_meta(params, {"progressToken": token})
             if token is None and (client is None or not client.answers_servers):
-                return await link.request(method, params, timeout_s=limit_s)
-            return await self._on_the_clock(link, client, method, params, limit_s, token)
+                return await link.request(method, params, timeout_s=left_s)
+            return await self._on_the_clock(link, client, method, params, left_s, limit_s, token)
+        except TimeoutError as exc:
+            if not waited_s:
+                raise
+            raise TimeoutError(f"{exc}; before that it waited {waited_s:.3g} s for its turn") from None
         finally:
             if token is not None:
                 del self._sinks[token]
@@ -81,10 +90,17 @@ class Calls:
             self.last_end_s = asyncio.get_running_loop().time()
 
     async def _on_the_clock(
-        self, link: Link, client: Client | None, method: str, params: RawObject, limit_s: float, token: int | None
+        self,
+        link: Link,
+        client: Client | None,
+        method: str,
+        params: RawObject,
+        left_s: float,
+        limit_s: float,
+        token: int | None,
     ) -> RawObject:
-        message = f"server {self._server!r} did not answer {method} within {limit_s:g} s"
-        async with Clock(limit_s, message) as clock:
+        message = f"server {self._server!r} did not answer {method} within {left_s:g} s"
+        async with Clock(left_s, message, all_s=limit_s) as clock:
             owned = (None if client is None else client.person, clock)
             self._clocks.add(owned)
             if token is not None and self._progress_resets:
@@ -119,7 +135,7 @@ class Calls:
     def progress(self, params: RawObject) -> None:
         """Hand a progress notification to whom it is for; progress that belongs to no request is dropped."""
         token = params.get("progressToken")
-        sink = self._sinks.get(token) if isinstance(token, int) else None
+        sink = self._sinks.get(token) if type(token) is int else None
         if sink is not None:
             sink(params)
 

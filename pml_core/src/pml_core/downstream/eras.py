@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any, Literal
 
@@ -22,7 +22,8 @@ from pml_hookspecs.protocol import (
 
 Era = Literal["legacy", "modern"]
 PROBE_S = 5.0
-"""Longest wait for a server's answer to ``server/discover``: one that knows nothing of it may not answer at all [s]."""
+"""Longest wait for a server's answer to ``server/discover``, if half of the time for its start is not less: one that
+knows nothing of it may not answer at all [s]."""
 
 
 class OtherEra(Exception):  # noqa: N818 - it is no error, but what to do next
@@ -41,6 +42,8 @@ class Offer:
     protocol: str
     capabilities: Mapping[str, Any]
     instructions: str = ""
+    refused: Era | None = None
+    """The era that it was first spoken to in, and refused."""
 
 
 def about_gateway() -> dict[str, Any]:
@@ -70,7 +73,7 @@ async def discover(link: Link, capabilities: Mapping[str, Any], within_s: float)
     """
     params = with_meta(EMPTY, envelope(None, capabilities))
     try:
-        answer = await link.request("server/discover", params, timeout_s=min(within_s, PROBE_S))
+        answer = await link.request("server/discover", params, timeout_s=min(within_s / 2, PROBE_S))
     except (TimeoutError, TransportError) as exc:
         raise OtherEra("legacy", f"it did not answer server/discover: {exc}") from exc
     supported = answer.get("supportedVersions")
@@ -95,7 +98,7 @@ async def begin(
             if not other:
                 raise
             try:
-                return await discover(link, capabilities, within_s)
+                return replace(await discover(link, capabilities, within_s), refused="legacy")
             except (OtherEra, RpcError):
                 raise refusal from None
     try:
@@ -107,7 +110,7 @@ async def begin(
     except RpcError:
         if not other:
             raise
-        return await shake_hands(link, capabilities, within_s)
+        return replace(await shake_hands(link, capabilities, within_s), refused="modern")
 
 
 def envelope(client: Client | None, capabilities: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,11 +123,6 @@ def envelope(client: Client | None, capabilities: Mapping[str, Any]) -> dict[str
     if client is not None and client.log_level is not None:
         members[META_LOG_LEVEL] = client.log_level
     return members
-
-
-def asks_for_input(result: RawObject) -> bool:
-    """Whether a result is a question (``resultType: "input_required"``). Decoded only when the bytes allow it."""
-    return b'"input_required"' in result.raw and result.get("resultType") == "input_required"
 
 
 def _object(answer: RawObject, name: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 
 from pml_hookspecs import TransportError
 
@@ -14,7 +14,7 @@ class InFlight:
     def __init__(self, server: str, limit: int, queue: int) -> None:
         """At most ``limit`` at a time and ``queue`` waiting; more are refused at once."""
         self._server, self._limit, self._queue = server, limit, queue
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self.count = 0
         """Requests on their way."""
 
@@ -41,25 +41,26 @@ class InFlight:
             )
         loop = asyncio.get_running_loop()
         turn, started = loop.create_future(), loop.time()
-        self._waiting.append(turn)
+        self._waiting[turn] = None
         try:
             async with asyncio.timeout(limit_s):
                 await turn
         except BaseException as exc:
             if turn.done() and not turn.cancelled():
                 self.leave()  # the turn came together with the end of the wait
-            else:
-                self._waiting.remove(turn)
+            self._waiting.pop(turn, None)
             if isinstance(exc, TimeoutError):
-                message = f"server {self._server!r} is busy: no turn came within {limit_s:g} s"
-                raise TimeoutError(message) from None
+                raise TimeoutError(
+                    f"server {self._server!r} is busy: no turn came within {limit_s:g} s; {self.count} requests are on "
+                    f"their way, and max_in_flight in [servers.{self._server}] allows no more"
+                ) from None
             raise
         return max(0.001, limit_s - (loop.time() - started))
 
     def leave(self) -> None:
         """One request is over; the next in the queue takes its place."""
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn, _ = self._waiting.popitem(last=False)
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -3,54 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 from pml_core.endpoints import endpoint_of, scheme_of
 from pml_core.members import with_meta, without_envelope
-from pml_core.upstream import Client, Upstream, current_client
+from pml_core.upstream import Client, current_client
 from pml_hookspecs import EMPTY, Link, Origin, RawObject, RpcError, TransportError
+from pml_hookspecs.protocol import META_SUBSCRIPTION_ID
 
 from .calls import Calls, Sink
-from .eras import Era, Offer, OtherEra, asks_for_input, begin, envelope
+from .eras import Era, Offer, OtherEra, begin, envelope
+from .failures import explained
 from .listening import Listening
+from .lists import Lists
 from .pauses import Pauses
+from .rounds import answer_all
+from .subscriptions import Subscriptions
+from .wiring import Events, Wiring
 
-if TYPE_CHECKING:
-    from pml_core.config import ServerSettings
-    from pml_hookspecs import Transport
-
-SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise [gateway] start_timeout_s"
-MOST_ROUNDS = 16
-"""Times in a row that a modern server may answer one request with questions."""
 CHECK_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wiring:
-    """What every connection to one server needs of its surroundings."""
-
-    name: str
-    settings: ServerSettings
-    open_transport: Callable[[str], Transport]
-    log: Any
-    upstream: Upstream
-    start_timeout_s: float
-    call_timeout_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
-    """Who hears of what happens to a connection."""
-
-    ready: Callable[[Instance, Link], Awaitable[None]]
-    """Connected and introduced; raising ends the connection."""
-    up: Callable[[], None]
-    down: Callable[[str, str], None]
-    """State (``down`` or ``idle``) and reason."""
-    notified: Callable[[Instance, str, RawObject], None]
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+STREAM = frozenset({META_SUBSCRIPTION_ID})
+STARTING = "it is still starting"
+NOT_YET = "not started yet; its first call starts it"
+UNUSED = "stopped because nobody used it; its next call starts it"
 
 
 class Instance:
@@ -73,14 +51,14 @@ class Instance:
             events: Who hears of it.
             era: The era to begin in.
             other_era: Whether it may begin in the other one if the server does not speak this.
-            client: The client it is for; None when it is for all.
+            client: The client it is for, between its requests; None when it is for all.
             idle_timeout_s: Stop it after this long without a request; never if None [s].
         """
         self._wiring, self._events, self.client = wiring, events, client
         self._idle_timeout_s = idle_timeout_s
-        self._era, self._other_era = era, other_era
+        self._first = self._era, self._other_era = era, other_era
         self.name, self._log = wiring.name, wiring.log
-        self.calls = Calls(wiring.name, wiring.settings)
+        self.calls = Calls(wiring.name, wiring.settings, self.link)
         self.offer = Offer(era, "", {})
         self.restarts = 0
         self.given_up: str | None = None
@@ -88,13 +66,16 @@ class Instance:
         self._link: Link | None = None
         self._loss: TransportError | None = None
         self._lost, self.tried, self._wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self._reason, self._sleeping = "", False
-        self._pauses = Pauses()
+        self._reason, self.asleep = STARTING, False
+        self._pauses, self._next_attempt_s = Pauses(), 0.0
         self._up_since_s: float | None = None
-        self._level: str | None = None
+        self.level: str | None = None if client is None else client.log_level
+        """From which level on it logs, as clients said."""
         self.listening = Listening(self, wiring.log)
-        self._needed = 0
-        """Subscriptions that keep it from being idle."""
+        self.subscriptions = Subscriptions()
+        self._talks = 0
+        """Requests that go to and fro with questions and answers."""
+        self.lists = Lists(self, wiring.call_timeout_s, self._lists_changed)
 
     @property
     def modern(self) -> bool:
@@ -106,9 +87,19 @@ class Instance:
         """Whether requests can be sent right now."""
         return self._link is not None
 
+    @property
+    def known(self) -> bool:
+        """Whether it has ever introduced itself."""
+        return bool(self.offer.protocol)
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What it declared; empty while it is neither connected nor asleep."""
+        return self.offer.capabilities if self.connected or self.asleep else {}
+
     def offers(self, capability: str) -> bool:
-        """Whether it declared ``capability``; False while it is not connected."""
-        return self._link is not None and isinstance(self.offer.capabilities.get(capability), dict)
+        """Whether it declared ``capability``; False while it is neither connected nor asleep."""
+        return isinstance(self.capabilities.get(capability), dict)
 
     # Life
 
@@ -118,61 +109,61 @@ class Instance:
         Args:
             asleep: Wait for the first request before connecting.
         """
+        try:
+            await self._keep(asleep=asleep)
+        finally:
+            self.lists.close()
+            self.tried.set()  # nothing more is to be waited for
+
+    async def _keep(self, *, asleep: bool) -> None:
         if asleep:
-            await self._sleep("not started yet; its first call starts it")
+            self.asleep = True
+            await self._sleep(NOT_YET)
         while True:
             self._lost, self._loss, self._up_since_s = asyncio.Event(), None, None
             try:
                 await self._connected()
                 reason, retryable = str(self._loss or "the connection closed"), True
-                idle = self._loss is None and self._sleeping
+                idle = self._loss is None and self.asleep
             except OtherEra as exc:
                 self._log.debug("trying the other era", reason=str(exc))
                 self._era, self._other_era = exc.era, False
                 continue
             except Exception as exc:
                 idle = False
-                reason, retryable = self._explain(exc)
+                reason, retryable = explained(exc, self._wiring.start_timeout_s, self._log)
             finally:
                 self._link = None
             if idle:
-                await self._sleep("stopped because nobody used it; its next call starts it")
+                self._pauses.rested()
+                await self._sleep(UNUSED)
                 continue
+            self.asleep = False
             await self._after_failure(reason, retryable=retryable)
             if not retryable:
                 return
             self.restarts += 1
 
     async def _sleep(self, reason: str) -> None:
-        self._sleeping, self._reason = True, reason
-        self._wanted.clear()
-        self._events.down("idle", reason)
-        await self._wanted.wait()
-        self._sleeping = False
+        if not self._wanted.is_set():
+            self._events.down("idle", reason)
+            await self._wanted.wait()
+        self.asleep, self._reason = False, STARTING
+        self._events.down("starting", "")
 
     async def _after_failure(self, reason: str, *, retryable: bool) -> None:
         up_since_s, now_s = self._up_since_s, asyncio.get_running_loop().time()
         pause_s = self._pauses.failed() if up_since_s is None else self._pauses.lost(now_s - up_since_s)
-        self._reason = self._pauses.explain(reason, pause_s) if retryable else reason
+        self._reason, self._next_attempt_s = reason, now_s + pause_s
         self.given_up = None if retryable else reason
-        self._events.down("down", self._reason)
+        if not self.known:  # it spoke neither era, so nothing was learnt
+            self._era, self._other_era = self._first
+        said = self._pauses.explain(reason, pause_s) if retryable else reason
+        self._events.down("down", said)
         self.tried.set()
-        self._log.warning("server is not connected", reason=self._reason, will_retry=retryable)
+        self._log.warning("server is not connected", reason=said, will_retry=retryable)
         if retryable:
             await asyncio.sleep(pause_s)
-
-    def _explain(self, exc: Exception) -> tuple[str, bool]:
-        """Why a connection failed, and whether trying again can help."""
-        if isinstance(exc, TransportError):
-            return str(exc), exc.retryable
-        if isinstance(exc, ValueError):  # the address or an option, which the next attempt would not change
-            return str(exc), False
-        if isinstance(exc, TimeoutError):
-            return str(exc) or SILENT.format(self._wiring.start_timeout_s), True
-        if isinstance(exc, RpcError):
-            return f"it refused the handshake: {exc.message}", True
-        self._log.error("a connection failed in a way that its transport does not know", exc_info=exc)
-        return repr(exc), True
 
     async def _connected(self) -> None:
         """One connection from start to loss."""
@@ -181,12 +172,16 @@ class Instance:
         wiring = self._wiring
         endpoint = endpoint_of(wiring.name, wiring.settings, os.environ)
         transport = wiring.open_transport(scheme_of(endpoint.address))
-        async with transport.connect(endpoint, self) as link:
+        async with AsyncExitStack() as stack:
             async with asyncio.timeout(wiring.start_timeout_s):
+                link = await stack.enter_async_context(transport.connect(endpoint, self))
                 await self._begin(link)
                 await self._events.ready(self, link)
+            if self._lost.is_set():
+                return
             self._link, self._up_since_s = link, asyncio.get_running_loop().time()
             self._events.up()
+            self.lists.renew()
             self.tried.set()
             try:
                 if self.modern:
@@ -203,9 +198,19 @@ class Instance:
             follows = self._wiring.settings.era == "client" and self._other_era and hello.modern
             era, capabilities = ("modern" if follows else self._era), hello.capabilities
         self.offer = await begin(link, era, capabilities, self._wiring.start_timeout_s, other=self._other_era)
-        if self._level is not None and not self.modern and isinstance(self.offer.capabilities.get("logging"), dict):
-            level = RawObject.of({"level": self._level})
-            await link.request("logging/setLevel", level, timeout_s=self._wiring.start_timeout_s)
+        if not self.modern:
+            await self._as_before(link)
+
+    async def _as_before(self, link: Link) -> None:
+        """Tell a new connection what the one before it was told."""
+        said = [("resources/subscribe", {"uri": uri}) for uri in self.subscriptions]
+        if self.level is not None and isinstance(self.offer.capabilities.get("logging"), dict):
+            said.append(("logging/setLevel", {"level": self.level}))
+        for method, params in said:
+            try:
+                await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
+            except RpcError as exc:
+                self._log.warning("the server refuses what it was told before", method=method, reason=exc.message)
 
     async def _until_lost_or_idle(self) -> None:
         idle_timeout_s = self._idle_timeout_s
@@ -215,10 +220,12 @@ class Instance:
         loop = asyncio.get_running_loop()
         self.calls.last_end_s = loop.time()
         while not self._lost.is_set():
-            busy = self.calls.count or self._needed
+            busy = self.calls.count or self._talks or self.subscriptions
             left_s = idle_timeout_s if busy else self.calls.last_end_s + idle_timeout_s - loop.time()
             if left_s <= 0:
-                self._sleeping, self._link = True, None
+                self.asleep, self._link = True, None
+                self.tried.clear()
+                self._wanted.clear()
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(CHECK_S, left_s)):
@@ -230,16 +237,30 @@ class Instance:
         Raises:
             TransportError: It is not connected; the message says why.
         """
-        if self._link is None and self._sleeping:
-            self.tried.clear()
+        if self._link is None:
             self._wanted.set()
-        if self._link is None and not self.tried.is_set():
+            await self._until_tried(within_s)
+        if self._link is None:
+            raise TransportError(self._why_not(), retryable=self.given_up is None)
+        return self._link
+
+    async def settled(self, within_s: float) -> None:
+        """Wait for a connection that is being opened; one that is asleep is left so."""
+        if self._link is None and not self.asleep:
+            await self._until_tried(within_s)
+
+    async def _until_tried(self, within_s: float) -> None:
+        if not self.tried.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(within_s):
                     await self.tried.wait()
-        if self._link is None:
-            raise TransportError(self._reason or "it is starting", retryable=self.given_up is None)
-        return self._link
+
+    def _why_not(self) -> str:
+        if self.given_up is not None or not self._pauses.open:
+            return self._reason
+        left_s = max(0.0, self._next_attempt_s - asyncio.get_running_loop().time())
+        failed = f"failed {self._pauses.failures} times in a row"
+        return f"{self._reason} ({failed}; the next attempt is in {left_s:.0f} s)"
 
     # Requests
 
@@ -267,34 +288,18 @@ class Instance:
         result = await self.calls.send(link, client, method, params, limit_s, sink)
         if client is not None and client.modern and hands_on:
             return result
-        for _ in range(MOST_ROUNDS):
-            if not asks_for_input(result):
-                return result
-            answered = await self._answers(client, params, result)
-            result = await self.calls.send(link, client, method, answered, limit_s, sink)
-        raise RpcError(-31998, f"server {self.name!r} answered {method} with questions {MOST_ROUNDS} times in a row")
 
-    async def _answers(self, client: Client | None, params: RawObject, result: RawObject) -> RawObject:
-        """The request once more, with the client's answers to the server's questions."""
-        asked = result.get("inputRequests")
-        questions = asked if isinstance(asked, dict) else {}
-        asker = client or (self._wiring.upstream.client_for(self.calls.callers) if questions else None)
+        async def ask(question: str, about: RawObject) -> Mapping[str, Any]:
+            return await (client or self.client_asked()).ask(self, question, about)
 
-        async def ask(question: Any) -> Mapping[str, Any]:
-            if asker is None or not isinstance(question, dict) or not isinstance(question.get("method"), str):
-                raise RpcError(-31998, f"server {self.name!r} asked something that is no request: {question!r}"[:300])
-            wanted = question.get("params")
-            return await asker.ask(self, question["method"], RawObject.of(wanted if isinstance(wanted, dict) else {}))
+        async def again(answered: RawObject) -> RawObject:
+            return await self.calls.send(await self.link(limit_s), client, method, answered, limit_s, sink)
 
-        if not questions:
-            await asyncio.sleep(CHECK_S)  # it only wants to be asked again
-        answers = await asyncio.gather(*map(ask, questions.values()))
-        members = {k: v for k, v in params.items() if k not in ("inputResponses", "requestState")}
-        if questions:
-            members["inputResponses"] = {k: dict(a) for k, a in zip(questions, answers, strict=True)}
-        if "requestState" in result:
-            members["requestState"] = result["requestState"]
-        return RawObject.of(members)
+        self._talks += 1
+        try:
+            return await answer_all(f"server {self.name!r}: {method}", params, result, ask, again)
+        finally:
+            self._talks -= 1
 
     def tell(self, method: str, params: RawObject) -> None:
         """Send a notification, if connected; servers without a handshake hear none."""
@@ -303,8 +308,8 @@ class Instance:
 
     async def set_level(self, level: str) -> None:
         """Have it log from ``level`` on, now and after it was started again."""
-        self._level = level
-        if not self.modern and self.offers("logging"):
+        self.level = level
+        if self.connected and not self.modern and self.offers("logging"):
             await self.send("logging/setLevel", RawObject.of({"level": level}), self._wiring.call_timeout_s)
 
     async def subscribe(self, uri: str, params: RawObject) -> RawObject:
@@ -314,23 +319,43 @@ class Instance:
             TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
         """
         await self.link(self._wiring.call_timeout_s)
-        self._needed += 1
-        if not self.modern:
-            return await self.send("resources/subscribe", params, self._wiring.call_timeout_s)
-        await self.listening.add(uri)
+        client, first = current_client.get(), uri not in self.subscriptions
+        new = self.subscriptions.add(uri, client)
+        try:
+            if not self.modern:
+                return await self.send("resources/subscribe", params, self._wiring.call_timeout_s)
+            if first:
+                await self.listening.add(uri)
+        except BaseException:
+            if new:
+                self.subscriptions.remove(uri, client)
+            raise
         return EMPTY
 
     async def unsubscribe(self, uri: str, params: RawObject) -> RawObject:
-        """Hear no more of changes of a resource.
+        """Hear no more of changes of a resource; the server is told when nobody else wants to hear of it.
 
         Raises:
             TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
         """
-        self._needed = max(0, self._needed - 1)
-        if not self.modern:
+        self.subscriptions.remove(uri, current_client.get())
+        return EMPTY if uri in self.subscriptions else await self._unheard(uri, params)
+
+    async def _unheard(self, uri: str, params: RawObject) -> RawObject:
+        """Nobody wants to hear of a resource any more."""
+        if self.modern:
+            await self.listening.remove(uri)
+        elif self.connected:
             return await self.send("resources/unsubscribe", params, self._wiring.call_timeout_s)
-        await self.listening.remove(uri)
         return EMPTY
+
+    async def client_left(self, conversation: object) -> None:
+        """A client is gone that may have wanted to hear of changes."""
+        for uri in self.subscriptions.left(conversation):
+            try:
+                await self._unheard(uri, RawObject.of({"uri": uri}))
+            except (RpcError, TransportError, TimeoutError) as exc:
+                self._log.debug("a subscription stays", uri=uri, reason=str(exc))
 
     # pml_hookspecs.Handler
 
@@ -338,19 +363,34 @@ class Instance:
         """Answer what the server asks of its client: we are alive; anything else, its client answers."""
         if method == "ping":
             return EMPTY
-        client = current_client.get() or self.client or self._wiring.upstream.client_for(self.calls.callers)
+        client = current_client.get() or self.client_asked()
         with self.calls.standing_still(client):
             return await client.ask(self, method, params)
+
+    def client_asked(self) -> Client:
+        """Who is meant by a question that does not say which request it is about.
+
+        Raises:
+            RpcError: That cannot be known, or there is nobody.
+        """
+        if self.client is not None and not len(self.calls.callers):
+            return self.client
+        return self._wiring.upstream.client_for(self.calls.callers)
 
     def notification(self, method: str, params: RawObject) -> None:
         """Progress goes to whoever asked; the rest is the server's keeper's to hand on."""
         if method == "notifications/progress":
             self.calls.progress(params)
-        else:
-            self._events.notified(self, method, params)
+        elif method != ACKNOWLEDGED:  # of a stream of ours
+            self._events.notified(self, method, without_envelope(params, STREAM))
 
     def closed(self, error: TransportError | None) -> None:
         """The connection is over."""
         self._loss = error or self._loss
-        self._link = None
+        if self._link is not None:
+            self._link, self._reason = None, str(error or "the connection closed")
         self._lost.set()
+
+    def _lists_changed(self, methods: Iterable[str]) -> None:
+        for method in sorted(methods):
+            self._events.lists_changed(self, method)

@@ -24,7 +24,7 @@ class Listening:
 
     def __init__(self, instance: Instance, log: Any) -> None:
         self._instance, self._log = instance, log
-        self._uris: dict[str, int] = {}
+        self._uris: set[str] = set()
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -36,22 +36,24 @@ class Listening:
     async def stop(self) -> None:
         """The connection is over."""
         self._link = None
-        await self._close()
+        task, self._task = self._task, None
+        await _ended(task)
 
     async def add(self, uri: str) -> None:
         """Hear of changes of one more resource."""
-        self._uris[uri] = self._uris.get(uri, 0) + 1
-        if self._uris[uri] == 1:
-            await self._close()
-            self._open()
+        self._uris.add(uri)
+        await self._again()
 
     async def remove(self, uri: str) -> None:
-        """Hear no more of a resource, once as often as it was added."""
-        self._uris[uri] = self._uris.get(uri, 1) - 1
-        if self._uris[uri] <= 0:
-            del self._uris[uri]
-            await self._close()
-            self._open()
+        """Hear no more of a resource."""
+        self._uris.discard(uri)
+        await self._again()
+
+    async def _again(self) -> None:
+        old, self._task = self._task, None
+        self._open()
+        await asyncio.sleep(0)  # the new stream is asked for before the old one is given up: nothing is missed
+        await _ended(old)
 
     def wanted(self) -> dict[str, Any]:
         """What to listen for; empty when the server tells nothing."""
@@ -62,19 +64,13 @@ class Listening:
             if isinstance(capability, dict) and capability.get("listChanged"):
                 wanted[f"{kind}ListChanged"] = True
         if self._uris:
-            wanted["resourceSubscriptions"] = list(self._uris)
+            wanted["resourceSubscriptions"] = sorted(self._uris)
         return wanted
 
     def _open(self) -> None:
         if self._link is not None and self.wanted():
             name = f"listen:{self._instance.name}"
             self._task = asyncio.get_running_loop().create_task(self._keep(self._link), name=name)
-
-    async def _close(self) -> None:
-        if self._task is not None:
-            task, self._task = self._task, None
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def _keep(self, link: Link) -> None:
         while True:
@@ -91,3 +87,9 @@ class Listening:
             for kind in KINDS:
                 if f"{kind}ListChanged" in self.wanted():
                     self._instance.notification(f"notifications/{kind}/list_changed", EMPTY)
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

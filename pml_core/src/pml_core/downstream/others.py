@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from pml_core.upstream import Client
-from pml_hookspecs import Link, RawObject, TransportError
+from pml_hookspecs import TransportError
 
 from .eras import Era
-from .instance import Events, Instance, Wiring
-
-if TYPE_CHECKING:
-    Notified = Callable[[Instance, str, RawObject], None]
+from .instance import Instance
+from .wiring import Events, Wiring
 
 Key = tuple[object, Era]
 EVERYONE = "everyone"
@@ -23,8 +20,10 @@ EVERYONE = "everyone"
 class Others:
     """Started by the first call that needs one; stopped when their client leaves."""
 
-    def __init__(self, wiring: Wiring, notified: Notified, main: Instance) -> None:
-        self._wiring, self._notified, self._main = wiring, notified, main
+    def __init__(self, wiring: Wiring, main: Instance, events: Events) -> None:
+        """``main`` is the one that serves all; ``events`` are those of the others."""
+        self._wiring, self._main, self._events = wiring, main, events
+        self._closed = False
         self._running: dict[Key, tuple[Instance, asyncio.Task[None]]] = {}
         self._one_era = wiring.settings.era != "client"
         self._refused: set[Era] = set()
@@ -33,21 +32,32 @@ class Others:
     @property
     def _per_client(self) -> bool:
         sharing = self._wiring.settings.sharing
-        if self._wiring.upstream.one_client:
-            return False
         return sharing == "per_client" or (sharing == "auto" and bool(self._wiring.settings.url))
 
     def __iter__(self) -> Iterator[Instance]:
         return iter([instance for instance, _ in self._running.values()])
 
     def _era_for(self, client: Client) -> Era:
-        main = self._main.offer.era
+        main = self._main.offer
         wanted: Era = "modern" if client.modern else "legacy"
-        return main if self._one_era or wanted in self._refused else wanted
+        return main.era if self._one_era or wanted == main.refused or wanted in self._refused else wanted
 
     def apply(self, client: Client) -> bool:
         """Whether the client needs another connection than the one that serves all."""
-        return self._era_for(client) != self._main.offer.era or (self._per_client and not self._main.modern)
+        if self._wiring.upstream.one_client:
+            return False
+        return self._era_for(client) != self._main.offer.era or self.alone(client)
+
+    def alone(self, client: Client) -> bool:
+        """Whether the client has a connection of its own; where there are no sessions, only if that is configured."""
+        if self._wiring.upstream.one_client or not self._per_client:
+            return False
+        return self._wiring.settings.sharing == "per_client" or self._era_for(client) == "legacy"
+
+    def own(self, client: Client) -> Instance | None:
+        """The connection that the client has of its own by now."""
+        running = self._running.get((client.conversation, self._era_for(client)))
+        return None if running is None else running[0]
 
     async def of(self, client: Client, within_s: float) -> Instance:
         """The client's connection; the one that serves all when the server does not speak the client's era.
@@ -55,38 +65,46 @@ class Others:
         Raises:
             TransportError: It cannot be had; the message says why.
         """
-        await self._main.link(within_s)
-        era = self._era_for(client)
-        alone = self._per_client and era == "legacy"
+        if not self._main.known:  # it finds out which eras the server speaks
+            await self._main.link(within_s)
+        era, alone = self._era_for(client), self.alone(client)
         if era == self._main.offer.era and not alone:
             return self._main
         key: Key = (client.conversation if alone else EVERYONE, era)
         if key not in self._running:
-            self._start(key, client if alone else None)
+            self._start(key, client.conversation if alone else None)
         instance = self._running[key][0]
         try:
             await instance.link(within_s)
         except TransportError:
-            if instance.offer.protocol or alone:
+            if instance.known or alone or not instance.tried.is_set():
                 raise
             self._refused.add(era)  # it never began in this era
             await self.stop(EVERYONE)
             return self._main
         return instance
 
-    def _start(self, key: Key, client: Client | None) -> None:
-        most = self._wiring.settings.max_clients
-        if client is not None and sum(1 for person, _ in self._running if person is not EVERYONE) >= most:
-            raise TransportError(
-                f"{most} clients have one of their own already; raise max_clients in [servers.{self._wiring.name}]",
-                retryable=True,
-            )
-        events = Events(ready=_nothing, up=_silent, down=_ignored, notified=self._notified)
+    def _start(self, key: Key, conversation: object | None) -> None:
+        most, client = self._wiring.settings.max_clients, None
+        if self._closed:
+            raise TransportError("the gateway is stopping", retryable=False)
+        if conversation is not None:
+            client = self._wiring.upstream.at_large(conversation)
+            if client is None:
+                raise TransportError("its client has left", retryable=False)
+            if sum(person is not EVERYONE for person, _ in self._running) >= most:
+                raise TransportError(
+                    f"{most} clients have one of their own already; try again when one of them has left, or raise "
+                    f"max_clients in [servers.{self._wiring.name}]",
+                    retryable=True,
+                )
         era = key[1]
         idle_timeout_s = self._wiring.settings.idle_timeout_s
         instance = Instance(
-            self._wiring, events, era=era, other_era=False, client=client, idle_timeout_s=idle_timeout_s
+            self._wiring, self._events, era=era, other_era=False, client=client, idle_timeout_s=idle_timeout_s
         )
+        if client is None:
+            instance.level = self._main.level
         # Not in the context of the request that needs it first: what the server says later is not about that one.
         task = asyncio.get_running_loop().create_task(
             instance.run(), name=f"server:{self._wiring.name}:{era}", context=contextvars.Context()
@@ -104,6 +122,7 @@ class Others:
 
     async def stop_all(self) -> None:
         """Stop everything."""
+        self._closed = True
         tasks = [task for _, task in self._running.values()]
         self._running.clear()
         await _end(tasks)
@@ -113,15 +132,3 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _nothing(_instance: Instance, _link: Link) -> None:
-    """Its tools are known."""
-
-
-def _silent() -> None:
-    """The status is that of the connection that serves all."""
-
-
-def _ignored(_state: str, _reason: str) -> None:
-    """As :func:`_silent`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime, timedelta
 
 FIRST_S, LONGEST_S = 0.5, 60.0
 GIVES_UP_AFTER = 5
@@ -38,12 +39,17 @@ class Pauses:
         self._crashes = 1 if lasted_s >= STABLE_S else self._crashes + 1
         return self._pause_s()
 
+    def rested(self) -> None:
+        """It was stopped in good order: what failed before is over."""
+        self._refusals, self._crashes = 0, 0
+
     def _pause_s(self) -> float:
         pause_s = LONGEST_S if self.open else min(LONGEST_S, FIRST_S * 2 ** (self.failures - 1))
         return pause_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 
     def explain(self, reason: str, pause_s: float) -> str:
-        """``reason``, and when the circuit is open, that it is."""
+        """``reason``, and when the circuit is open, that it is and until when; true whenever it is read."""
         if not self.open:
             return reason
-        return f"{reason} (failed {self.failures} times in a row; the next attempt is in {pause_s:.0f} s)"
+        when = datetime.now(UTC) + timedelta(seconds=pause_s)
+        return f"{reason} (failed {self.failures} times in a row; the next attempt is at {when:%H:%M:%S} UTC)"

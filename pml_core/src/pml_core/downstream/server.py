@@ -6,15 +6,17 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pml_core.catalog import LiveCatalog, make_entry
 from pml_core.clock import timeout_s
-from pml_core.features import LISTINGS, Kind
+from pml_core.features import Kind
 from pml_core.listing import every_item, usable_tools
 from pml_core.members import with_meta
 from pml_core.upstream import Client, Upstream, current_client
 from pml_hookspecs import (
+    EMPTY,
     CatalogEntry,
     Link,
     RawObject,
@@ -29,16 +31,14 @@ from pml_hookspecs import (
 
 from .calls import Sink
 from .eras import Era, envelope
-from .instance import Events, Instance, Wiring
+from .instance import Instance
+from .lists import CHANGED
 from .others import Others
+from .wiring import Events, Wiring
 
 if TYPE_CHECKING:
     from pml_core.config import ServerSettings
 
-CHANGED: Mapping[str, tuple[Kind, ...]] = {
-    "notifications/resources/list_changed": ("resources", "templates"),
-    "notifications/prompts/list_changed": ("prompts",),
-}
 LISTED_S = 5.0
 """How long the connection that lists the tools stays open where every client has one of its own [s]."""
 
@@ -87,19 +87,23 @@ class Server:
         )
         self._remembered = asyncio.Event()
         self._relist: asyncio.Task[None] | None = None
-        self._stale = False
+        self._stale: Instance | None = None
+        """The connection that told of a change of the list which was not read yet."""
         self._prefixes: dict[str, bytes] = {}
-        self._lists: dict[str, asyncio.Task[list[dict[str, Any]]]] = {}
         self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
         self.on_status: Callable[[ServerStatus], None] | None = None
-        events = Events(ready=self._ready, up=self._up, down=self._down, notified=self._notified)
+        tells = partial(Events, notified=self._notified, lists_changed=self._lists_changed)
+        events = tells(ready=self._ready, up=self._up, down=self._down)
         era: Era = "modern" if settings.era == "modern" else "legacy"
-        alone = settings.sharing == "per_client" and not self._upstream.one_client
-        idle_timeout_s = LISTED_S if alone and settings.idle_timeout_s is None else settings.idle_timeout_s
+        self._only_lists = settings.sharing == "per_client" and not self._upstream.one_client
+        idle_timeout_s = settings.idle_timeout_s
+        if self._only_lists:
+            idle_timeout_s = LISTED_S if idle_timeout_s is None else min(LISTED_S, idle_timeout_s)
         other = settings.era == "client"
         self._main = Instance(self._wiring, events, era=era, other_era=other, idle_timeout_s=idle_timeout_s)
-        self._others = Others(self._wiring, self._notified, self._main)
-        self.status = ServerStatus(name=name, state="starting" if settings.enabled else "disabled")
+        of_others = tells(ready=_nothing, up=self._read_again, down=_nobody)
+        self._others = Others(self._wiring, self._main, of_others)
+        self.status = _first_status(name, enabled=settings.enabled)
         catalog.report(self.status)
 
     @property
@@ -122,30 +126,32 @@ class Server:
         try:
             await self._main.run(asleep=lazy and self.status.tools > 0)
         finally:
-            for task in (self._relist, *self._lists.values()):
-                if task is not None:
-                    task.cancel()
+            if self._relist is not None:
+                self._relist.cancel()
             await self._others.stop_all()
 
     def has_of_its_own(self, conversation: object) -> bool:
         """Whether something runs that is only for this client."""
-        return self._others.has(conversation)
+        shared = [instance for instance in (self._main, *self._others) if instance.client is None]
+        return self._others.has(conversation) or any(instance.subscriptions.of(conversation) for instance in shared)
 
     async def client_left(self, conversation: object) -> None:
-        """Stop what was only for one client."""
+        """Stop what was only for one client, and what it wanted to hear of."""
         await self._others.stop(conversation)
+        for instance in (self._main, *self._others):
+            await instance.client_left(conversation)
 
     async def _ready(self, instance: Instance, link: Link) -> None:
-        self._lists.clear()
         self._published(await self._list_tools(instance, link))
 
     def _up(self) -> None:
         self._say(replace(self.status, state="up", reason="", restarts=self._main.restarts))
-        if self._stale:  # it changed while it was being read
-            self._read_again(self._main)
+        self._read_again()  # it may have changed while it was being read
 
     def _down(self, state: str, reason: str) -> None:
         known: Any = state
+        if state == "idle" and self._only_lists:
+            reason = "each client has one of its own, started by its first call"
         self._say(replace(self.status, state=known, reason=reason, restarts=self._main.restarts))
 
     def _say(self, status: ServerStatus) -> None:
@@ -215,10 +221,11 @@ class Server:
             return self._main
         return await self._others.of(client, within_s)
 
-    def tell(self, method: str, params: RawObject) -> None:
-        """Send a notification to every connection."""
+    def tell(self, method: str, params: RawObject, conversation: object) -> None:
+        """Send a client's notification over every connection but those of other clients."""
         for instance in (self._main, *self._others):
-            instance.tell(method, params)
+            if instance.client is None or instance.client.conversation is conversation:
+                instance.tell(method, params)
 
     @property
     def modern(self) -> bool:
@@ -227,36 +234,34 @@ class Server:
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """What it declared; empty while it is not connected."""
-        return self._main.offer.capabilities if self._main.connected else {}
+        """What it declared; empty while it is neither connected nor stopped for want of use."""
+        return self._main.capabilities
 
     def offers(self, capability: str) -> bool:
-        """Whether it declared ``capability``; False while it is not connected."""
+        """Whether it declared ``capability``; False while it is neither connected nor stopped for want of use."""
         return self._main.offers(capability)
 
     async def features(self, kind: Kind) -> list[dict[str, Any]]:
-        """Its resources, templates or prompts, as it sent them; kept until it says that they changed.
+        """Its resources, templates or prompts, as it sent them to the current client; kept until they change.
+
+        A server that was not needed yet (``start = "lazy"``) is not started for it, and has none until then.
 
         Raises:
             TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
         """
-        if self.status.state == "idle":
-            await self._main.link(self._call_timeout_s)
-        if not self.offers(LISTINGS[kind].capability):
-            return []
-        reading = self._lists.get(kind)
-        if reading is None or (reading.done() and (reading.cancelled() or reading.exception() is not None)):
-            reading = asyncio.get_running_loop().create_task(self._read_features(kind), name=f"{kind}:{self.name}")
-            self._lists[kind] = reading
-        return await asyncio.shield(reading)
+        client = current_client.get()
+        own = self._others.own(client) if client is not None and self._others.alone(client) else None
+        return await (own or self._main).lists.get(kind)
 
-    async def _read_features(self, kind: Kind) -> list[dict[str, Any]]:
-        async def ask(method: str, params: RawObject) -> RawObject:
-            return await self._main.send(method, params, self._call_timeout_s, hands_on=False)
-
-        listing = LISTINGS[kind]
-        items = await every_item(ask, listing.method, listing.member)
-        return [i for i in items if isinstance(i, dict) and isinstance(i.get(listing.key), str)]
+    async def wake(self) -> bool:
+        """Start it to see what it has, if it was not needed yet; whether that was so."""
+        if self._main.known or not self.settings.enabled or self._main.given_up is not None:
+            return False
+        try:
+            await self._main.link(self._wiring.start_timeout_s)
+        except TransportError:
+            return False
+        return True
 
     async def subscribe(self, uri: str, params: RawObject) -> RawObject:
         """Hear of changes of a resource.
@@ -275,8 +280,14 @@ class Server:
         return await (await self._for(current_client.get(), self._call_timeout_s)).unsubscribe(uri, params)
 
     async def set_level(self, level: str) -> None:
-        """Have it log from ``level`` on, now and after it was started again."""
-        for instance in (self._main, *self._others):
+        """Have it log from ``level`` on for the current client, now and after it was started again."""
+        client = current_client.get()
+        if client is not None and self._others.alone(client):
+            own = self._others.own(client)  # without one, it is told the level when it starts
+            instances = [] if own is None else [own]
+        else:
+            instances = [i for i in (self._main, *self._others) if i.client is None]
+        for instance in instances:
             await instance.set_level(level)
 
     # What it tells
@@ -284,32 +295,58 @@ class Server:
     def _notified(self, instance: Instance, method: str, params: RawObject) -> None:
         """A changed list is fetched again, the rest goes to clients as it is."""
         if method == "notifications/tools/list_changed":
-            self._stale = True
-            self._read_again(instance)
-        elif method in CHANGED:
-            for kind in CHANGED[method]:
-                self._lists.pop(kind, None)
-            self._upstream.tell_all(method, params)
+            self._stale = instance
+            self._read_again()
+        elif method in CHANGED.values():
+            instance.lists.heard(method)
+            self._tell(instance, method, params)
         elif method == "notifications/resources/updated":
-            self._upstream.tell_all(method, params)
-        elif (client := current_client.get() or instance.client) is not None:
+            self._tell(instance, method, params)
+        elif (client := current_client.get()) is not None:
             client.tell(method, params)
-        else:
+        elif len(instance.calls.callers):
             self._upstream.tell(instance.calls.callers, method, params)
+        else:
+            self._tell(instance, method, params)
 
-    def _read_again(self, instance: Instance) -> None:
-        if instance.connected and (self._relist is None or self._relist.done()):
-            reading = self._list_again(instance)
-            self._relist = asyncio.get_running_loop().create_task(reading, name=f"relist:{self.name}")
+    def _lists_changed(self, instance: Instance, method: str) -> None:
+        self._tell(instance, method, EMPTY)
 
-    async def _list_again(self, instance: Instance) -> None:
+    def _tell(self, instance: Instance, method: str, params: RawObject) -> None:
+        """Tell those who use a connection."""
+        if instance.client is None:
+            self._upstream.tell_all(method, params)
+        else:
+            instance.client.tell(method, params)
+
+    def _read_again(self) -> None:
+        waiting = self._stale is not None and self._stale.connected
+        if waiting and (self._relist is None or self._relist.done()):
+            self._relist = asyncio.get_running_loop().create_task(self._list_again(), name=f"relist:{self.name}")
+
+    async def _list_again(self) -> None:
         # The list may change again while it is being read; then what was read is old.
-        while self._stale and instance.connected:
-            self._stale = False
+        while (instance := self._stale) is not None and instance.connected:
+            self._stale = None
             try:
                 self._published(await self._list_tools(instance, await instance.link(0)))
             except (RpcError, TransportError, TimeoutError) as exc:
                 self._log.warning("the changed tool list could not be read", reason=str(exc))
+
+
+def _first_status(name: str, *, enabled: bool) -> ServerStatus:
+    if enabled:
+        return ServerStatus(name=name, state="starting")
+    reason = f"it is disabled; set enabled = true in [servers.{name}]"
+    return ServerStatus(name=name, state="disabled", reason=reason)
+
+
+async def _nothing(_instance: Instance, _link: Link) -> None:
+    """Its tools are known."""
+
+
+def _nobody(_state: str, _reason: str) -> None:
+    """The status is that of the connection that serves all."""
 
 
 def _progress_of(run: Run) -> Sink:

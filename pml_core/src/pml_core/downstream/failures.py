@@ -1,0 +1,23 @@
+"""Why a connection to a server failed, in words for its user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pml_hookspecs import RpcError, TransportError
+
+SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise [gateway] start_timeout_s"
+
+
+def explained(exc: Exception, start_timeout_s: float, log: Any) -> tuple[str, bool]:
+    """Why a connection failed, and whether trying again can help."""
+    if isinstance(exc, TransportError):
+        return str(exc), exc.retryable
+    if isinstance(exc, ValueError):  # the address or an option, which the next attempt would not change
+        return str(exc), False
+    if isinstance(exc, TimeoutError):
+        return str(exc) or SILENT.format(start_timeout_s), True
+    if isinstance(exc, RpcError):
+        return f"it refused the handshake: {exc.message}", True
+    log.error("a connection failed in a way that its transport does not know", exc_info=exc)
+    return repr(exc), True

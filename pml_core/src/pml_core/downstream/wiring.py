@@ -1,0 +1,43 @@
+"""What connections to a server depend on, and who hears of what happens to them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pml_core.upstream import Upstream
+from pml_hookspecs import Link, RawObject
+
+if TYPE_CHECKING:
+    from pml_core.config import ServerSettings
+    from pml_hookspecs import Transport
+
+    from .instance import Instance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What every connection to one server needs of its surroundings."""
+
+    name: str
+    settings: ServerSettings
+    open_transport: Callable[[str], Transport]
+    log: Any
+    upstream: Upstream
+    start_timeout_s: float
+    call_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """Who hears of what happens to a connection."""
+
+    ready: Callable[[Instance, Link], Awaitable[None]]
+    """Connected and introduced; raising ends the connection."""
+    up: Callable[[], None]
+    down: Callable[[str, str], None]
+    """State (``down``, ``idle`` or ``starting``) and reason."""
+    notified: Callable[[Instance, str, RawObject], None]
+    lists_changed: Callable[[Instance, str], None]
+    """With the notification for clients: what it lists besides tools differs from what they were shown."""

@@ -1,0 +1,98 @@
+"""Requests of clients without a handshake that wait for an answer to a server's question (MCP 2026-07-28)."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pml_hookspecs import RpcError
+from pml_hookspecs.protocol import INVALID_PARAMS
+
+from .exchange import ModernExchange
+
+Work = asyncio.Task[Mapping[str, Any]]
+
+
+class Bound(NamedTuple):
+    """What the request that comes back must agree with."""
+
+    principal: str
+    endpoint: str
+    method: str
+    name: str
+
+
+class Parked(NamedTuple):
+    """A request that waits for its client to come back."""
+
+    exchange: ModernExchange
+    work: Work
+    bound_to: Bound
+    expiry: asyncio.TimerHandle
+
+
+class Parking:
+    """All requests that wait for their clients, by ``requestState``."""
+
+    def __init__(self, answer_wait_s: float, most: int) -> None:
+        """Wait ``answer_wait_s`` seconds for each; ``most`` wait at a time, and the oldest is given up for another."""
+        self._answer_wait_s, self._most = answer_wait_s, most
+        # Of this process: the state of another gateway's behind this one is a server's.
+        self._prefix = f"pml.{secrets.token_urlsafe(6)}."
+        self._waiting: dict[str, Parked] = {}
+        self._orphans: set[Work] = set()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def park(self, exchange: ModernExchange, work: Work, bound_to: Bound) -> str:
+        """Leave a request waiting; the state by which it is found again."""
+        if len(self._waiting) >= self._most:
+            self._give_up(next(iter(self._waiting)))
+        state = self._prefix + secrets.token_urlsafe(24)
+        expiry = asyncio.get_running_loop().call_later(self._answer_wait_s, self._give_up, state)
+        self._waiting[state] = Parked(exchange, work, bound_to, expiry)
+        exchange.leave()
+        return state
+
+    def take(self, state: object, bound_to: Bound) -> Parked | None:
+        """The request that waits under ``state``, once; None when the state is a server's.
+
+        Raises:
+            RpcError: It is ours, but for another request, or does not wait any more.
+        """
+        if not isinstance(state, str) or not state.startswith(self._prefix):
+            return None
+        parked = self._waiting.get(state)
+        if parked is None:
+            message = "requestState: this request does not wait any more; send it again without requestState"
+            raise RpcError(INVALID_PARAMS, message)
+        if parked.bound_to != bound_to:
+            raise RpcError(INVALID_PARAMS, "requestState belongs to another request")
+        del self._waiting[state]
+        parked.expiry.cancel()
+        return parked
+
+    def _give_up(self, state: str) -> None:
+        parked = self._waiting.pop(state, None)
+        if parked is not None:
+            parked.expiry.cancel()
+            parked.exchange.give_up("the client did not come back with an answer")
+            self._orphans.add(parked.work)
+            parked.work.add_done_callback(self._orphan_ended)
+
+    def _orphan_ended(self, work: Work) -> None:
+        self._orphans.discard(work)
+        if not work.cancelled():
+            work.exception()  # nobody is left to hear of it
+
+    async def close(self) -> None:
+        """Give up everything."""
+        for state in list(self._waiting):
+            self._give_up(state)
+        works = list(self._orphans)
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pml_hookspecs import RawObject, RpcError, encode
+from pml_testing.downstream import a_while, until
+from pml_testing.gateway import Client, ScriptedServer, running
+
+pytestmark = pytest.mark.anyio
+
+
+class Prompts(ScriptedServer):
+    """Has these prompts and one resource; reports progress before it answers."""
+
+    def __init__(self, *names: str, uri: str = "r:1") -> None:
+        super().__init__([])
+        self.offers = {"tools": {}, "prompts": {}, "resources": {}}
+        self.names, self.uri, self.tokens = names, uri, []
+        self.others = {
+            "prompts/list": self._prompts,
+            "prompts/get": self._answer,
+            "resources/list": self._resources,
+            "resources/templates/list": self._answer,
+            "resources/read": self._answer,
+            "completion/complete": self._answer,
+        }
+
+    async def _prompts(self, _params):
+        return {"prompts": [{"name": name} for name in self.names]}
+
+    async def _resources(self, _params):
+        return {"resources": [{"uri": self.uri, "name": self.uri}]}
+
+    async def _answer(self, params):
+        token = params.get("_meta", {}).get("progressToken")
+        if token is not None:
+            self.tokens.append(token)
+            for done in (1, 2):
+                note = {"progressToken": token, "progress": done, "total": 2, "message": params.get("who"), "x": 1.5}
+                self.handler.notification("notifications/progress", RawObject(encode(note)))
+            await a_while(5)
+        return {"messages": []}
+
+
+async def error_of(client, name) -> RpcError:
+    with pytest.raises(RpcError) as caught:
+        await client.request("prompts/get", {"name": name})
+    return caught.value
+
+
+# Bare names
+
+
+@pytest.mark.parametrize("name", ["greet", "b__greet", "b:greet"])
+async def test_a_prompt_that_one_server_alone_has_is_found_by_its_bare_name(name):
+    a, b = Prompts("other"), Prompts("greet", "other")
+    async with running({"a": a, "b": b}) as made:
+        assert await Client(made).request("prompts/get", {"name": name}) == {"messages": []}
+        assert b.asked[-1] == ("prompts/get", {"name": "greet"})
+        assert "prompts/get" not in [method for method, _ in a.asked]
+
+
+async def test_a_bare_name_that_several_servers_have_is_refused_with_the_candidates():
+    async with running({"a": Prompts("greet"), "b": Prompts("greet"), "c": Prompts()}) as made:
+        client = Client(made)
+        error = await error_of(client, "greet")
+        assert (error.code, error.data) == (-32602, {"candidates": ["a__greet", "b__greet"]})
+        assert error.message == "Several servers have a prompt greet: say which of a__greet, b__greet"
+        assert await client.request("prompts/get", {"name": "b__greet"})
+
+
+async def test_a_prompt_as_clients_see_it_wins_over_a_bare_name():
+    a, b = Prompts("greet"), Prompts("a__greet")
+    async with running({"a": a, "b": b}) as made:
+        await Client(made).request("prompts/get", {"name": "a__greet"})
+        assert a.asked[-1] == ("prompts/get", {"name": "greet"})
+        await Client(made).request("prompts/get", {"name": "b__a__greet"})
+        assert b.asked[-1] == ("prompts/get", {"name": "a__greet"})
+
+
+async def test_a_bare_name_with_separators_in_it_is_found_too():
+    a = Prompts("x__y", "x:y", "a:b:c")
+    async with running({"a": a, "b": Prompts()}) as made:
+        for name in a.names:
+            await Client(made).request("prompts/get", {"name": name})
+            assert a.asked[-1] == ("prompts/get", {"name": name})
+
+
+@pytest.mark.parametrize("name", ["nope", "a__nope", "a:nope", "", "greet ", "Greet"])
+async def test_a_name_that_no_prompt_has_is_unknown(name):
+    async with running({"a": Prompts("greet")}) as made:
+        error = await error_of(Client(made), name)
+        assert (error.code, error.message) == (-32602, f"Unknown prompt: {name}")
+
+
+async def test_completion_knows_bare_names_as_well():
+    b = Prompts("greet")
+    async with running({"a": Prompts(), "b": b}) as made:
+        params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "who", "value": "x"}}
+        await Client(made).request("completion/complete", params)
+        assert b.asked[-1] == ("completion/complete", params)
+
+
+# Progress
+
+
+@pytest.mark.parametrize(("method", "params"), [("resources/read", {"uri": "r:1"}), ("prompts/get", {"name": "greet"})])
+async def test_progress_reaches_the_client_that_asked_under_its_own_token(method, params):
+    server = Prompts("greet")
+    async with running({"a": server}) as made:
+        one, two, silent = Client(made), Client(made), Client(made)
+        await asyncio.gather(
+            one.request(method, {**params, "who": "one", "_meta": {"progressToken": "t", "k": 1.5}}),
+            two.request(method, {**params, "who": "two", "_meta": {"progressToken": "t"}}),
+            silent.request(method, params),
+        )
+        for client, who in ((one, "one"), (two, "two")):
+            assert client.link.notified == [
+                (
+                    "notifications/progress",
+                    {"progressToken": "t", "progress": done, "total": 2, "message": who, "x": 1.5},
+                )
+                for done in (1, 2)
+            ]
+        assert silent.link.notified == []
+        assert len(set(server.tokens)) == 2
+        asked = [p for m, p in server.asked if m == method]
+        assert sorted(len(p.get("_meta", {})) for p in asked) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("token", [0, 7, "", "x"])
+async def test_any_token_comes_back_as_it_was(token):
+    async with running({"a": Prompts("greet")}) as made:
+        client = Client(made)
+        await client.request("resources/read", {"uri": "r:1", "_meta": {"progressToken": token}})
+        assert [note["progressToken"] for _, note in client.link.notified] == [token] * 2
+
+
+@pytest.mark.parametrize("token", [True, 1.5, "1", None, 99])
+async def test_progress_under_another_token_reaches_nobody(token):
+    server = Prompts("greet")
+    async with running({"a": server}) as made:
+        client = Client(made)
+        answer = server.others["prompts/get"]
+
+        async def strange(params):
+            server.handler.notification("notifications/progress", RawObject(encode({"progressToken": token})))
+            return await answer({})
+
+        server.others["prompts/get"] = strange
+        await client.request("prompts/get", {"name": "greet", "_meta": {"progressToken": "t"}})
+        assert client.link.notified == []
+
+
+async def test_progress_that_comes_after_the_answer_is_dropped():
+    server = Prompts("greet")
+    async with running({"a": server}) as made:
+        client = Client(made)
+        await client.request("prompts/get", {"name": "greet", "_meta": {"progressToken": "t"}})
+        note = {"progressToken": server.tokens[0], "progress": 3}
+        server.handler.notification("notifications/progress", RawObject(encode(note)))
+        assert len(client.link.notified) == 2
+
+
+# Servers that are not there yet
+
+
+async def test_a_list_waits_for_a_server_that_is_starting_and_has_what_it_has():
+    server, gate = Prompts("greet"), asyncio.Event()
+    serve = server.serve
+
+    async def slowly(method, params):
+        if method == "initialize":
+            await gate.wait()
+        return await serve(method, params)
+
+    server.serve = slowly
+    async with running({"a": server}, list_wait_s=0.01) as made:
+        listing = asyncio.ensure_future(Client(made).request("prompts/list"))
+        await a_while()
+        assert not listing.done()
+        gate.set()
+        assert (await listing)["prompts"] == [{"name": "a__greet"}]
+
+
+async def test_who_was_shown_less_is_told_when_the_server_has_come_up(quick):
+    server, other = Prompts("greet"), Prompts("mine")
+    server.refuse = "not today"
+    async with running({"a": server, "b": other}) as made:
+        client = Client(made)
+        await client.initialize()
+        assert (await client.request("prompts/list"))["prompts"] == [{"name": "b__mine"}]
+        server.refuse = ""
+        await until(lambda: client.link.notified)
+        assert client.link.notified == [("notifications/prompts/list_changed", {})]
+        assert len((await client.request("prompts/list"))["prompts"]) == 2
