@@ -224,3 +224,17 @@ async def test_one_tool_with_half_a_surrogate_pair_does_not_break_the_catalog():
     assert made.resolve("git__log").id == "git:log"
     assert len(made.revision) == len(hashlib.sha256().hexdigest()) // 4
     assert made.resolve(made.exposed_name("bad:x\ud800")).id == "bad:x\ud800"
+
+
+def test_a_server_may_have_another_prefix_or_none():
+    made = catalog()
+    made.prefix("git", "")
+    made.prefix("web", "w-")
+    for server, names in (("fs", ["read"]), ("git", ["log", "search_tools"]), ("web", ["get", "log"])):
+        made.publish(server, [make_entry(server, {"name": name}) for name in names])
+    made.offer([meta("search_tools")])
+    shown = {entry.id: made.exposed_name(entry.id) for entry in made}
+    assert [shown[id] for id in ("fs:read", "git:log", "web:get", "web:log")] == ["fs__read", "log", "w-get", "w-log"]
+    assert shown["pml:search_tools"] == "search_tools" != shown["git:search_tools"]
+    assert made.resolve("log").id == "git:log"
+    assert made.resolve("git__log").id == "git:log"

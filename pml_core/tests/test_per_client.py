@@ -230,6 +230,23 @@ async def test_a_connection_that_cannot_be_opened_is_an_error_for_its_client(qui
         assert await who(one) == 2
 
 
+class Legacy(Featured):
+    """Knows nothing of the era without a handshake."""
+
+    async def serve(self, method, params):
+        if method == "server/discover":
+            raise RpcError(-32601, "Method not found: server/discover")
+        return await super().serve(method, params)
+
+
+async def test_a_modern_client_has_its_own_connection_to_a_server_of_the_other_era_too():
+    async with per_client(make=Legacy) as (made, _):
+        one, two = Client(made, modern=True), Client(made, modern=True)
+        mine, theirs = await who(one), await who(two)
+        assert mine != theirs
+        assert [await who(c) for c in (one, two, one)] == [mine, theirs, mine]
+
+
 # What servers tell and ask
 
 

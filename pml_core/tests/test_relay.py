@@ -155,6 +155,16 @@ async def test_updates_reach_those_who_subscribed_and_the_last_one_to_leave_ends
         assert server.asked[-1] == ("resources/unsubscribe", {"uri": "r:1"})
 
 
+async def test_a_server_that_takes_no_subscriptions_tells_everybody_of_changed_resources():
+    server = answering(resources__list=resources("r:1"))
+    server.offers = {"resources": {}}
+    async with running({"a": server}) as made:
+        client = Client(made)
+        await client.initialize()
+        server.tell("notifications/resources/updated", {"uri": "r:1"})
+        assert client.link.notified == [("notifications/resources/updated", {"uri": "r:1"})]
+
+
 # Prompts, completion, logging
 
 

@@ -107,10 +107,11 @@ def opened(route: str, folder: Path) -> Iterator[str]:
         with _reference(folder) as url:
             yield url
     elif route == "stdio":
-        # A server that several clients share is told of none what it can do, so that it asks nobody anything.
-        server = {"command": REFERENCE[0], "args": [*REFERENCE[1:], "stdio"], "sharing": "per_client"}
+        # A server that several clients share is told of none what it can do, so that it asks nobody anything. The
+        # scenarios look for tools by the names that the server gives them.
+        server = {"command": REFERENCE[0], "args": [*REFERENCE[1:], "stdio"], "sharing": "per_client", "prefix": ""}
         with _gateway(server, folder) as url:
             yield url
     else:
-        with _reference(folder) as behind, _gateway({"url": behind}, folder) as url:
+        with _reference(folder) as behind, _gateway({"url": behind, "prefix": ""}, folder) as url:
             yield url

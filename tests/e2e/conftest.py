@@ -121,10 +121,13 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture(scope="session")
 def node_tools() -> Path:
-    """The folder with Node, and the clients and servers that run on it; completed if it is not complete."""
+    """The folder with Node, and the clients and servers that run on it; completed if it is not complete.
+
+    Without the variable the tests that need it are skipped, as the README promises; with it nothing is.
+    """
     given = os.environ.get("PML_E2E_NODE_DIR")
     if given is None:
-        pytest.fail("needs Node and what runs on it: run tests/e2e/install_node_tools.sh DIR, set PML_E2E_NODE_DIR=DIR")
+        pytest.skip("needs Node and what runs on it: run tests/e2e/install_node_tools.sh DIR, set PML_E2E_NODE_DIR=DIR")
     ran = subprocess.run(["sh", str(INSTALLER), given], capture_output=True, text=True, timeout=INSTALL_S, check=False)
     if ran.returncode != 0:
         pytest.fail(f"{INSTALLER.name} {given} failed; can npm reach its registry?\n{ran.stdout}{ran.stderr}")

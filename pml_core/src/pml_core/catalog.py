@@ -48,6 +48,7 @@ class LiveCatalog:
         self._by_name: dict[str, CatalogEntry] = {}
         self._aliases: dict[str, CatalogEntry] = {}
         self._bare: dict[str, CatalogEntry] = {}
+        self._prefixes: dict[str, str] = {}
         self._clashes: set[tuple[ToolId, ToolId]] = set()
         self._revision: str | None = None
         self._refusing: Callable[[CatalogEntry, Session], str | None] | None = None
@@ -64,6 +65,10 @@ class LiveCatalog:
         self._own = sorted((entry for entry, _ in pairs), key=lambda e: e.name)
         self._aliases = {alias: entry for entry, tool in pairs for alias in tool.aliases}
         self._rebuild()
+
+    def prefix(self, server: str, prefix: str) -> None:
+        """Have the names of a server's tools begin with ``prefix`` for clients, or with nothing if it is empty."""
+        self._prefixes[server] = prefix
 
     def publish(self, server: str, entries: Sequence[CatalogEntry]) -> None:
         """Make ``entries`` all that ``server`` has. Listeners hear of it when that changes anything."""
@@ -91,7 +96,7 @@ class LiveCatalog:
         self._entries = {e.id: e for e in everything}
         # The gateway's own names come first, so that a server can never take one.
         own_first = sorted(everything, key=lambda e: not e.own)
-        self._names, clashes = naming.expose(own_first)
+        self._names, clashes = naming.expose(own_first, self._prefixes)
         self._by_name = {name: self._entries[id] for id, name in self._names.items()}
         for kept, renamed in set(clashes) - self._clashes:
             self._log.warning(

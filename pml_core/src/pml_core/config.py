@@ -74,6 +74,9 @@ class ServerSettings:
     timeout_s: float | None = setting(
         None, "Longest wait for an answer; the gateway's call_timeout_s if not set [s].", ge=0.001
     )
+    prefix: str | None = setting(
+        None, "What its tools' names begin with for clients; its name and '__' if not set, nothing if empty."
+    )
     enabled: bool = setting(default=True, description="False: neither started nor listed.")
     era: Literal["client", "legacy", "modern"] = setting(
         "client",

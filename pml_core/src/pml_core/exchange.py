@@ -104,14 +104,14 @@ class LegacyExchange:
         finally:
             self.conversation.askers.pop(token, None)
 
-    def tell(self, method: str, params: RawObject) -> None:
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
         """Hand on a notification, if the client wants it."""
         conversation = self.conversation
         if not conversation.initialized:
             return
         if method == "notifications/message" and not severe_enough(params, conversation.log_level):
             return
-        if method != "notifications/resources/updated":
+        if method != "notifications/resources/updated" or unasked:
             self._link.notify(method, params)
             return
         for shown, (_, own) in conversation.subscribed.items():
@@ -242,7 +242,7 @@ class ModernExchange:
             if not answer.done():
                 answer.set_exception(RpcError(NO_CLIENT, why))
 
-    def tell(self, method: str, params: RawObject) -> None:
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
         """Hand on a notification: log messages if the request asked for them; the rest goes to those who listen."""
         if method != "notifications/message":
             self.conversation.listeners.tell(method, params)
@@ -277,6 +277,6 @@ class ModernAtLarge:
         """
         raise RpcError(NO_CLIENT, f"The gateway cannot ask a client: no request of its waits ({method}).")
 
-    def tell(self, method: str, params: RawObject) -> None:
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
         """Hand on a notification to those who listen."""
         self.conversation.listeners.tell(method, params)

@@ -30,9 +30,10 @@ class Extensions:
         """What all connected servers declare together; the first by name wins where two say the same."""
         merged: dict[str, Any] = {}
         for name in sorted(self._servers, reverse=True):
-            for member in MAPS:
-                if isinstance(value := self._servers[name].capabilities.get(member), dict):
-                    merged[member] = {**merged.get(member, {}), **value}
+            for capabilities in self._servers[name].declared:
+                for member in MAPS:
+                    if isinstance(value := capabilities.get(member), dict):
+                        merged[member] = {**merged.get(member, {}), **value}
         return merged
 
     def learn(self, server: Server, result: Mapping[str, Any]) -> None:
@@ -57,7 +58,7 @@ class Extensions:
         task = params.get("taskId")
         owners = self._tasks.get(task, set()) if isinstance(task, str) else set()
         candidates = [s for s in running if s.name in owners]
-        candidates = candidates or [s for s in running if _declares(s.capabilities, method)]
+        candidates = candidates or [s for s in running if any(_declares(c, method) for c in s.declared)]
         if not candidates and len(running) == 1:
             candidates = running
         if len(candidates) == 1:

@@ -225,7 +225,7 @@ class Gateway:
     def _make_servers(self) -> None:
         gateway = self.config.gateway
         for name, settings in self.config.servers.items():
-            server = Server(
+            self.servers[name] = Server(
                 name,
                 settings,
                 self.transport,
@@ -236,7 +236,8 @@ class Gateway:
                 upstream=self.upstream,
                 redact=self.redactor.text,
             )
-            self.servers[name] = server
+            if settings.prefix is not None:
+                self.catalog.prefix(name, settings.prefix)
 
     def _start_servers(self, *, remote: bool) -> None:
         for name, server in self.servers.items() if self._connect else ():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pml_hookspecs import CatalogEntry, ToolId
 
@@ -19,25 +19,32 @@ def _shortened(text: str, id: ToolId) -> str:
     return f"{text[: LONGEST - len(tail) - 1]}_{tail}"
 
 
-def plain_name(entry: CatalogEntry) -> str:
-    """The name of one entry by itself: the gateway's own tools keep theirs."""
+def plain_name(entry: CatalogEntry, prefix: str | None = None) -> str:
+    """The name of one entry by itself: the gateway's own tools keep theirs.
+
+    Args:
+        prefix: What the names of its server's tools begin with; the server's name and two underscores if None.
+    """
     if entry.own:
         return entry.name
-    text = f"{entry.server}{SEPARATOR}{entry.name}"
+    text = f"{entry.server}{SEPARATOR}{entry.name}" if prefix is None else f"{prefix}{entry.name}"
     safe = FORBIDDEN.sub("_", text)
     return text if text == safe and len(text) <= LONGEST else _shortened(safe, entry.id)
 
 
-def expose(entries: Iterable[CatalogEntry]) -> tuple[dict[ToolId, str], list[tuple[ToolId, ToolId]]]:
+def expose(
+    entries: Iterable[CatalogEntry], prefixes: Mapping[str, str] | None = None
+) -> tuple[dict[ToolId, str], list[tuple[ToolId, ToolId]]]:
     """Names for all ``entries``, each once, and the pairs that would have had the same one.
 
-    Deterministic: of two that clash, the later in the order given gets a hashed ending.
+    Deterministic: of two that clash, the later in the order given gets a hashed ending. ``prefixes`` are by server, of
+    those that have one of their own.
     """
     names: dict[ToolId, str] = {}
     taken: dict[str, ToolId] = {}
     clashes = []
     for entry in entries:
-        name = plain_name(entry)
+        name = plain_name(entry, (prefixes or {}).get(entry.server))
         if name in taken:
             clashes.append((taken[name], entry.id))
         while name in taken:

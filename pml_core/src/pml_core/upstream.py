@@ -71,8 +71,8 @@ class Client(Protocol):
         """
         ...
 
-    def tell(self, method: str, params: RawObject) -> None:
-        """Hand it a server's notification."""
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
+        """Hand it a server's notification; ``unasked`` if the server tells of resources without subscriptions."""
         ...
 
 
@@ -172,7 +172,7 @@ class Upstream:
         else:
             self.tell_all(method, params)
 
-    def tell_all(self, method: str, params: RawObject) -> None:
-        """Hand a notification to every client."""
+    def tell_all(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
+        """Hand a notification to every client; ``unasked`` as for :meth:`Client.tell`."""
         for conversation in tuple(self._conversations):
-            conversation.at_large.tell(method, params)
+            conversation.at_large.tell(method, params, unasked=unasked)

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from pml_hookspecs import RawObject
 
 VERSION_HEADER = "MCP-Protocol-Version"
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "task",
+    "tasks/update": "task",
+    "tasks/cancel": "task",
+}
 """Member of the params that goes into ``Mcp-Name``, by method."""
 _MARK = META_PROTOCOL_VERSION.encode()
 _HEADER_MARK = HEADER_SCHEMA_KEY.encode()
@@ -40,6 +47,7 @@ class _Params(msgspec.Struct):
     meta: _Meta | None = msgspec.field(default=None, name="_meta")
     name: Any = None
     uri: Any = None
+    task: Any = msgspec.field(default=None, name="taskId")
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 

@@ -42,8 +42,15 @@ class Offer:
     protocol: str
     capabilities: Mapping[str, Any]
     instructions: str = ""
+
     refused: Era | None = None
     """The era that it was first spoken to in, and refused."""
+
+    @property
+    def takes_subscriptions(self) -> bool:
+        """Whether it tells of changed resources only those who subscribed; others tell everybody."""
+        resources = self.capabilities.get("resources")
+        return self.era == "modern" or (isinstance(resources, dict) and bool(resources.get("subscribe")))
 
 
 def about_gateway() -> dict[str, Any]:

@@ -61,6 +61,8 @@ class Instance:
         self.calls = Calls(wiring.name, wiring.settings, self.link)
         self.offer = Offer(era, "", {})
         self.restarts = 0
+        self.refused = False
+        """Whether it answered the last attempt with an error: it does not speak this era, say."""
         self.given_up: str | None = None
         """Why it will not be tried again."""
         self._link: Link | None = None
@@ -131,6 +133,7 @@ class Instance:
                 continue
             except Exception as exc:
                 idle = False
+                self.refused = isinstance(exc, RpcError)
                 reason, retryable = explained(exc, self._wiring.start_timeout_s, self._log)
             finally:
                 self._link = None

@@ -77,11 +77,15 @@ class Others:
         try:
             await instance.link(within_s)
         except TransportError:
-            if instance.known or alone or not instance.tried.is_set():
+            if instance.known or not instance.tried.is_set() or era == self._main.offer.era:
                 raise
-            self._refused.add(era)  # it never began in this era
-            await self.stop(EVERYONE)
-            return self._main
+            await self.stop(key[0])
+            if not instance.refused:  # it may be able to another time
+                if alone:
+                    raise
+                return self._main
+            self._refused.add(era)
+            return await self.of(client, within_s)
         return instance
 
     def _start(self, key: Key, conversation: object | None) -> None:

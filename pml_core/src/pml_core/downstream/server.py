@@ -233,9 +233,9 @@ class Server:
         return self._main.modern
 
     @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """What it declared; empty while it is neither connected nor stopped for want of use."""
-        return self._main.capabilities
+    def declared(self) -> Sequence[Mapping[str, Any]]:
+        """What it declared on each of its connections: it may offer more in one era than in the other."""
+        return [instance.capabilities for instance in (self._main, *self._others)]
 
     def offers(self, capability: str) -> bool:
         """Whether it declared ``capability``; False while it is neither connected nor stopped for want of use."""
@@ -301,7 +301,7 @@ class Server:
             instance.lists.heard(method)
             self._tell(instance, method, params)
         elif method == "notifications/resources/updated":
-            self._tell(instance, method, params)
+            self._tell(instance, method, params, unasked=not instance.offer.takes_subscriptions)
         elif (client := current_client.get()) is not None:
             client.tell(method, params)
         elif len(instance.calls.callers):
@@ -312,12 +312,12 @@ class Server:
     def _lists_changed(self, instance: Instance, method: str) -> None:
         self._tell(instance, method, EMPTY)
 
-    def _tell(self, instance: Instance, method: str, params: RawObject) -> None:
+    def _tell(self, instance: Instance, method: str, params: RawObject, *, unasked: bool = False) -> None:
         """Tell those who use a connection."""
         if instance.client is None:
-            self._upstream.tell_all(method, params)
+            self._upstream.tell_all(method, params, unasked=unasked)
         else:
-            instance.client.tell(method, params)
+            instance.client.tell(method, params, unasked=unasked)
 
     def _read_again(self) -> None:
         waiting = self._stale is not None and self._stale.connected
