@@ -158,7 +158,10 @@ class Relay:
             raise RpcError(INVALID_PARAMS, f"logging/setLevel: {level!r} is none of {', '.join(LEVELS)}")
         self._conversation.log_level = level
         servers = list(self._gateway.servers.values())
-        outcomes = await asyncio.gather(*(s.set_level(level) for s in servers), return_exceptions=True)
+        # Servers that several clients share log for the one that wants most; what the others get is sorted out here.
+        wanted = [c.log_level for c in self._gateway.conversations if c.log_level is not None]
+        lowest = min(wanted, key=LEVELS.index, default=level)
+        outcomes = await asyncio.gather(*(s.set_level(lowest) for s in servers), return_exceptions=True)
         for server, outcome in zip(servers, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 self._gateway.log.warning("a server keeps its log level", server=server.name, reason=str(outcome))
