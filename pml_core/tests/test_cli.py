@@ -203,7 +203,7 @@ def test_check_is_content_with_a_good_configuration(place, installation, capsys)
     place.write("pml.toml", "[servers.git]\ncommand = 'x'\n[plugins.sqlite]\nlimit = 3")
     assert main(["config", "check"]) == 0
     assert capsys.readouterr().out == "The configuration fits.\n"
-    assert printed(capsys, "config", "check", "--json") == {"ok": True, "problems": []}
+    assert printed(capsys, "config", "check", "--json") == {"ok": True, "problems": [], "warnings": []}
 
 
 @pytest.mark.seed("EXP-35")

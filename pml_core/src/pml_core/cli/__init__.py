@@ -18,6 +18,8 @@ CORE_COMMANDS = {
     "config": "config",
     "plugins": "plugins",
     "auth": "auth",
+    "connect": "connect",
+    "disconnect": "disconnect",
 }
 """Commands and their modules."""
 

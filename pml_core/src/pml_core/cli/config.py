@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
+from pathlib import Path
 from typing import Any
 
 from pml_core import secret_values
@@ -13,7 +14,10 @@ from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
 
 from . import add_sources
+from .config_change import add_options
 from .output import print_columns, print_json
+
+ONLY_FOR_CHANGES = ("to", "user", "project", "print", "dry_run", "yes", "answers", "answer")
 
 
 def add(subcommands: Any) -> None:
@@ -21,22 +25,36 @@ def add(subcommands: Any) -> None:
     parser: argparse.ArgumentParser = subcommands.add_parser(
         "config",
         help="show, explain and check the configuration",
-        description="Without a verb: every value and its source.",
+        description=(
+            "Without a verb: every value and its source. With --preset or --wizard: change the configuration file; "
+            "what changes is shown, and the file as it was is kept beside it."
+        ),
     )
     add_sources(parser)
     parser.add_argument("--json", action="store_true", help="one JSON document")
+    task = parser.add_mutually_exclusive_group()
+    task.add_argument("--preset", metavar="NAME", help="set the values of a preset; pml config presets lists them")
+    task.add_argument("--wizard", action="store_true", help="answer some questions, and set what they come to")
+    parser.add_argument("--answers", type=Path, metavar="FILE", help="with --wizard: answers as TOML, YAML or JSON")
+    parser.add_argument(
+        "--answer", action="append", default=[], metavar="QUESTION=ANSWER", help="with --wizard: one answer"
+    )
+    add_options(parser)
     parser.set_defaults(run=run)
     verbs = parser.add_subparsers(metavar="VERB")
     for verb, function, text in (
         ("explain", run_explain, "description, type, default and every source of one setting or table"),
         ("schema", run_schema, "JSON Schema of the configuration of this installation"),
         ("check", run_check, "validate without starting anything; exit status 1 if anything is wrong"),
+        ("presets", run_presets, "the presets there are, and what each sets"),
     ):
         one: argparse.ArgumentParser = verbs.add_parser(verb, help=text, description=text)
         if verb == "explain":
             one.add_argument("path", help="such as gateway.tools_exposure, plugins.hybrid or servers.git")
         add_sources(one, below=True)
         one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON document")
+        if verb == "check":
+            one.add_argument("--strict", action="store_true", default=False, help="exit status 1 for warnings, too")
         one.set_defaults(run=function)
 
 
@@ -45,9 +63,17 @@ def _load(arguments: argparse.Namespace) -> Config:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every value that is set or has a default, with its source."""
+    """Print every value that is set or has a default, with its source; or change the file as asked."""
+    if arguments.wizard:
+        from . import wizard
+
+        return wizard.run(arguments)
+    if arguments.preset is not None:
+        return _run_preset(arguments)
+    if misplaced := [f"--{name.replace('_', '-')}" for name in ONLY_FOR_CHANGES if getattr(arguments, name)]:
+        raise OperatorError(f"{misplaced[0]}: means something only with --preset or --wizard", "Add one of them.")
     config = _load(arguments)
-    rows = effective(config, _settings_types() if config.tables else {})
+    rows = effective(config, settings_types() if config.tables else {})
     if arguments.json:
         print_json({path: {"value": value, "source": source} for path, value, source in rows})
         return 0
@@ -80,7 +106,7 @@ def _masked(name: str, value: Any) -> Any:
     return MASK if isinstance(value, str) and SECRET_NAME.search(name) and not value.startswith("${") else value
 
 
-def _settings_types() -> dict[str, type[Any]]:
+def settings_types() -> dict[str, type[Any]]:
     """The settings class of every installed plugin that loads, by plugin name."""
     from pml_core.registry import State, discover
 
@@ -124,7 +150,7 @@ def _owner(section: str, rest: str) -> tuple[type[Any] | None, str]:
     table, _, name = rest.partition(".")
     if section in ("servers", "endpoints"):
         return ServerSettings if section == "servers" else EndpointSettings, name
-    return (_settings_types().get(table), name) if section == "plugins" else (None, "")
+    return (settings_types().get(table), name) if section == "plugins" else (None, "")
 
 
 def _path(section: str, rest: str, name: str, field: str) -> str:
@@ -133,7 +159,7 @@ def _path(section: str, rest: str, name: str, field: str) -> str:
 
 
 def _about(config: Config, field: Any, path: str) -> dict[str, Any]:
-    values = {p: v for p, v, _ in effective(config, _settings_types())}
+    values = {p: v for p, v, _ in effective(config, settings_types())}
     default = field.default
     if default is MISSING:
         default = None if field.default_factory is MISSING else field.default_factory()
@@ -160,7 +186,7 @@ def run_schema(_arguments: argparse.Namespace) -> int:
     """Print the JSON Schema."""
     from pml_core.settings import json_schema
 
-    print_json(json_schema(_settings_types()))
+    print_json(json_schema(settings_types()))
     return 0
 
 
@@ -168,11 +194,40 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Validate everything; 1 and one line per problem when something does not fit."""
     from pml_core.check import problems
 
-    found = problems(lambda: _load(arguments), _settings_types)
+    from .config_doubts import doubts
+
+    found = problems(lambda: _load(arguments), settings_types)
+    doubtful = [] if found else doubts(_load(arguments), settings_types())
     if arguments.json:
-        print_json({"ok": not found, "problems": found})
+        print_json({"ok": not found, "problems": found, "warnings": doubtful})
     elif found:
         print("\n".join(found))
     else:
         print("The configuration fits.")
-    return 1 if found else 0
+        for line in doubtful:
+            print(f"Warning: {line}")
+    return 1 if found or (doubtful and arguments.strict) else 0
+
+
+def run_presets(arguments: argparse.Namespace) -> int:
+    """Print the presets."""
+    from . import presets
+
+    found = list(presets.known(Path.cwd()).values())
+    if arguments.json:
+        print_json([preset.as_json() for preset in found])
+        return 0
+    rows = [(p.name, ", ".join(p.aliases) or "-", p.mode, p.about) for p in found]
+    print_columns(rows, ("PRESET", "ALSO", "MODE", "FOR"))
+    return 0
+
+
+def _run_preset(arguments: argparse.Namespace) -> int:
+    """Make the configuration say what a preset does."""
+    from . import config_change, presets
+
+    if arguments.answers is not None or arguments.answer:
+        raise OperatorError("--answers: means something only with --wizard", "Leave it out.")
+    preset = presets.named(arguments.preset, Path.cwd())
+    change = config_change.make(config_change.target(arguments), preset.values)
+    return config_change.apply(change, arguments, {"preset": preset.name})

@@ -1,0 +1,1 @@
+"""What exposure modes cost and find, measured on the user's own catalog. Nothing leaves the machine."""

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pml_hookspecs import InvalidArguments, ServerStatus
+from pml_measure import configured, tokens
+from pml_measure.counting import estimate
+from pml_measure.modes import CONFIGURED, variants
+from pml_testing.fakes import FakeCatalog, FakeServices, entry
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_every_mode_preset_server_and_tool_has_its_cost(services: Any, arguments: Any, printed: Any) -> None:
+    assert await tokens.run(arguments(), services) == 0
+    said = printed()
+    modes = {mode["name"]: mode for mode in said["modes"]}
+    assert list(modes) == [CONFIGURED, "small", "balanced", "everything"]
+    assert [modes[name]["tools"] for name in modes] == [2, 2, 2, 4]
+    assert modes["everything"]["tokens"] == said["catalog"]["tokens"]
+    assert modes["small"]["with_a_hint"] is None
+    assert modes["balanced"]["with_a_hint"]["tools_mean"] > 2
+    assert modes["balanced"]["with_a_hint"]["tokens_most"] <= modes[CONFIGURED]["with_a_hint"]["tokens_most"]
+    assert [server["server"] for server in said["servers"]] == ["mail", "files"]
+    assert sum(server["tokens"] for server in said["servers"]) == said["catalog"]["tokens"]
+    assert said["tools"][0]["tool"] == "mail:list_messages"
+    assert said["tokenizer"] == {"name": "estimate", "exact": False, "error": 0.031}
+    assert services.log.lines == []
+    assert services.tasks == []
+
+
+@pytest.mark.seed("EXP-53")
+async def test_people_get_tables(services: Any, arguments: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    await tokens.run(arguments(json=False, top=1), services)
+    out = capsys.readouterr().out
+    assert f"{CONFIGURED} (chosen)" in out
+    assert "mail:list_messages" in out
+    assert "files:read_file" not in out
+    assert "4 tools of servers" in out
+    assert "estimated" in out
+
+
+async def test_counted_is_what_models_read(services: Any, arguments: Any, printed: Any) -> None:
+    services.catalog = FakeCatalog([entry("a:b", "Does it.", outputSchema={"type": "object"}, title="B")])
+    await tokens.run(arguments(), services)
+    text = '{"name":"a__b","description":"Does it.","inputSchema":{"type":"object"}}'
+    assert printed()["tools"] == [{"tool": "a:b", "tokens": estimate(text)}]
+
+
+async def test_what_a_filter_drops_is_not_counted(services: Any, arguments: Any, printed: Any) -> None:
+    services.catalog.denied.add("mail:list_messages")
+    await tokens.run(arguments(), services)
+    assert {mode["name"]: mode["tools"] for mode in printed()["modes"]}["everything"] == 3
+
+
+@pytest.mark.parametrize(
+    ("servers", "said"),
+    [([], "no servers are configured; pml import"), ([ServerStatus(name="a", state="down")], "with --connect")],
+)
+async def test_without_tools_it_is_said_what_to_do(services: Any, arguments: Any, servers: Any, said: str) -> None:
+    services.catalog = FakeCatalog([], servers)
+    with pytest.raises(InvalidArguments, match=said):
+        await tokens.run(arguments(), services)
+
+
+async def test_a_negative_number_of_tools_is_refused(services: Any, arguments: Any) -> None:
+    with pytest.raises(InvalidArguments, match="--top -1"):
+        await tokens.run(arguments(top=-1), services)
+
+
+class Broken:
+    def __init__(self, settings: Any, services: Any) -> None:
+        raise ValueError("no")
+
+
+async def test_a_mode_that_is_missing_or_broken_is_named(services: Any, arguments: Any, install: Any) -> None:
+    known = await configured.read(arguments())
+    install({"meta": Broken})
+    with pytest.raises(InvalidArguments, match="'chosen' is not installed; there are: meta"):
+        variants(known, services)
+    install({"chosen": Broken})
+    with pytest.raises(InvalidArguments, match="'chosen' cannot be made"):
+        variants(known, services)
+
+
+async def test_settings_come_from_presets_then_tables_then_fallbacks_and_environment_text_is_read(
+    services: Any,
+) -> None:
+    known = configured.Configured(
+        "chosen",
+        "mail",
+        {"chosen": {"most": "7"}, "other": {"least": 0.5, "unknown": 1}},
+        {"p": {("plugins", "chosen", "most"): 3}},
+    )
+    made = {variant.name: variant for variant in variants(known, services)}
+    settings = {name: made[name].driver.settings for name in (CONFIGURED, "p")}  # type: ignore[attr-defined]
+    assert [(one.most, one.least) for one in settings.values()] == [(7, 0.5), (3, 0.5)]
+    assert [made[name].intent for name in (CONFIGURED, "p")] == ["mail", ""]
+
+
+def test_importing_the_plugin_is_enough_for_its_commands() -> None:
+    import argparse
+
+    from pml_measure import plugin
+
+    parser = argparse.ArgumentParser()
+    plugin.pml_commands(parser.add_subparsers())
+    for command in ("tokens", "advise", "eval", "metrics"):
+        given = parser.parse_args([command, "--json"])
+        assert given.json
+        assert given.run_with.__name__ == f"{command}_command"
+    assert FakeServices is not None

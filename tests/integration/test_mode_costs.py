@@ -1,0 +1,98 @@
+"""What each mode puts into a client's context, on a catalog as large as the original's example (EXP-44 to EXP-49)."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import entry_points
+from importlib.resources import files
+
+import pytest
+import yaml
+
+from pml_measure.counting import estimate
+from pml_testing.catalogs import SIZE, large_catalog
+from pml_testing.gateway import Client, ScriptedServer, running
+
+pytestmark = pytest.mark.anyio
+META_TOOLS = 3
+INTENT = "create a calendar event and invite an attendee"
+CONTEXT = 100_000
+"""Tokens of the context that the original's percentages are of."""
+PRESETS = yaml.safe_load(files("pml_core.cli").joinpath("gateway-presets.yaml").read_text(encoding="utf-8"))
+KINDS = {"pml.exposure_mode": "exposure_mode", "pml.executor": "executor", "pml.plugins": "hooks"}
+LEFT_OUT = ("demo", "measure")
+
+
+def plugins():
+    found = [point for group in KINDS for point in entry_points(group=group) if point.name not in LEFT_OUT]
+    return {(KINDS[point.group], point.name): point.load() for point in found}
+
+
+async def costs(mode, intent="", **hybrid):
+    """Tools listed, and their tokens, as clients receive them."""
+    servers = {name: ScriptedServer(tools) for name, tools in large_catalog().items()}
+    async with running(servers, plugins=plugins(), tables={"hybrid": hybrid}, tools_exposure=mode) as gateway:
+        meta = {"_meta": {"pml/intent": intent}} if intent else {}
+        tools = (await Client(gateway).request("tools/list", meta))["tools"]
+    return len(tools), sum(estimate(json.dumps(tool, ensure_ascii=False, separators=(",", ":"))) for tool in tools)
+
+
+async def preset(name, intent=""):
+    said = PRESETS[name]
+    return await costs(said["tools_exposure"], intent, **said.get("hybrid", {}))
+
+
+@pytest.mark.seed("EXP-28", "EXP-44")
+@pytest.mark.parametrize("intent", ["", INTENT])
+async def test_meta_only_costs_its_three_tools(intent):
+    tools, tokens = await preset("meta_only", intent)
+    assert tools == META_TOOLS
+    assert tokens <= 400
+
+
+@pytest.mark.seed("EXP-45", "GAP-7")
+async def test_semantic_stays_within_its_cap():
+    assert await costs("semantic") == await preset("meta_only")
+    tools, tokens = await costs("semantic", INTENT, max_underlying_tools=30)
+    assert META_TOOLS < tools <= META_TOOLS + 30
+    assert tokens <= 5_000
+
+
+@pytest.mark.seed("EXP-6")
+async def test_semantic_lists_50_at_most_by_default():
+    tools, _ = await costs("semantic", INTENT, semantic_threshold=0.0)
+    assert tools == META_TOOLS + 50
+
+
+@pytest.mark.seed("EXP-29", "EXP-46")
+async def test_hybrid_balanced_stays_within_its_target():
+    tools, tokens = await preset("hybrid_balanced", INTENT)
+    assert META_TOOLS <= tools <= META_TOOLS + 20
+    assert tokens <= 5_000
+
+
+@pytest.mark.seed("EXP-30", "EXP-47")
+async def test_hybrid_permissive_stays_within_its_target():
+    tools, tokens = await preset("hybrid_permissive", INTENT)
+    assert META_TOOLS < tools <= META_TOOLS + 50
+    assert tokens <= 10_000
+
+
+@pytest.mark.seed("EXP-31", "EXP-48")
+async def test_full_proxy_costs_everything():
+    tools, tokens = await preset("full_proxy")
+    assert tools == SIZE
+    assert tokens == pytest.approx(44_500, rel=0.05)
+    assert 0.3 <= tokens / CONTEXT <= 0.5
+
+
+@pytest.mark.seed("EXP-49")
+async def test_each_phase_of_the_migration_costs_what_was_promised():
+    _, first = await preset("full_proxy")
+    _, second = await preset("hybrid_permissive", INTENT)
+    _, third = await preset("hybrid_balanced", INTENT)
+    _, fourth = await preset("meta_only", INTENT)
+    assert second <= first / 2
+    assert third / CONTEXT < 0.10
+    assert fourth / CONTEXT < 0.05
+    assert first > second >= third >= fourth
