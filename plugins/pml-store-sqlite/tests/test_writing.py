@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery, RawObject, Scope
+from pml_hookspecs import ExecutionQuery, RawObject, Scope, encode
 from pml_store_sqlite import Settings, SqliteStore, StoreError
-from pml_testing.records import execution, tools
+from pml_testing.records import ended, execution, tools
 
 pytestmark = pytest.mark.anyio
 EVERYONE = Scope(principals=None)
@@ -237,3 +237,39 @@ async def test_writes_are_synchronised_as_asked_for(path, asked_for, pragma):
     async with at(path, synchronous=asked_for) as store:
         await store._writer.write(apply=lambda c: seen.append(c.execute("PRAGMA synchronous").fetchone()[0]))
     assert seen == [pragma]
+
+
+@pytest.mark.parametrize("field", ["attributes", "end_attributes"])
+async def test_attributes_that_are_equal_for_python_and_not_in_json_are_kept_apart(path, field):
+    given = [{"a": value} for value in (1, True, 1.0, "1", "true", None, [1], [True], {"b": 1}, {"b": True}, "1")]
+    async with at(path) as store:
+        await store.traces.append([_with(ended(n), field, attributes) for n, attributes in enumerate(given)])
+    with closing(sqlite3.connect(path)) as connection:
+        stored = connection.execute(f"SELECT {field} FROM span ORDER BY start_ns").fetchall()
+    assert [text for (text,) in stored] == [encode(attributes) for attributes in given]
+
+
+def _with(finished, field, attributes):
+    if field == "end_attributes":
+        return replace(finished, attributes=attributes)
+    return replace(finished, span=replace(finished.span, attributes=attributes))
+
+
+async def test_what_is_not_there_is_null_in_the_file(path):
+    async with at(path) as store:
+        await store.executions.put(execution(0, duration_ms=None, request={}, response=None))
+        await store.traces.append([replace(ended(0), attributes={})])
+    with closing(sqlite3.connect(path)) as connection:
+        columns = "parent, duration_ms, cost_micros, request, response, failure, tool_calls"
+        assert connection.execute(f"SELECT {columns} FROM execution").fetchall() == [(None,) * 7]
+        assert connection.execute("SELECT parent_id, end_attributes FROM span").fetchall() == [(None, None)]
+
+
+async def test_many_more_rows_than_go_into_one_statement_are_written(path):
+    async with at(path) as store:
+        for n in range(1100):
+            store.executions.record(execution(n))
+        await store.traces.append([ended(n) for n in range(1100)])
+    with closing(sqlite3.connect(path)) as connection:
+        counts = connection.execute("SELECT (SELECT count(*) FROM execution), (SELECT count(*) FROM span)").fetchone()
+    assert counts == (1100, 1100)

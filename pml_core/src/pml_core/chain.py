@@ -44,13 +44,6 @@ class _Guard:
         """``plugin`` is None for the executor."""
         self._log, self._plugin = log, plugin
 
-    def awaitable(self, pending: Awaitable[Outcome], task: Task, run: Run) -> Awaitable[Outcome]:
-        """What comes of ``pending``."""
-        # What a wrapper hands on from below as it came is guarded there.
-        if type(pending) is CoroutineType and pending.cr_code in GUARDED:
-            return pending
-        return self.outcome(pending, task, run)
-
     async def outcome(self, pending: Awaitable[Outcome], task: Task, run: Run) -> Outcome:
         """What comes of ``pending``, waited for."""
         # Inner layers never raise but for cancellation, so whatever comes out here is this part's own fault.
@@ -79,8 +72,7 @@ class _Guard:
         return fault(task, "wrapper.fault", message)
 
 
-GUARDED = (_Guard.outcome.__code__, _Guard.failed.__code__)
-"""The code of coroutines that need no further guard."""
+GUARDED = _Guard.outcome.__code__
 
 
 def _around(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
@@ -91,7 +83,10 @@ def _around(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
             pending = wrapper(task, run, call_next)
         except Exception as exc:
             return guard.failed(exc, task, run)
-        return guard.awaitable(pending, task, run)
+        # What a wrapper hands on from below as it came is guarded there.
+        if type(pending) is CoroutineType and pending.cr_code is GUARDED:
+            return pending
+        return guard.outcome(pending, task, run)
 
     return layer
 
@@ -105,7 +100,7 @@ def fold(wrappers: Iterable[Wrapped], innermost: CallNext, log: Any) -> CallNext
             pending = innermost(task, run)
         except Exception as exc:
             return guard.failed(exc, task, run)
-        return guard.awaitable(pending, task, run)
+        return guard.outcome(pending, task, run)
 
     chain: CallNext = bottom
     for wrapped in reversed(ordered(wrappers)):

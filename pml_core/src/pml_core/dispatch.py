@@ -137,10 +137,19 @@ class Dispatcher:
         """Run a task for a client."""
         return (await self.start_resolved(task, session, **asked))[1]
 
-    async def start_resolved(self, task: Task, session: Session, **asked: Unpack[Asked]) -> tuple[Task, Outcome]:
+    async def start_resolved(
+        self,
+        task: Task,
+        session: Session,
+        *,
+        intent: str = "",
+        dry_run: bool | None = None,
+        deadline: datetime | None = None,
+        trigger: Trigger = "mcp",
+        progress: ProgressSink | None = None,
+    ) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
         task, problem = self._of_server(task) or await self._resolve(task, session)
-        intent, dry_run = asked.get("intent", ""), asked.get("dry_run")
         if isinstance(task, Workflow):
             intent = task.intent or intent
             dry_run = dry_run if task.dry_run is None else task.dry_run
@@ -150,9 +159,9 @@ class Dispatcher:
             session=session,
             intent=intent,
             dry_run=self._dry_run if dry_run is None else dry_run,
-            deadline=asked.get("deadline"),
-            trigger=asked.get("trigger", "mcp"),
-            progress=asked.get("progress"),
+            deadline=deadline,
+            trigger=trigger,
+            progress=progress,
         )
         return task, await self._execute(task, run, problem)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +31,13 @@ class ArgumentValidation:
         self._catalog, self._log = services.catalog, services.log
         self._validators: OrderedDict[str, Any] = OrderedDict()
 
-    async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass, or say everything that is wrong with its arguments."""
         if not isinstance(task, ToolCall):
-            return await call_next(task, run)
+            return call_next(task, run)
         entry = self._catalog.get(task.tool)
         failure = None if entry is None else self._failure(entry, task, run)
-        if failure is None:
-            return await call_next(task, run)
-        now = datetime.now(UTC)
-        return Outcome(task_id=task.id, status=Status.ERROR, started_at=now, duration_ms=0, failure=failure)
+        return call_next(task, run) if failure is None else _refused(task, failure)
 
     def _failure(self, entry: CatalogEntry, task: ToolCall, run: Run) -> Failure | None:
         validator = self._validator(entry)
@@ -94,6 +91,11 @@ class ArgumentValidation:
             problem = str(exc).partition("\n")[0][:500]
             self._log.warning("input schema cannot be used; arguments are not checked", tool=entry.id, problem=problem)
             return None
+
+
+async def _refused(task: Task, failure: Failure) -> Outcome:
+    now = datetime.now(UTC)
+    return Outcome(task_id=task.id, status=Status.ERROR, started_at=now, duration_ms=0, failure=failure)
 
 
 def _refuse(uri: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,13 @@ class DryRun:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass when it is for real; else make up how it ends."""
         if not run.dry_run or isinstance(task, Workflow) or self._is_own_reading(task):
-            return await call_next(task, run)
+            return call_next(task, run)
+        return self._simulated(task)
+
+    async def _simulated(self, task: Task) -> Outcome:
         output = self._result(task) if isinstance(task, ToolCall) else _placeholder(task)
         now = datetime.now(UTC)
         return Outcome(task_id=task.id, status=Status.SIMULATED, started_at=now, duration_ms=0, output=output)

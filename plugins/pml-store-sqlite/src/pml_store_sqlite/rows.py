@@ -37,9 +37,10 @@ STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
 INLINE_BYTES = 4096
 """JSON over this size lives in ``execution_body``, deflated."""
 
-CHUNK_ROWS = 64
-"""Rows per statement. The interpreter is free for the event loop while a statement runs, and is taken back after it:
-few large statements take it seldom, and making the rows of one holds it for about a tenth of a millisecond."""
+CHUNK_VALUES = 999
+"""Values per statement; SQLite takes no more before 3.32. The interpreter is free for the event loop while a statement
+runs, and is taken back after it: few large statements take it seldom, and making the rows of one holds it for about a
+tenth of a millisecond."""
 
 NOTHING = ""
 """Stands for NULL in rows, see :func:`insert`."""
@@ -89,8 +90,10 @@ STATUS_COLUMNS = ("name", "state", "reason", "tools", "restarts")
 
 
 NULLABLE = frozenset(
-    ("attributes", "cost_micros", "duration_ms", "end_attributes", "execution", "failure", "parent", "parent_id")
-    + ("request", "response", "tool_calls")
+    (
+        *("parent", "duration_ms", "cost_micros", "request", "response", "failure", "tool_calls"),
+        *("parent_id", "execution", "attributes", "end_attributes"),
+    )
 )
 """Columns whose values may be :data:`NOTHING`."""
 
@@ -111,11 +114,11 @@ def insert(
     it looks for an adapter, in vain. So rows have :data:`NOTHING` and ``bytearray`` instead.
     """
     values: list[Any] = []
-    count = 0
+    count, most = 0, CHUNK_VALUES // len(columns)
     for row in rows:
         values += row
         count += 1
-        if count == CHUNK_ROWS:
+        if count == most:
             connection.execute(_insert(table, columns, count, conflict), values)
             values, count = [], 0
     if count:
@@ -260,10 +263,25 @@ def _record(row: Row, bodies: Mapping[tuple[str, str], bytes]) -> ExecutionRecor
 
 def write_spans(connection: sqlite3.Connection, spans: Iterable[Ended]) -> None:
     """Insert ``spans``; those that are there already stay as they are."""
-    insert(connection, "span", SPAN_COLUMNS, map(_span_row, spans), "ON CONFLICT (trace_id, span_id) DO NOTHING")
+    texts: dict[tuple[Any, ...], bytearray] = {}
+    rows = (_span_row(ended, texts) for ended in spans)
+    insert(connection, "span", SPAN_COLUMNS, rows, "ON CONFLICT (trace_id, span_id) DO NOTHING")
 
 
-def _span_row(ended: Ended) -> Row:
+def _attributes(attributes: Mapping[str, Json], texts: dict[tuple[Any, ...], bytearray]) -> bytearray | str:
+    """``attributes`` as they are stored. ``texts`` has those written already: of many spans most are the same."""
+    if not attributes:
+        return NOTHING
+    # Not of other values: 1 and true are equal, and lists cannot be looked up.
+    if set(map(type, attributes.values())) != {str}:
+        return bytearray(encode(attributes))
+    members = tuple(attributes.items())
+    if (text := texts.get(members)) is None:
+        text = texts[members] = bytearray(encode(attributes))
+    return text
+
+
+def _span_row(ended: Ended, texts: dict[tuple[Any, ...], bytearray]) -> Row:
     span = ended.span
     return (
         span.trace_id,
@@ -275,8 +293,8 @@ def _span_row(ended: Ended) -> Row:
         span.start_ns,
         ended.end_ns,
         str(ended.status),
-        bytearray(encode(span.attributes)) if span.attributes else NOTHING,
-        bytearray(encode(ended.attributes)) if ended.attributes else NOTHING,
+        _attributes(span.attributes, texts),
+        _attributes(ended.attributes, texts),
     )
 
 
