@@ -15,7 +15,7 @@ from mcp import types
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from pml_hookspecs import Endpoint, RawObject, RpcError, TransportError
+from pml_hookspecs import Endpoint, RawObject, RpcError, Selection, TransportError
 from pml_testing.gateway import ScriptedServer, running
 from pml_testing.transport_ends import SOON_S
 from pml_transport_http import Http, Settings
@@ -159,22 +159,28 @@ async def test_endpoints_have_handlers_of_their_own(services):
             assert (await client.post(client.message("tools/list"))).status_code == 404
 
 
+class Everything:
+    """An exposure mode that shows all tools."""
+
+    def __init__(self, settings, services):
+        pass
+
+    async def select(self, catalog, session):
+        return Selection(tuple(entry.id for entry in catalog))
+
+
+SHOWN = {("exposure_mode", "all"): Everything}
+
+
 async def test_a_real_gateway_answers(services):
     async with (
-        running({"files": ScriptedServer(["read_file"])}, tools_exposure="full_proxy", plugins=exposing()) as gateway,
+        running({"files": ScriptedServer(["read_file"])}, tools_exposure="all", plugins=SHOWN) as gateway,
         listening(services, accept=gateway.accept) as listener,
         listener.sdk("legacy") as client,
     ):
         assert [tool.name for tool in (await client.list_tools()).tools] == ["files__read_file"]
         answer = await client.call_tool("files__read_file", {"path": "x"})
         assert answer.structured_content == {"path": "x"}
-
-
-def exposing():
-    """All tools, with the server's name before them."""
-    from pml_exposure_full_proxy import FullProxy
-
-    return {("exposure_mode", "full_proxy"): FullProxy}
 
 
 async def test_params_and_results_pass_untouched(services):

@@ -461,7 +461,12 @@ def test_a_client_that_is_killed_ends_it():
 
 
 def test_an_interrupted_listener_stops():
-    process = subprocess.Popen(LISTENER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    # A shell has its background jobs ignore the signal, and so would what they start.
+    heeding = (
+        "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", heeding, *LISTENER]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     with process:
         process.stdin.write(REQUESTS + b"\n")
         process.stdin.flush()
