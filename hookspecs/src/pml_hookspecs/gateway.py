@@ -72,11 +72,12 @@ class GatewayHooks:
     def pml_commands(self, subcommands: Any) -> None:
         """Add ``pml <verb>`` commands to an :mod:`argparse` sub-parser collection.
 
-        Each parser sets one of two functions by ``parser.set_defaults``. ``run`` is called with the parsed arguments
-        and returns the exit status. ``run_with`` is a coroutine function called with the parsed arguments and the
-        plugin's :class:`Services`, for commands that look at the user's catalog, store or settings: the catalog is as
-        it was last time, or with ``--connect``, which such parsers are given together with ``--config``, ``--mode``
-        and ``--set``, as the servers list it now.
+        Each parser sets one or both of two functions by ``parser.set_defaults``. ``run`` is called with the parsed
+        arguments and returns the exit status. ``run_with`` is a coroutine function called with the parsed arguments and
+        the plugin's :class:`Services`, for commands that look at the user's catalog, store or settings: the catalog is
+        as it was last time, or with ``--connect``, which such parsers are given together with ``--config``, ``--mode``
+        and ``--set``, as the servers list it now. With both, ``run`` is called first and may return None to say that
+        it takes the services.
 
         An :class:`InvalidArguments` that either raises becomes a message and exit status 2. Called while the command
         line is parsed: import nothing heavy here.

@@ -11,6 +11,7 @@ import sys
 
 import httpx2
 import pytest
+from listening import LEGACY, META, MODERN, PROGRESS, Script, listening, messages, text
 from mcp import types
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -19,8 +20,6 @@ from pml_hookspecs import Endpoint, RawObject, RpcError, Selection, TransportErr
 from pml_testing.gateway import ScriptedServer, running
 from pml_testing.transport_ends import SOON_S
 from pml_transport_http import Http, Settings
-
-from .listening import LEGACY, META, MODERN, PROGRESS, Script, listening, messages, text
 
 pytestmark = [
     pytest.mark.anyio,

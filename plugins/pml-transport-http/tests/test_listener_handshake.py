@@ -6,11 +6,10 @@ import asyncio
 import json
 
 import pytest
+from listening import LEGACY, Script, events, listening, messages, text, until
 
 from pml_hookspecs import RpcError, TransportError
 from pml_testing.transport_ends import SOON_S
-
-from .listening import LEGACY, Script, events, listening, messages, text, until
 
 pytestmark = pytest.mark.anyio
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from pml_hookspecs import RpcError
-from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
-from pml_testing.transport_ends import SOON_S
-from pml_transport_http import asgi_exchange, asgi_modern, asgi_params, streams
-from pml_transport_http.asgi_ladder import unwrapped
-from pml_transport_http.asgi_params import mirrors
-
-from .listening import (
+from listening import (
     COMPLETE,
     LEGACY,
     META,
@@ -28,6 +20,13 @@ from .listening import (
     text,
     wire,
 )
+
+from pml_hookspecs import RpcError
+from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
+from pml_testing.transport_ends import SOON_S
+from pml_transport_http import asgi_exchange, asgi_modern, asgi_params, streams
+from pml_transport_http.asgi_ladder import unwrapped
+from pml_transport_http.asgi_params import mirrors
 
 pytestmark = pytest.mark.anyio
 MISMATCH, INVALID_PARAMS, UNSUPPORTED = -32020, -32602, -32022

@@ -6,12 +6,11 @@ import asyncio
 import json
 
 import pytest
+from listening import PROGRESS, Script, events, listening, messages, text, until
 
 from pml_hookspecs import TransportError
 from pml_testing.transport_ends import SOON_S
 from pml_transport_http import asgi_handshake, streams
-
-from .listening import PROGRESS, Script, events, listening, messages, text, until
 
 pytestmark = pytest.mark.anyio
 LOG = "notifications/message"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from listening import Script, as_lines, listening, wire
 
 from pml_hookspecs import Endpoint, TransportError
 from pml_transport_http import Http, Settings
 from pml_transport_http.asgi_replies import Refusal
 from pml_transport_http.security import Guard, check_binding, is_loopback
-
-from .listening import Script, as_lines, listening, wire
 
 pytestmark = pytest.mark.anyio
 

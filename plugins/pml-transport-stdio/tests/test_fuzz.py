@@ -13,13 +13,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from traffic import LIMIT_BYTES, NOTES, TOKENS, Rig, spoilt, stream
 
 from pml_hookspecs import RpcError, TransportError
 from pml_testing.transport import SOON_S
 from pml_transport_stdio import Settings, envelope
 from pml_transport_stdio.framing import KEPT, SMALL, Lines, Oversized
-
-from .traffic import LIMIT_BYTES, NOTES, TOKENS, Rig, spoilt, stream
 
 LIMITS = Settings(max_message_bytes=LIMIT_BYTES)
 

@@ -23,7 +23,13 @@ def prepare(parser: argparse.ArgumentParser, plugin: str) -> None:
         return
     add_sources(parser)
     parser.add_argument("--connect", action="store_true", help="start the servers instead of using what is remembered")
-    parser.set_defaults(run=lambda arguments: run(function, plugin, arguments))
+    without = parser.get_default("run")
+
+    def either(arguments: argparse.Namespace) -> int:
+        status: int | None = None if without is None else without(arguments)
+        return run(function, plugin, arguments) if status is None else status
+
+    parser.set_defaults(run=either)
 
 
 def run(function: RunWith, plugin: str, arguments: argparse.Namespace) -> int:
