@@ -39,7 +39,12 @@ async def read(arguments: argparse.Namespace) -> Configured:
     options = [f"--set={override}" for override in arguments.overrides]
     options += [f"--config={arguments.config}"] if arguments.config is not None else []
     options += [f"--mode={arguments.mode}"] if arguments.mode is not None else []
-    values, presets = await asyncio.gather(_pml("config", "--json", *options), _pml("config", "presets", "--json"))
+    commands = (_pml("config", "--json", *options), _pml("config", "presets", "--json"))
+    # Both to their end, also when one fails: neither is left running.
+    values, presets = await asyncio.gather(*commands, return_exceptions=True)
+    for outcome in (values, presets):
+        if isinstance(outcome, BaseException):
+            raise outcome
     tables: dict[str, dict[str, Any]] = {}
     for path, said in values.items():
         section, _, rest = path.partition(".")
@@ -58,7 +63,12 @@ async def _pml(*words: str) -> Any:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pml_core", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
-    out, err = await process.communicate()
+    try:
+        out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
     if process.returncode:
         raise InvalidArguments(f"pml {' '.join(words)} failed: {err.decode(errors='replace').strip()}")
     return json.loads(out)
