@@ -41,10 +41,11 @@ async def read(arguments: argparse.Namespace) -> Configured:
     options += [f"--mode={arguments.mode}"] if arguments.mode is not None else []
     commands = (_pml("config", "--json", *options), _pml("config", "presets", "--json"))
     # Both to their end, also when one fails: neither is left running.
-    values, presets = await asyncio.gather(*commands, return_exceptions=True)
-    for outcome in (values, presets):
+    outcomes: tuple[Any, ...] = await asyncio.gather(*commands, return_exceptions=True)
+    for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
+    values, presets = outcomes
     tables: dict[str, dict[str, Any]] = {}
     for path, said in values.items():
         section, _, rest = path.partition(".")
