@@ -22,6 +22,7 @@ from .transport_ends import (
     LONG_S,
     NO_SUCH_COMMAND,
     SOON_S,
+    START_S,
     Recorder,
     alive,
     come,
@@ -30,10 +31,9 @@ from .transport_ends import (
     mourned,
     over_stdio,
     seen_of,
+    told_of_the_end,
 )
 
-START_S = 10.0
-"""Longest that a Python program with the transport in it may take to start, and then to answer [s]."""
 AT_ONCE_S = 1.0
 """Longest for what must not wait for a time limit, the limits here being :data:`LONG_S` [s]."""
 SHORT_S = 0.2
@@ -240,7 +240,7 @@ class TransportContract:
             async with asyncio.timeout(AT_ONCE_S):
                 with pytest.raises(TransportError):
                     await link.request("echo", {}, timeout_s=LONG_S)
-                link.notify("notifications/n", {})
+            await told_of_the_end(link, handler)
         assert [type(error) for error in handler.closings] == [TransportError]
 
     async def test_a_server_that_does_not_start_fails_the_first_request(self, connect: Connect) -> None:

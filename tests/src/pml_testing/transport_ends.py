@@ -19,6 +19,8 @@ from . import servers
 SOON_S = 5.0
 """Longest that anything here may take on a busy machine [s]."""
 NO_SUCH_COMMAND = "stdio:pml-no-such-command --flag"
+START_S = 10.0
+"""Longest that a Python program with the transport in it may take to start, and then to answer [s]."""
 POLL_S = 0.02
 LONG_S = 30.0
 
@@ -115,3 +117,16 @@ async def come(link: Link, method: str, count: int = 1) -> list[Mapping[str, Any
         if len(seen) >= count or loop.time() > deadline:
             return seen
         await asyncio.sleep(POLL_S)
+
+
+async def told_of_the_end(link: Link, handler: Recorder) -> None:
+    """Wait until a handler hears that its server is gone; where there is no lasting connection, a request finds out.
+
+    A notification for a server that is gone is dropped.
+    """
+    async with asyncio.timeout(SOON_S):
+        while not handler.closings:
+            with suppress(TransportError):
+                await link.request("echo", {}, timeout_s=LONG_S)
+            await asyncio.sleep(POLL_S)
+    link.notify("notifications/n", {})
