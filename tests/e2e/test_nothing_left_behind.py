@@ -86,6 +86,16 @@ def trees(site):
             os.kill(pid, signal.SIGKILL)
 
 
+HEED = """
+import os, signal, sys
+for number in (signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+HEEDING = [sys.executable, "-c", HEED]
+"""Begins a command: nohup and shells have what they start ignore these signals, and so would the gateway."""
+
+
 @pytest.fixture
 def gateway(site, trees):
     """A gateway over all of them, with all of them up."""
@@ -93,7 +103,12 @@ def gateway(site, trees):
     environment = {**os.environ, **site.environment}
     with site.log.open("w") as log:
         process = subprocess.Popen(
-            site.serve(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, cwd=site.folder, env=environment
+            [*HEEDING, *site.serve()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            cwd=site.folder,
+            env=environment,
         )
     try:
         assert eventually(lambda: len(trees.processes) == trees.expected, START_S), site.log.read_text()

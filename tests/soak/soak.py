@@ -29,6 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+sys.path.insert(0, str(Path(__file__).parent))
 from client import Answer, Connection, GoneError, WrongAnswerError
 from echo_server import BIG, FAULTS
 from processes import resident_mb
