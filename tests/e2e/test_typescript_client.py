@@ -97,7 +97,9 @@ def test_the_client_runs_a_workflow(ran):
 
 def test_the_client_hears_of_progress(ran):
     # The SDK drops what is read together with the answer, so the last one may be missing, also without a gateway.
-    assert ran.seen["progress"][:2] == [[1, 3], [2, 3]]
+    # A server that asks for roots just then has this client tell of progress of its own, which has no total.
+    told = [(done, total) for done, total in ran.seen["progress"] if total is not None]
+    assert told[:2] == [(1, 3), (2, 3)]
     assert "completed" in text_of(ran.seen["long"])
 
 
