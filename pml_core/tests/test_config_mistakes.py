@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pml_core.assembly import secrets_in
 from pml_core.config import GatewaySettings, load
 from pml_core.errors import OperatorError
 from pml_hookspecs import setting
@@ -223,3 +224,35 @@ def test_secrets_in_arguments_and_addresses_are_known_too(place):
     known = " ".join(load().secrets())
     for secret in ("sk-live-0123456789abcdef", "ghp_0123456789abcdefghij", "hunter2hunter2", "abcdef0123456789"):
         assert secret in known
+
+
+# Variables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    tokens: dict[str, str] = setting(dict, "Tokens.", secret=True)
+    names: tuple[str, ...] = setting((), "Names.")
+
+
+def test_variables_in_a_plugins_table_are_filled_in_however_deep(place, monkeypatch):
+    monkeypatch.setenv("ALICE_TOKEN", "s3cret")
+    place.write("pml.toml", "[plugins.http]\nnames = ['${ALICE_TOKEN}', 'x']\ntokens = { alice = '${ALICE_TOKEN}' }")
+    settings = load().plugin("http", Keys)
+    assert (settings.tokens, settings.names) == ({"alice": "s3cret"}, ("s3cret", "x"))
+    assert {"s3cret"} == set(secrets_in(settings))
+
+
+def test_a_variable_that_is_not_set_never_becomes_a_token_of_its_own_name(place, monkeypatch):
+    monkeypatch.delenv("ALICE_TOKEN", raising=False)
+    place.write("pml.toml", "[plugins.http]\ntokens = { alice = '${ALICE_TOKEN}' }")
+    with pytest.raises(
+        OperatorError, match=r"environment variable ALICE_TOKEN is not set; plugins\.http \(.*pml\.toml"
+    ):
+        load().plugin("http", Keys)
+
+
+def test_a_prefix_that_clients_would_not_take_is_refused(place):
+    assert "servers.fs.prefix: letters, digits" in refusal(
+        overrides=["servers.fs.command=x", "servers.fs.prefix=my tools/"]
+    )

@@ -128,6 +128,19 @@ def expand(value: str, environment: Mapping[str, str]) -> tuple[str, tuple[str, 
     return REFERENCE.sub(replaced, value), tuple(missing)
 
 
+def expand_all(value: Any, environment: Mapping[str, str], missing: list[str]) -> Any:
+    """Every text in a value, however deep, as :func:`expand` makes it; unset names are added to ``missing``."""
+    if isinstance(value, str):
+        text, unset = expand(value, environment)
+        missing.extend(unset)
+        return text
+    if isinstance(value, Mapping):
+        return {key: expand_all(inner, environment, missing) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [expand_all(inner, environment, missing) for inner in value]
+    return value
+
+
 def known_files(home: Path, project: Path) -> list[tuple[str, Path]]:
     """Where clients keep their servers: ``(client, path)``, a client's project files before its others.
 

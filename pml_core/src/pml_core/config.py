@@ -25,6 +25,7 @@ SECTIONS = ("gateway", "servers", "endpoints", "plugins")
 ENVIRONMENT_PREFIX = "PML_"
 SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|bearer|credential|cookie|session|dsn", re.IGNORECASE)
 DEFAULT_ENDPOINT = "default"
+PREFIX = re.compile(r"[A-Za-z0-9._-]{0,32}")
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -149,6 +150,14 @@ class Config:
         known = {f.name for f in declared}
         inherited = {k: v for k, v in self.tables.get(fallback, {}).items() if k in known}
         table = {**inherited, **self.tables.get(name, {})}
+        missing: list[str] = []
+        table = client_configs.expand_all(table, os.environ, missing)
+        if missing:
+            unset, where = ", ".join(sorted(set(missing))), self.says(f"plugins.{name}")
+            raise OperatorError(
+                f"environment variable {unset} is not set; plugins.{name} ({where}) refers to it",
+                "Set it, or write the value itself",
+            )
         if not table and all(f.default is not MISSING or f.default_factory is not MISSING for f in declared):
             return settings_type()
         from .settings import validate_table
@@ -374,6 +383,8 @@ def server_problems(name: str, server: ServerSettings) -> list[str]:
         problems.append(f"servers.{name}: says neither command nor url; add one of them")
     elif len(given) > 1:
         problems.append(f"servers.{name}: says {' and '.join(given)}; keep one of them")
+    if server.prefix is not None and not PREFIX.fullmatch(server.prefix):
+        problems.append(f"servers.{name}.prefix: letters, digits, '.', '-' and '_', or nothing; clients take no others")
     if server.args and not server.command:
         problems.append(f"servers.{name}.args: makes sense only with a command")
     return problems

@@ -27,18 +27,11 @@ def endpoint_of(name: str, server: ServerSettings, environment: Mapping[str, str
         missing.extend(unset)
         return value
 
-    def expand_all(value: Any) -> Any:
-        if isinstance(value, str):
-            return expand(value)
-        if isinstance(value, dict):
-            return {key: expand_all(inner) for key, inner in value.items()}
-        return [expand_all(inner) for inner in value] if isinstance(value, list) else value
-
     if server.command:
         address = "stdio:" + shlex.join([expand(server.command), *(expand(a) for a in server.args)])
     else:
         address = expand(server.url or server.address)
-    options: dict[str, Any] = {key: expand_all(value) for key, value in server.options.items()}
+    options: dict[str, Any] = client_configs.expand_all(server.options, environment, missing)
     if server.cwd is not None:
         options["cwd"] = expand(server.cwd)
     if server.headers:
