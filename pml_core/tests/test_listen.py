@@ -16,6 +16,7 @@ from pml_hookspecs.protocol import (
     META_SUBSCRIPTION_ID,
 )
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, error_of, running, until
+from pml_testing.scripted import offering
 
 pytestmark = pytest.mark.anyio
 ABOUT_US = {"name": "pml", "title": "PML gateway", "version": metadata.version("pml-core")}
@@ -26,23 +27,6 @@ UPDATED = "notifications/resources/updated"
 
 either_peer = pytest.mark.parametrize("stateless", [False, True])
 either_era = pytest.mark.parametrize("eras", [["legacy"], ["modern"], ["legacy", "modern"]])
-
-
-def offering(*uris, eras=("legacy",), **others):
-    """A server with resources and whatever else: ``method__name=result``."""
-    server = ScriptedServer(["read"], eras=eras)
-    server.offers = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}}
-    listed = {"resources": [{"uri": uri, "name": uri} for uri in uris]}
-    others = {"resources__list": listed, "resources__subscribe": {}, "resources__unsubscribe": {}, **others}
-
-    def answer(value):
-        async def fixed(params):
-            return value(params) if callable(value) else value
-
-        return fixed
-
-    server.others = {method.replace("__", "/"): answer(value) for method, value in others.items()}
-    return server
 
 
 class Everything:

@@ -252,3 +252,26 @@ class ScriptedTransport:
 
     async def serve(self, endpoint: Endpoint, accept: Any, *, started: Any, routes: Any = None) -> None:
         raise NotImplementedError("scripted servers only")
+
+
+def offering(*uris: str, eras: Sequence[str] = ("legacy",), **others: Any) -> ScriptedServer:
+    """A server with resources, and with answers to other methods: ``prompts__get=result``, or a function of params."""
+    server = ScriptedServer(["read"], eras=eras)
+    server.offers = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "completions": {}}
+    listed = {"resources": [{"uri": uri, "name": uri} for uri in uris]}
+    answers: dict[str, Any] = {
+        "resources__list": listed,
+        "resources__subscribe": {},
+        "resources__unsubscribe": {},
+        **others,
+    }
+
+    def answer(value: Any) -> Other:
+        async def fixed(params: dict[str, Any]) -> dict[str, Any]:
+            made: dict[str, Any] = value(params) if callable(value) else value
+            return made
+
+        return fixed
+
+    server.others = {method.replace("__", "/"): answer(value) for method, value in answers.items()}
+    return server
