@@ -8,8 +8,24 @@ entry point and named in the configuration (:class:`ExposureMode`, :class:`Execu
 from __future__ import annotations
 
 from ._markers import PROJECT, hookimpl, hookspec
-from .executor import CallNext, CapabilityRun, CodeRun, Executor, Run, Task, ToolCall, Workflow, Wrapper
-from .exposure_mode import ExposureMode, SearchIndex, Selection, ToolFilter
+from .executor import (
+    CallNext,
+    CannotAskError,
+    CapabilityRun,
+    CodeRun,
+    Executor,
+    Journal,
+    Retry,
+    Run,
+    Step,
+    Suggester,
+    Suggestion,
+    Task,
+    ToolCall,
+    Workflow,
+    Wrapper,
+)
+from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
 from .gateway import Check, InvalidArguments, MetaTool
 from .raw import EMPTY, RawObject, encode
 from .services import Services
@@ -17,6 +33,8 @@ from .settings import setting
 from .store import (
     AgentActivity,
     CatalogCache,
+    Document,
+    Documents,
     ExecutionQuery,
     ExecutionRecord,
     Executions,
@@ -55,12 +73,16 @@ __all__ = [
     "Accept",
     "AgentActivity",
     "CallNext",
+    "CannotAskError",
     "CapabilityRun",
     "Catalog",
     "CatalogCache",
     "CatalogEntry",
     "Check",
     "CodeRun",
+    "Document",
+    "Documents",
+    "Embedder",
     "Ended",
     "Endpoint",
     "ExecutionId",
@@ -72,6 +94,7 @@ __all__ = [
     "Failure",
     "Handler",
     "InvalidArguments",
+    "Journal",
     "Json",
     "Link",
     "Match",
@@ -83,6 +106,7 @@ __all__ = [
     "Phase",
     "RawObject",
     "RecordStatus",
+    "Retry",
     "RpcError",
     "Run",
     "Scope",
@@ -95,7 +119,10 @@ __all__ = [
     "Session",
     "Span",
     "Status",
+    "Step",
     "Store",
+    "Suggester",
+    "Suggestion",
     "Task",
     "ToolCall",
     "ToolFilter",
@@ -105,6 +132,8 @@ __all__ = [
     "Transport",
     "TransportError",
     "Trigger",
+    "View",
+    "Views",
     "Workflow",
     "Wrapper",
     "encode",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from ._markers import hookspec
 from ._values import quick
@@ -13,9 +13,50 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .services import Services
-    from .types import ExecutionId, Outcome, Phase, Session, ToolId
+    from .types import ExecutionId, Json, Outcome, Phase, Session, ToolId
 
 GROUP = "pml.executor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """How often a task of a workflow is tried."""
+
+    attempts: int = 1
+    """In all, 1 to 20."""
+    delay_s: float = 0.5
+    """Before the second attempt; each further one waits twice as long [s]."""
+    most_delay_s: float = 30.0
+    """No wait is longer [s]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """How a workflow treats one of its tasks. Means nothing for a task on its own."""
+
+    when: str = ""
+    """Run only if this holds: a JMESPath expression over the results of the tasks in ``needs``, by id. ``""``: always.
+    A task that is not run for this reason is ``SKIPPED``, and those that need it run nevertheless."""
+    for_each: Json = None
+    """Run once for each item of this array, or of the array that this reference finds; ``{{item}}`` and ``{{index}}``
+    in the task's arguments stand for the item and its number from 0. The result is the array of results. None: once."""
+    max_items: int = 100
+    """Most items of ``for_each``; more is a mistake, not cut off."""
+    retry: Retry = Retry()
+    timeout_s: float | None = None
+    """Longest time of one attempt [s]."""
+    on_error: Literal["fail", "continue", "skip"] = "fail"
+    """What a failure does. ``fail``: tasks that need this one are skipped and the workflow fails. ``continue``: they
+    run, and find null where the result would be. ``skip``: they are skipped, and the workflow does not fail by it."""
+    compensate: Task | None = None
+    """Undoes it: run, last first, for tasks that had ended well when the workflow fails."""
+    idempotency_key: str = ""
+    """Says that running it twice under this key does no harm."""
+    approve: bool = False
+    """Have a human look before it runs, whatever the policy."""
+
+
+ONCE = Step()
 
 
 @quick
@@ -32,27 +73,50 @@ class ToolCall:
     """Other members of the request's ``params`` (``_meta`` and such), handed on to the server untouched."""
     needs: tuple[str, ...] = ()
     """Ids of tasks in the same workflow that end before this one starts."""
+    step: Step = ONCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeRun:
-    """Run code in a sandbox. ``inputs`` are data: a callable in them is a programming error."""
+    """Run code in a sandbox. ``inputs`` are data: a callable in them is a programming error.
+
+    The output is the value that the code returns, or with :attr:`program`
+    ``{"stdout": text, "stderr": text, "exit_code": int}``.
+    """
 
     id: str
     language: str
+    """``typescript``, ``javascript`` or ``python``; an executor may know others."""
     source: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    """Variables of the code; of tasks in ``needs``, their results under their ids (DAG-7)."""
     needs: tuple[str, ...] = ()
+    step: Step = ONCE
+    intent: str = ""
+    """What it is for, in the caller's words. For learning; puts no tools into the code's reach (SBX-4)."""
+    program: bool = False
+    """True: the source is a program whose streams are the result. False: the body of a function."""
+    folder: str | None = None
+    """The one directory it may read and write, and starts in; None for no files at all."""
+    timeout_s: float | None = None
+    """None for the sandbox's own limit [s]."""
+    tools: tuple[str, ...] | None = None
+    """Patterns of tool ids that it may call (``files:*``); None for all that its caller may call, empty for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityRun:
-    """Run a learned capability from the store."""
+    """Run a learned capability from the store, or the code given in its place (CAP-2)."""
 
     id: str
     capability_id: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    step: Step = ONCE
+    source: str = ""
+    """Code to run instead of what is stored; ``""`` for that."""
+    language: str = "typescript"
+    """Of :attr:`source`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +125,71 @@ class Workflow:
 
     id: str
     tasks: tuple[Task, ...]
+    """Empty: what to do is planned from :attr:`intent` first."""
     needs: tuple[str, ...] = ()
+    step: Step = ONCE
     intent: str = ""
     """What the workflow is for, in the caller's words."""
     dry_run: bool | None = None
     """True: rehearse, no task in it has effects, and that holds for everything inside. False: run for real, unless
     what it is part of is rehearsed. None: as the gateway is configured."""
+    durable: bool = False
+    """Survives the gateway: what has run is not run again when it goes on after a crash."""
+    by_layer: bool = False
+    """Stop after each layer of tasks that do not need one another, for somebody to look; ``known`` goes on."""
+    known: Mapping[str, Outcome] = field(default_factory=dict)
+    """Outcomes of tasks that ran before, by id; they are not run again."""
+    max_parallel: int | None = None
+    """Most tasks under way at once; None for the executor's own limit."""
+    timeout_s: float | None = None
+    """Longest time for all of it [s]."""
+    max_tool_calls: int | None = None
+    """Budget: calls by all tasks in it together, those of code included."""
+    max_cost_usd: float | None = None
+    """Budget: what all tasks in it together may cost, as far as costs are known [USD]."""
 
 
 Task: TypeAlias = ToolCall | CodeRun | CapabilityRun | Workflow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """A plan that somebody made of an intent."""
+
+    workflow: Workflow
+    confidence: float
+    """In ``[0, 1]``."""
+    why: str
+    """One or two sentences."""
+
+
+class Suggester(Protocol):
+    """Makes plans of intents."""
+
+    async def suggest(self, intent: str, run: Run, *, limit: int) -> Sequence[Suggestion]:
+        """At most ``limit`` plans, best first; none when it has no idea.
+
+        Uses only tools that the session of ``run`` may have.
+        """
+        ...
+
+
+class Journal(Protocol):
+    """Keeps the outcomes of a workflow's tasks, so that those are not run again."""
+
+    async def keep(self, path: str, task: Task, perform: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """The outcome kept under ``path``; if there is none, that of ``perform``, kept before it is returned.
+
+        Args:
+            path: Where the task stands in the workflow: ids joined by ``/``, the same on every run of the plan.
+            task: What is to run, its references filled in.
+            perform: Runs it through the chain.
+        """
+        ...
+
+
+class CannotAskError(Exception):
+    """There is no client to ask, or it did not say that it can answer such questions. The message says which."""
 
 
 class Run(Protocol):
@@ -106,14 +226,39 @@ class Run(Protocol):
         ...
 
     @property
+    def path(self) -> str:
+        """Where it stands in what a client asked for: ids of tasks joined by ``/``, the outermost first."""
+        ...
+
+    @property
     def wants_progress(self) -> bool:
         """Whether anybody asked to be told of progress."""
         ...
 
-    async def dispatch(self, task: Task) -> Outcome:
+    async def dispatch(self, task: Task, *, journal: Journal | None = None) -> Outcome:
         """Run another task through the whole chain of wrappers, as a child of this execution.
 
         How a workflow runs its nodes. Never raises for what the task does wrong; cancellation propagates.
+
+        Args:
+            task: What to run.
+            journal: Keeps the outcomes of what the workflow ``task`` dispatches, and of workflows in it. None for the
+                journal that this execution itself is kept in, if any.
+        """
+        ...
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Have the client answer a question: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
+
+        In either era: a client without a handshake gets the question as the answer to its request and comes back
+        (MCP 2026-07-28, input required). The clock of the deadline stands still meanwhile.
+
+        Returns:
+            The result as MCP has it for ``method``, as the client sent it.
+
+        Raises:
+            CannotAskError: There is nobody to ask, or it cannot answer such a question.
+            RpcError: The client answered with an error.
         """
         ...
 
@@ -126,11 +271,16 @@ class Executor(Protocol):
     """Runs tasks of the kinds in :attr:`handles`. Registered in ``pml.executor``: ``Driver(settings, services)``.
 
     Those named in ``[gateway.executors]`` are loaded, or all installed ones when the table is absent. When two loaded
-    executors handle one kind, the table must say which to use. Tool calls are run by the core.
+    executors handle one kind, the table must say which to use: its keys are ``workflow``, ``durable``, ``capability``,
+    ``code`` and ``code.<language>``. Tool calls are run by the core.
     """
 
     handles: ClassVar[frozenset[type]]
-    """Subset of ``{CodeRun, CapabilityRun, Workflow}``; not empty."""
+    """Subset of ``{CodeRun, CapabilityRun, Workflow}``; not empty.
+
+    An executor of code also has ``languages: ClassVar[frozenset[str]]``, those it runs; several can be in use side by
+    side. One of workflows that are :attr:`Workflow.durable`, and of those only, has
+    ``durable: ClassVar[bool] = True``."""
 
     async def execute(self, task: Task, run: Run) -> Outcome:
         """Run ``task`` to its end.
@@ -179,4 +329,9 @@ class ExecutorHooks:
         Order is ``(phase, plugin name)``, outermost first, and is printed by ``pml plugins chain``. Raising
         quarantines the plugin.
         """
+        return ()
+
+    @hookspec
+    def pml_suggesters(self, services: Services) -> Iterable[Suggester]:
+        """Contribute makers of plans, asked by ``Services.suggest``. Called once, at start-up. Raising quarantines."""
         return ()

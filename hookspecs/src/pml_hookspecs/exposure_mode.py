@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ._markers import hookspec
 
@@ -65,11 +65,87 @@ class SearchIndex(Protocol):
     """Ranks catalog entries against a query. Backs ``Catalog.search``."""
 
     async def build(self, entries: Sequence[CatalogEntry], revision: str) -> None:
-        """Index ``entries``, replacing what was there. Searches keep using the old index until this returns."""
+        """Index ``entries``, replacing what was there. Searches keep using the old index until this returns.
+
+        Called in the background, never twice at a time. Tools that have not changed since the last time have the same
+        ``digest``.
+        """
         ...
 
-    async def search(self, query: str, *, limit: int, min_score: float) -> Sequence[Match]:
-        """At most ``limit`` matches scoring ``min_score`` or more, best first, ties by id. Empty query: none."""
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int,
+        min_score: float,
+        among: Collection[ToolId] | None = None,
+        session: Session | None = None,
+    ) -> Sequence[Match]:
+        """At most ``limit`` matches scoring ``min_score`` or more, best first, ties by id. Empty query: none.
+
+        Args:
+            query: In any language, of any length.
+            limit: Most matches.
+            min_score: Least relevance, in ``[0, 1]``.
+            among: Ids that may be found; scores and order tell nothing of others. None for all. The same object for
+                the same view of the same revision, so that what is made of it can be kept.
+            session: Who asks, for evidence from its own past; None when nobody does.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors whose inner product says how alike their meanings are."""
+
+    @property
+    def name(self) -> str:
+        """Of the model and all that changes its vectors: part of the key under which vectors are kept."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, query: bool) -> Any:
+        """One vector of unit length for each text, in order: what ``numpy.asarray`` takes, of shape (texts, size).
+
+        Args:
+            texts: Any number, of any length; what is too long for the model is cut.
+            query: True for what somebody asks, False for what is searched; some models tell them apart.
+
+        Raises:
+            Exception: Any, such as a service that cannot be reached. The search goes without.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the clients of one endpoint are shown."""
+
+    endpoint: str
+    mode: str
+    """Name of the exposure mode."""
+    intent: str = ""
+
+
+class Views(Protocol):
+    """The lists that clients get, for plugins that measure or explain them."""
+
+    def endpoints(self) -> Sequence[View]:
+        """As configured, ``default`` first."""
+        ...
+
+    async def listed(
+        self, mode: str, *, intent: str = "", settings: Mapping[str, Any] | None = None
+    ) -> Sequence[CatalogEntry]:
+        """What a local client would be shown, in order.
+
+        Args:
+            mode: Name of an installed exposure mode.
+            intent: Hint at what the client does.
+            settings: Members of the mode's own table that take the place of those configured, to try them out.
+
+        Raises:
+            LookupError: No such mode is installed.
+            ValueError: The settings do not fit.
+        """
         ...
 
 
@@ -81,6 +157,14 @@ class ExposureHooks:
         """Provide the search index. The first one by plugin name is used; without any, the core's BM25.
 
         Called once, at start-up. Raising quarantines the plugin.
+        """
+        return ()
+
+    @hookspec
+    def pml_embedders(self, services: Services) -> Iterable[Embedder]:
+        """Provide a model that embeds texts, as ``Services.embedder``. The first one by plugin name is used.
+
+        Called once, at start-up: load the model when it is first used. Raising quarantines the plugin.
         """
         return ()
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .store import Store
-    from .types import Catalog
+    from .executor import Journal, Run, Suggestion, Task
+    from .exposure_mode import Embedder, Views
+    from .gateway import MetaTool
+    from .store import Store, Trigger
+    from .types import Catalog, ExecutionId, Outcome, Session
 
 
 class Services(Protocol):
@@ -42,6 +45,64 @@ class Services(Protocol):
 
         Raises:
             RuntimeError: Asked for before the store is up.
+        """
+        ...
+
+    @property
+    def views(self) -> Views:
+        """What clients are shown."""
+        ...
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The model that embeds texts; None when no plugin brings one, or the gateway has not started."""
+        ...
+
+    async def suggest(self, intent: str, run: Run, *, limit: int = 3) -> Sequence[Suggestion]:
+        """Plans for ``intent`` from all who make plans, best first. One that fails is logged and left out."""
+        ...
+
+    async def run(
+        self,
+        task: Task,
+        session: Session,
+        *,
+        id: ExecutionId | None = None,
+        intent: str = "",
+        dry_run: bool | None = None,
+        trigger: Trigger = "agent",
+        agent: str = "",
+        journal: Journal | None = None,
+    ) -> Outcome:
+        """Run a task that no client waits for, through the same chain as all others.
+
+        Args:
+            task: What to run.
+            session: For whom: what the filters refuse it is refused here.
+            id: An execution that began before, under a gateway that is gone, or that is already recorded as pending:
+                its record goes on. None for a new one.
+            intent: What it is for; a workflow's own comes first.
+            dry_run: None as the gateway is configured.
+            trigger: What made it run.
+            agent: Who acts for the principal; ``""`` for the session's client.
+            journal: Keeps the outcomes of the workflow's tasks.
+
+        Raises:
+            RuntimeError: The gateway has not started.
+        """
+        ...
+
+    def publish(self, server: str, tools: Sequence[MetaTool]) -> None:
+        """Make ``tools`` all that ``server`` has, as if it were a server with these tools that runs in this plugin.
+
+        They are found by search, listed and called as those of any server, under ``<server>:<name>``.
+
+        Args:
+            server: Its name. Belongs to the plugin that uses it first.
+            tools: What it has now; ``listed`` and ``aliases`` mean nothing here.
+
+        Raises:
+            ValueError: The name is a configured server's, or another plugin's.
         """
         ...
 

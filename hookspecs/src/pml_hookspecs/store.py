@@ -71,6 +71,10 @@ class ExecutionRecord:
     cost_usd: float | None = None
     tool_calls: Sequence[str] = ()
     """Tools called inside, in the order they ended."""
+    endpoint: str = ""
+    """Which way it came in; ``""`` for the gateway's own work."""
+    mode: str = ""
+    """The exposure mode that the client's tools were listed by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +193,108 @@ class Secrets(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """Something that a plugin keeps."""
+
+    key: str
+    """Unique in its collection; up to 512 characters."""
+    value: Mapping[str, Any]
+    """JSON."""
+    version: int
+    """1 when first kept, one more with each change."""
+    marks: Mapping[str, str]
+    """What it can be found by."""
+    created_at: datetime
+    """UTC."""
+    changed_at: datetime
+    """UTC."""
+    expires_at: datetime | None = None
+    """UTC; None when it never does. What has expired is not found any more and deleted some time later."""
+
+
+class Documents(Protocol):
+    """What plugins keep besides executions: learned code, recordings, approvals, keys, schedules.
+
+    JSON objects in named collections (``<plugin>.<what>``), found by key or by marks. A read sees everything written
+    before it began.
+    """
+
+    async def put(
+        self,
+        collection: str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        marks: Mapping[str, str] | None = None,
+        expires_at: datetime | None = None,
+        if_version: int | None = None,
+    ) -> int | None:
+        """Keep ``value`` under ``key`` instead of what was there. Durable when it returns.
+
+        Args:
+            collection: Where.
+            key: Under which name.
+            value: Any JSON object.
+            marks: Texts to find it by, each under a name; at most 8.
+            expires_at: UTC; None for never.
+            if_version: Write only if that is its version now; 0: only if there is none. So of several who try, one
+                succeeds.
+
+        Returns:
+            The new version; None when ``if_version`` does not hold, and nothing was written.
+        """
+        ...
+
+    def put_soon(
+        self,
+        collection: str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        marks: Mapping[str, str] | None = None,
+        expires_at: datetime | None = None,
+    ) -> None:
+        """As :meth:`put`, for the request path: queued now, durable within a tenth of a second or at the next flush.
+
+        Never blocks and never raises. What a full queue drops is counted and reported by ``health``.
+        """
+        ...
+
+    async def get(self, collection: str, key: str) -> Document | None:
+        """None when there is none."""
+        ...
+
+    async def find(
+        self,
+        collection: str,
+        *,
+        marks: Mapping[str, str] | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Page[Document]:
+        """Those with all of these marks, last changed first, ties by key.
+
+        Args:
+            collection: Where.
+            marks: Name and text; None for all.
+            limit: Page size, 1 to 1000.
+            cursor: Of the page before.
+
+        Raises:
+            ValueError: ``limit`` is out of range or the cursor is not one of this store's.
+        """
+        ...
+
+    async def delete(self, collection: str, key: str) -> bool:
+        """Whether there was one. Durable when it returns."""
+        ...
+
+    async def prune(self, collection: str, *, keep: int) -> int:
+        """Delete all but the ``keep`` last changed, and what has expired; how many."""
+        ...
+
+
 class Store(Protocol):
     """Registered in ``pml.store``: ``Driver(settings, services)``. ``[gateway] store`` names the one in use.
 
@@ -205,6 +311,8 @@ class Store(Protocol):
     def catalog(self) -> CatalogCache: ...
     @property
     def secrets(self) -> Secrets: ...
+    @property
+    def documents(self) -> Documents: ...
 
     async def __aenter__(self) -> Self: ...
 

@@ -127,6 +127,10 @@ class Peer:
     scopes: frozenset[str] = frozenset()
     endpoint: str = "default"
     """Which of the gateway's endpoints it addresses: each has an exposure mode of its own."""
+    mode: str = ""
+    """Exposure mode of its key; ``""`` for the endpoint's."""
+    intent: str = ""
+    """Hint of its key at what it does; ``""`` for the endpoint's."""
     stateless: bool = False
     """Its requests have nothing to do with each other: they may come from different people. There is then no way to
     send anything but through a request's :class:`Origin`."""

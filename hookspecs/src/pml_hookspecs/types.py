@@ -49,6 +49,8 @@ class Session:
     """MCP revision spoken with the client; ``""`` before the handshake."""
     intent: str = ""
     """Hint at what the client is about to do: set for the endpoint or key, or sent in ``_meta``; usually ``""``."""
+    mode: str = ""
+    """Name of the exposure mode that lists its tools; ``""`` where nothing is listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ class ServerStatus:
     """Tools known, also from an earlier run while the server is not up."""
     restarts: int = 0
     """Times it was started again since the gateway started."""
+    description: str = ""
+    """What it says about itself when it starts (MCP ``instructions``, else its title); ``""`` when nothing."""
 
 
 class Catalog(Protocol):
@@ -142,8 +146,18 @@ class Catalog(Protocol):
         """Whether every tool filter keeps ``entry`` for ``session``: what it does not, nobody may be told of."""
         ...
 
-    async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
-        """Best matches first, ties by id; the gateway's own tools are not among them. An empty query finds nothing."""
+    async def search(
+        self, query: str, *, limit: int, min_score: float = 0.0, session: Session | None = None
+    ) -> Sequence[Match]:
+        """Best matches first, ties by id; the gateway's own tools are not among them. An empty query finds nothing.
+
+        Args:
+            query: What is wanted, in any language.
+            limit: Most matches.
+            min_score: Least relevance in ``[0, 1]``.
+            session: Who asks: only what the filters keep for it is found, and its scores tell nothing of the rest.
+                None for the gateway's own work, which sees everything.
+        """
         ...
 
     def servers(self) -> Sequence[ServerStatus]:

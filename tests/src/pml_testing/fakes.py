@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
     GATEWAY_SERVER,
+    CannotAskError,
     CatalogEntry,
     ExecutionId,
     Match,
@@ -22,7 +23,7 @@ from pml_hookspecs import (
 )
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Run, Store, Task
+    from pml_hookspecs import Embedder, Journal, MetaTool, Run, Store, Suggestion, Task, Views
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -95,12 +96,15 @@ class FakeCatalog:
     def exposed_name(self, id: ToolId) -> str:
         return id.removeprefix(f"{GATEWAY_SERVER}:").replace(":", "__")
 
-    async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
+    async def search(
+        self, query: str, *, limit: int, min_score: float = 0.0, session: Session | None = None
+    ) -> Sequence[Match]:
         words = set(query.lower().split())
         hits = []
         for e in self:
             text = set(f"{e.name} {e.description}".lower().replace("_", " ").split())
-            if not e.own and words and (shared := words & text):
+            hidden = session is not None and not self.allows(e, session)
+            if not e.own and not hidden and words and (shared := words & text):
                 hits.append(Match(e.id, len(shared) / len(words)))
         hits = [h for h in hits if h.score >= min_score]
         return sorted(hits, key=lambda h: (-h.score, h.id))[:limit]
@@ -141,10 +145,18 @@ class FakeServices:
         settings: Any = None,
         catalog: FakeCatalog | None = None,
         store: Store | None = None,
+        answer: Callable[[Task, Session], Awaitable[Outcome]] | None = None,
+        suggestions: Sequence[Suggestion] = (),
+        views: Views | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
+        """``answer`` says how a task ends that the plugin runs by :meth:`run`."""
         self.plugin, self.settings, self.log = plugin, settings, FakeLog()
         self.catalog = FakeCatalog() if catalog is None else catalog
-        self._store = store
+        self._store, self._answer, self._views = store, answer, views
+        self.suggestions, self.embedder = suggestions, embedder
+        self.published: dict[str, list[MetaTool]] = {}
+        self.ran: list[Task] = []
         self.tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -152,6 +164,22 @@ class FakeServices:
         if self._store is None:
             raise RuntimeError("this test gave the plugin no store")
         return self._store
+
+    @property
+    def views(self) -> Views:
+        if self._views is None:
+            raise RuntimeError("this test gave the plugin no views")
+        return self._views
+
+    async def suggest(self, intent: str, run: Run, *, limit: int = 3) -> Sequence[Suggestion]:
+        return self.suggestions[:limit]
+
+    async def run(self, task: Task, session: Session, *, id: ExecutionId | None = None, **how: Any) -> Outcome:
+        self.ran.append(task)
+        return outcome(task.id) if self._answer is None else await self._answer(task, session)
+
+    def publish(self, server: str, tools: Sequence[MetaTool]) -> None:
+        self.published[server] = list(tools)
 
     def spawn(self, func: Callable[..., Awaitable[None]], *args: Any, name: str) -> None:
         async def run() -> None:
@@ -189,10 +217,20 @@ class FakeRun:
         self.session = session or Session(key="test")
         self.answer = answer
         self.wants_progress = True
+        self.path = "test"
+        self.replies: list[Mapping[str, Any]] = []
+        """What the client answers, in order; it cannot answer when there is nothing left."""
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.dispatched: list[Task] = []
         self.progressed: list[tuple[float, float | None, str]] = []
 
-    async def dispatch(self, task: Task) -> Outcome:
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.asked.append((method, params))
+        if not self.replies:
+            raise CannotAskError("this client cannot be asked")
+        return self.replies.pop(0)
+
+    async def dispatch(self, task: Task, *, journal: Journal | None = None) -> Outcome:
         self.dispatched.append(task)
         if self.answer is None:
             return outcome(task.id, {"content": [{"type": "text", "text": f"{task.id} ran"}]})

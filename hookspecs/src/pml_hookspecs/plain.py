@@ -1,0 +1,120 @@
+"""Tasks, outcomes and sessions as plain JSON and back, for those who keep them or send them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
+
+from .executor import CapabilityRun, CodeRun, Retry, Step, Task, ToolCall, Workflow
+from .types import Failure, Outcome, Session, Status
+
+KINDS: Mapping[str, type[Any]] = {
+    "tool": ToolCall,
+    "code": CodeRun,
+    "capability": CapabilityRun,
+    "workflow": Workflow,
+}
+"""Task types by the name of their kind."""
+_NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+def kind_of(task: Task) -> str:
+    """``"tool"``, ``"code"``, ``"capability"`` or ``"workflow"``."""
+    return _NAMES[type(task)]
+
+
+def to_plain(value: Any) -> Any:
+    """``value`` as JSON: objects, arrays, texts, numbers.
+
+    Args:
+        value: A task, an outcome, a session, a failure, or what they are made of. Members that have their default are
+            left out; a task says its ``kind``.
+    """
+    if isinstance(value, (ToolCall, CodeRun, CapabilityRun, Workflow)):
+        return {"kind": kind_of(value), **_members(value)}
+    if isinstance(value, (Step, Retry, Outcome, Failure, Session)):
+        return _members(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple, frozenset)):
+        members = sorted(value) if isinstance(value, frozenset) else value
+        return [to_plain(member) for member in members]
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _members(value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in fields(value):
+        member = getattr(value, field.name)
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        if member != default:
+            found[field.name] = to_plain(member)
+    return found
+
+
+def task_from(plain: Mapping[str, Any]) -> Task:
+    """The task that :func:`to_plain` wrote.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        members = dict(plain)
+        made: Task = KINDS[members.pop("kind")](**_with_types(members))
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"not a task: {exc}") from exc
+    return made
+
+
+def _with_types(members: dict[str, Any]) -> dict[str, Any]:
+    if "needs" in members:
+        members["needs"] = tuple(members["needs"])
+    if "tasks" in members:
+        members["tasks"] = tuple(task_from(task) for task in members["tasks"])
+    if "known" in members:
+        members["known"] = {name: outcome_from(outcome) for name, outcome in members["known"].items()}
+    if "step" in members:
+        members["step"] = _step_from(dict(members["step"]))
+    if members.get("tools") is not None:
+        members["tools"] = tuple(members["tools"])
+    return members
+
+
+def _step_from(members: dict[str, Any]) -> Step:
+    if "retry" in members:
+        members["retry"] = Retry(**members["retry"])
+    if members.get("compensate") is not None:
+        members["compensate"] = task_from(members["compensate"])
+    return Step(**members)
+
+
+def outcome_from(plain: Mapping[str, Any]) -> Outcome:
+    """The outcome that :func:`to_plain` wrote.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        members = dict(plain)
+        members["status"] = Status(members["status"])
+        members["started_at"] = datetime.fromisoformat(members["started_at"])
+        if members.get("failure") is not None:
+            members["failure"] = Failure(**members["failure"])
+        return Outcome(**members)
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"not an outcome: {exc}") from exc
+
+
+def session_from(plain: Mapping[str, Any]) -> Session:
+    """The session that :func:`to_plain` wrote.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        members = dict(plain)
+        return Session(**{**members, "scopes": frozenset(members.get("scopes", ()))})
+    except (TypeError, AttributeError) as exc:
+        raise ValueError(f"not a session: {exc}") from exc
