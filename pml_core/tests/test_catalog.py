@@ -7,7 +7,7 @@ import pytest
 
 from pml_core.bm25 import Bm25Index
 from pml_core.catalog import LiveCatalog, make_entry
-from pml_hookspecs import Match, MetaTool, RawObject, ServerStatus
+from pml_hookspecs import Match, MetaTool, RawObject, ServerStatus, Session
 from pml_testing.fakes import FakeLog
 
 pytestmark = pytest.mark.anyio
@@ -25,8 +25,10 @@ class Index:
             await self.gate.wait()
         self.built.append([e.id for e in entries])
 
-    async def search(self, query, *, limit, min_score):
-        return [Match(id, 1.0) for id in self.built[-1] if query in id][:limit]
+    async def search(self, query, *, limit, min_score, among=None, session=None):
+        self.among = among
+        found = [id for id in self.built[-1] if query in id and (among is None or id in among)]
+        return [Match(id, 1.0) for id in found][:limit]
 
 
 def catalog(log=None, index=None, **tools: str) -> LiveCatalog:
@@ -198,6 +200,45 @@ async def test_another_index_takes_over_at_once():
     made.use_index(second)
     await made.search("read", limit=1)
     assert (len(first.built), len(second.built)) == (1, 1)
+
+
+async def test_a_search_for_somebody_is_among_what_the_filters_keep_for_them_and_says_so_with_the_same_object():
+    index = Index()
+    made = catalog(index=index, fs="read read_secret")
+    made.filter_with(lambda entry, session: "policy" if "secret" in entry.id and session.key == "guest" else None)
+    assert [m.id for m in await made.search("read", limit=5, session=Session(key="guest"))] == ["fs:read"]
+    first = index.among
+    await made.search("read", limit=5, session=Session(key="guest"))
+    assert index.among is first
+    await made.search("read", limit=5, session=Session(key="root"))
+    assert index.among is None  # nothing is hidden from root
+    made.publish("git", [make_entry("git", {"name": "read_log"})])
+    found = await made.search("read", limit=5, session=Session(key="guest"))
+    assert {m.id for m in found} == {"fs:read", "git:read_log"}
+
+
+async def test_while_a_new_index_is_built_the_one_before_answers_and_names_no_tool_that_is_gone():
+    index = Index()
+    made = catalog(index=index, fs="read write_read")
+    await made.search("read", limit=5)
+    index.gate = asyncio.Event()
+    made.publish("fs", [make_entry("fs", {"name": "read"}), make_entry("fs", {"name": "read_new"})])
+    assert [m.id for m in await made.search("read", limit=5)] == ["fs:read"]
+    index.gate.set()
+    await asyncio.sleep(0.01)
+    assert [m.id for m in await made.search("read", limit=5)] == ["fs:read", "fs:read_new"]
+
+
+async def test_an_index_that_cannot_be_built_is_logged_and_replaced_by_the_first():
+    class Broken(Index):
+        async def build(self, entries, revision):
+            raise OSError("disk full")
+
+    log, spare = FakeLog(), Index()
+    made = catalog(log, spare, fs="read")
+    made.use_index(Broken())
+    assert [m.id for m in await made.search("read", limit=5)] == ["fs:read"]
+    assert "cannot be built" in str(log.lines)
 
 
 async def test_the_built_in_index_finds_by_words():

@@ -307,18 +307,19 @@ async def test_an_executor_that_claims_tool_calls_is_a_message_and_no_traceback(
 
 async def test_the_first_search_index_by_plugin_name_is_used():
     class Index:
-        def __init__(self, name):
-            self.name = name
+        def __init__(self, score):
+            self.score = score
 
         async def build(self, entries, revision):
-            pass
+            self.entries = entries
 
-        async def search(self, query, *, limit, min_score):
-            return [Match(self.name, 1.0)]
+        async def search(self, query, *, limit, min_score, among=None, session=None):
+            return [Match(e.id, self.score) for e in self.entries]
 
     plugins = {("hooks", n): plugin(pml_search_index=lambda services, n=n: [Index(n)]) for n in ("b", "a")}
-    async with running({}, plugins=plugins) as made:
-        assert [m.id for m in await made.catalog.search("x", limit=1)] == ["a"]
+    async with running({"fs": ScriptedServer(["read"])}, plugins=plugins) as made:
+        await made.servers_tried()
+        assert [m.score for m in await made.catalog.search("x", limit=1)] == ["a"]
 
 
 async def test_wrappers_are_ordered_and_the_cores_own_is_among_them():
@@ -373,10 +374,12 @@ async def test_secrets_of_the_configuration_are_known_from_the_start(capsys):
 
 
 async def test_a_gateway_without_servers_says_how_to_get_some(monkeypatch, capsys):
-    monkeypatch.setattr("pml_core.gateway.AFTER_FIRST_LIST_S", 0)
+    monkeypatch.setattr("pml_core.announcement.AFTER_FIRST_LIST_S", 0)
     async with running({}) as made:
-        await made._announce()
-    assert "no servers are configured; pml import" in capsys.readouterr().err
+        await made.announcement.made.wait()
+    said = capsys.readouterr().err
+    assert "No servers are configured" in said
+    assert "pml import" in said
 
 
 async def test_what_a_dying_server_wrote_is_kept_and_shown_without_secrets():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pml_core.config import ServerSettings
-from pml_core.dispatch import ExecutionRun
+from pml_core.execution_run import ExecutionRun, Terms
 from pml_core.nulls import MemoryExecutions
 from pml_core.recorder import HEAD_BYTES, Recorder, kind_and_target, request_of
 from pml_core.redaction import MASK, Redactor
@@ -28,16 +28,8 @@ def record_of(task, result=None, *, limit=65536, secrets=(), status="running", i
     redactor.learn(secrets)
     recorder = Recorder(executions, redactor, limit)
     session = Session(key="k", principal="alice", client="tester/1")
-    run = ExecutionRun(
-        None,
-        None,
-        session=session,
-        intent=intent,
-        dry_run=False,
-        deadline=None,
-        trigger="mcp",
-        progress=None,
-    )
+    terms = Terms(session, intent, dry_run=False, deadline=None, trigger="mcp", client=None, agent="")
+    run = ExecutionRun(None, None, task, terms)
     if result is None:
         recorder.started(task, run)
     else:

@@ -251,7 +251,7 @@ class Run(Protocol):
         """Have the client answer a question: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
 
         In either era: a client without a handshake gets the question as the answer to its request and comes back
-        (MCP 2026-07-28, input required). The clock of the deadline stands still meanwhile.
+        (MCP 2026-07-28, input required). The clock of the deadline does not stand still meanwhile.
 
         Returns:
             The result as MCP has it for ``method``, as the client sent it.
@@ -270,17 +270,17 @@ class Run(Protocol):
 class Executor(Protocol):
     """Runs tasks of the kinds in :attr:`handles`. Registered in ``pml.executor``: ``Driver(settings, services)``.
 
-    Those named in ``[gateway.executors]`` are loaded, or all installed ones when the table is absent. When two loaded
-    executors handle one kind, the table must say which to use: its keys are ``workflow``, ``durable``, ``capability``,
+    All that are installed are loaded. When two of them handle one kind, ``[gateway.executors]`` must say which to use:
+    its keys are ``workflow``, ``durable``, ``capability``,
     ``code`` and ``code.<language>``. Tool calls are run by the core.
     """
 
     handles: ClassVar[frozenset[type]]
     """Subset of ``{CodeRun, CapabilityRun, Workflow}``; not empty.
 
-    An executor of code also has ``languages: ClassVar[frozenset[str]]``, those it runs; several can be in use side by
-    side. One of workflows that are :attr:`Workflow.durable`, and of those only, has
-    ``durable: ClassVar[bool] = True``."""
+    An executor of code may have ``languages: ClassVar[frozenset[str]]``, those it runs; several can then be in use
+    side by side. One without runs what no other does. One of workflows that are :attr:`Workflow.durable`, and of those
+    only, has ``durable: ClassVar[bool] = True``."""
 
     async def execute(self, task: Task, run: Run) -> Outcome:
         """Run ``task`` to its end.

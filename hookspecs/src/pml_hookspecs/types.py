@@ -217,6 +217,8 @@ class Outcome:
     """Of a tool call: the server's ``CallToolResult``, as it came. Of any other task: a JSON value."""
     failure: Failure | None = None
     """None exactly when the status is ``OK`` or ``SIMULATED``."""
+    cost_usd: float | None = None
+    """What it cost, what ran inside included; None when nobody knows [USD]."""
 
 
 class Phase(IntEnum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import hashlib
 import json
@@ -22,6 +21,10 @@ from pml_hookspecs import (
 )
 
 from . import naming
+from .kept_index import KeptIndex
+
+VIEWS = 64
+"""Sets of tools kept, one for each view that searched."""
 
 
 def make_entry(server: str, definition: Mapping[str, Any], *, meta: bool = False) -> CatalogEntry:
@@ -36,9 +39,8 @@ class LiveCatalog:
     """The catalog that the gateway keeps. Implements :class:`pml_hookspecs.Catalog`."""
 
     def __init__(self, log: Any, index: SearchIndex) -> None:
-        self._log, self._index = log, index
-        self._indexed = ""
-        self._indexing = asyncio.Lock()
+        self._log, self._index = log, KeptIndex(index, log)
+        self._views: dict[tuple[str, str], frozenset[ToolId] | None] = {}
         self._own: list[CatalogEntry] = []
         self._theirs: dict[str, list[CatalogEntry]] = {}
         self._statuses: dict[str, ServerStatus] = {}
@@ -57,7 +59,7 @@ class LiveCatalog:
 
     def use_index(self, index: SearchIndex) -> None:
         """Search with ``index`` from now on."""
-        self._index, self._indexed = index, ""
+        self._index.use(index)
 
     def offer(self, tools: Iterable[MetaTool]) -> None:
         """Set the gateway's own tools."""
@@ -78,6 +80,13 @@ class LiveCatalog:
         self._theirs[server] = known
         self._rebuild()
 
+    def forget(self, server: str) -> None:
+        """A server is not configured any more."""
+        self._statuses.pop(server, None)
+        self._prefixes.pop(server, None)
+        if self._theirs.pop(server, None):
+            self._rebuild()
+
     def report(self, status: ServerStatus) -> None:
         """Note how a server is doing."""
         self._statuses[status.name] = status
@@ -85,6 +94,7 @@ class LiveCatalog:
     def filter_with(self, refusing: Callable[[CatalogEntry, Session], str | None]) -> None:
         """Have :meth:`allows` ask ``refusing``, which gives the name of the plugin that drops an entry, or None."""
         self._refusing = refusing
+        self._views.clear()
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called after every change of the set of tools or of a definition."""
@@ -153,12 +163,34 @@ class LiveCatalog:
     def allows(self, entry: CatalogEntry, session: Session) -> bool:
         return self._refusing is None or self._refusing(entry, session) is None
 
-    async def search(self, query: str, *, limit: int, min_score: float = 0.0) -> Sequence[Match]:
-        async with self._indexing:
-            if self._indexed != (revision := self.revision):
-                await self._index.build([e for e in self if not e.own], revision)
-                self._indexed = revision
-        return await self._index.search(query, limit=limit, min_score=min_score)
+    async def search(
+        self, query: str, *, limit: int, min_score: float = 0.0, session: Session | None = None
+    ) -> Sequence[Match]:
+        found = await self._index.search(
+            query,
+            self.revision,
+            lambda: [e for e in self if not e.own],
+            limit=limit,
+            min_score=min_score,
+            among=None if session is None else self._view(session),
+            session=session,
+        )
+        return [match for match in found if match.id in self._entries]  # the index may be of a moment ago
+
+    def _view(self, session: Session) -> frozenset[ToolId] | None:
+        """What the filters keep for ``session``, the same object each time; None when that is everything."""
+        key = (self.revision, session.key)
+        if key not in self._views:
+            theirs = [e for e in self if not e.own]
+            kept = frozenset(e.id for e in theirs if self.allows(e, session))
+            if len(self._views) >= VIEWS:
+                del self._views[next(iter(self._views))]
+            self._views[key] = None if len(kept) == len(theirs) else kept
+        return self._views[key]
+
+    async def close(self) -> None:
+        """Give up the index that is being built."""
+        await self._index.close()
 
     # What the core asks besides
 

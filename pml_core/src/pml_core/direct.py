@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
-    GATEWAY_SERVER,
     Failure,
     InvalidArguments,
     Json,
@@ -28,21 +27,22 @@ from .dispatch import ended
 
 if TYPE_CHECKING:
     from .downstream import Downstream
+    from .own_tools import OwnTools
 
 
 class DirectExecutor:
     """Runs tool calls."""
 
-    def __init__(self, downstream: Downstream, meta_tools: Mapping[str, MetaTool]) -> None:
-        """``meta_tools`` are the gateway's own tools by name."""
-        self._downstream, self._meta_tools = downstream, meta_tools
+    def __init__(self, downstream: Downstream, own_tools: OwnTools) -> None:
+        """``own_tools`` are answered here, all others by their servers."""
+        self._downstream, self._own_tools = downstream, own_tools
 
     async def execute(self, task: ToolCall, run: Run) -> Outcome:
         """Call the tool; whatever goes wrong with it becomes an outcome."""
         started_at = datetime.now(UTC)
+        if (own := self._own_tools.get(task.tool)) is not None:
+            return await self._own(own, task, run, started_at)
         server, name = split_tool_id(task.tool)
-        if server == GATEWAY_SERVER:
-            return await self._own(task, run, started_at, name)
         try:
             result = await self._downstream.call_tool(server, name, task, run)
         except TimeoutError as exc:
@@ -59,10 +59,9 @@ class DirectExecutor:
             return ended(task, started_at, Status.ERROR, output=result, failure=failure)
         return ended(task, started_at, Status.OK, output=result)
 
-    async def _own(self, task: ToolCall, run: Run, started_at: datetime, name: str) -> Outcome:
-        tool = self._meta_tools[name]
+    async def _own(self, tool: MetaTool, task: ToolCall, run: Run, started_at: datetime) -> Outcome:
         if tool.call is None:
-            raise RuntimeError(f"{name} stands for a task, which the dispatcher should have put in its place")
+            raise RuntimeError(f"{task.tool} stands for a task, which the dispatcher should have put in its place")
         try:
             output = await tool.call(task.arguments, run)
         except InvalidArguments as exc:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pml_hookspecs import (
     CallNext,
+    CodeRun,
     ExecutionId,
     Failure,
     InvalidArguments,
-    MetaTool,
+    Journal,
     Outcome,
     Run,
     Session,
@@ -26,14 +27,15 @@ from pml_hookspecs import (
 )
 
 from .chain import EXECUTOR_FAULT
-from .identifiers import execution_id, span_id, trace_id
+from .client import current_client
+from .execution_run import Budget, ExecutionRun, Kept, ProgressSink, Terms
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
+    from .own_tools import OwnTools
     from .recorder import Recorder
     from .tracing import Tracing
 
-ProgressSink = Callable[[float, float | None, str], None]
 DEEPEST = 32
 """Tasks within tasks; deeper is taken for a plan that calls itself."""
 TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
@@ -50,61 +52,12 @@ class Asked(TypedDict, total=False):
     """UTC."""
     trigger: Trigger
     progress: ProgressSink | None
-
-
-class ExecutionRun:
-    """One execution. Implements :class:`pml_hookspecs.Run`."""
-
-    __slots__ = (
-        "_dispatcher", "_progress", "deadline", "depth", "dry_run", "id", "intent", "parent", "session", "started_at",
-        "tool_calls", "trace_id", "trigger",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        above: ExecutionRun | None,
-        *,
-        session: Session,
-        intent: str,
-        dry_run: bool,
-        deadline: datetime | None,
-        trigger: Trigger,
-        progress: ProgressSink | None,
-    ) -> None:
-        self._dispatcher, self._progress = dispatcher, progress
-        self.id = execution_id()
-        self.parent: ExecutionId | None = None if above is None else above.id
-        self.depth: int = 0 if above is None else above.depth + 1
-        self.trace_id: str = trace_id(self.id) if above is None else above.trace_id
-        self.session, self.intent, self.dry_run = session, intent, dry_run
-        self.deadline, self.trigger = deadline, trigger
-        self.started_at = datetime.now(UTC)
-        self.tool_calls: list[str] = []
-
-    @property
-    def span_id(self) -> str:
-        """Of this execution's one span."""
-        return span_id(self.id)
-
-    @property
-    def parent_span_id(self) -> str | None:
-        """None for what a client asked for."""
-        return None if self.parent is None else span_id(self.parent)
-
-    @property
-    def wants_progress(self) -> bool:
-        """Whether the client asked to be told."""
-        return self._progress is not None
-
-    async def dispatch(self, task: Task) -> Outcome:
-        """Run ``task`` as a child of this execution."""
-        return await self._dispatcher.dispatch(task, self)
-
-    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell the client, if it asked to be told."""
-        if self._progress is not None:
-            self._progress(done, total, message)
+    agent: str
+    """Who acts for the principal; ``""`` for the session's client."""
+    id: ExecutionId | None
+    """An execution that began before and goes on; None for a new one."""
+    journal: Journal | None
+    """Keeps what the task dispatches."""
 
 
 class Dispatcher:
@@ -113,7 +66,7 @@ class Dispatcher:
     def __init__(
         self,
         catalog: LiveCatalog,
-        meta_tools: Mapping[str, MetaTool],
+        own_tools: OwnTools,
         tracing: Tracing,
         recorder: Recorder,
         log: Any,
@@ -124,65 +77,78 @@ class Dispatcher:
         """Without :attr:`chain` it cannot run anything yet.
 
         Args:
-            meta_tools: The gateway's own tools by name.
+            own_tools: Those that stand for tasks become them.
             servers_tried: Waits, within a bound, for servers whose tools were never seen.
             dry_run: Whether tasks that do not say themselves are rehearsed.
         """
-        self._catalog, self._meta_tools, self._tracing, self._recorder = catalog, meta_tools, tracing, recorder
+        self._catalog, self._own_tools, self._tracing, self._recorder = catalog, own_tools, tracing, recorder
         self._log, self._dry_run, self.servers_tried = log, dry_run, servers_tried
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
 
     async def start(self, task: Task, session: Session, **asked: Unpack[Asked]) -> Outcome:
         """Run a task for a client."""
-        return (await self.start_resolved(task, session, **asked))[1]
+        return (await self.start_resolved(task, session, asked))[1]
 
-    async def start_resolved(
-        self,
-        task: Task,
-        session: Session,
-        *,
-        intent: str = "",
-        dry_run: bool | None = None,
-        deadline: datetime | None = None,
-        trigger: Trigger = "mcp",
-        progress: ProgressSink | None = None,
-    ) -> tuple[Task, Outcome]:
+    async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
         task, problem = self._of_server(task) or await self._resolve(task, session)
+        dry_run = asked.get("dry_run")
         if isinstance(task, Workflow):
-            intent = task.intent or intent
             dry_run = dry_run if task.dry_run is None else task.dry_run
-        run = ExecutionRun(
-            self,
-            None,
+        terms = Terms(
             session=session,
-            intent=intent,
+            intent=intent_of(task) or asked.get("intent", ""),
             dry_run=self._dry_run if dry_run is None else dry_run,
-            deadline=deadline,
-            trigger=trigger,
-            progress=progress,
+            deadline=asked.get("deadline"),
+            trigger=asked.get("trigger", "mcp"),
+            client=current_client.get(),
+            agent=asked.get("agent", ""),
         )
+        run = ExecutionRun(self, None, task, terms, progress=asked.get("progress"), id=asked.get("id"))
+        journal = asked.get("journal")
+        if journal is not None:
+            run.kept = Kept(journal, "")
         return task, await self._execute(task, run, problem)
 
-    async def dispatch(self, task: Task, above: ExecutionRun) -> Outcome:
-        """Run a task for another one. A rehearsal stays one all the way down."""
+    async def dispatch(self, task: Task, above: ExecutionRun, journal: Journal | None = None) -> Outcome:
+        """Run a task for another one. A rehearsal stays one all the way down.
+
+        Args:
+            task: What to run.
+            above: Who dispatches it.
+            journal: Keeps what ``task`` dispatches; None for the one that keeps what ``above`` dispatches.
+        """
+        # Code in a sandbox calls tools from a context of its own; they are called for the client all the same.
+        token = None if current_client.get() is above.terms.client else current_client.set(above.terms.client)
+        try:
+            if (kept := above.kept) is None or journal is not None:
+                return await self._dispatch(task, above, None if journal is None else Kept(journal, ""))
+            path = kept.path(task)
+            below = Kept(kept.journal, path) if isinstance(task, Workflow) else None
+            return await kept.journal.keep(path, task, lambda: self._dispatch(task, above, below))
+        finally:
+            if token is not None:
+                current_client.reset(token)
+
+    async def _dispatch(self, task: Task, above: ExecutionRun, kept: Kept | None) -> Outcome:
         task, problem = self._of_server(task) or await self._resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
-        run = ExecutionRun(
-            self,
-            above,
-            session=above.session,
-            intent=(task.intent if isinstance(task, Workflow) else "") or above.intent,
-            dry_run=above.dry_run or (isinstance(task, Workflow) and task.dry_run is True),
-            deadline=above.deadline,
-            trigger=above.trigger,
-            progress=None,
-        )
-        outcome = await self._execute(task, run, problem)
+        intent, dry_run = intent_of(task), isinstance(task, Workflow) and task.dry_run is True
+        terms = above.terms
+        if intent or (dry_run and not terms.dry_run):
+            terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run or terms.dry_run)
+        run = ExecutionRun(self, above, task, terms)
+        run.kept = kept
         if isinstance(task, ToolCall):
+            if run.budget is not None:
+                problem = problem or run.budget.take_call()
+            outcome = await self._execute(task, run, problem)
             above.tool_calls.append(task.tool)
+        else:
+            outcome = await self._execute(task, run, problem)
+            above.tool_calls += run.tool_calls
         return outcome
 
     def _of_server(self, task: Task) -> tuple[Task, None] | None:
@@ -190,7 +156,7 @@ class Dispatcher:
         if not isinstance(task, ToolCall):
             return None
         entry = self._catalog.resolve(task.tool)
-        return None if entry is None or entry.own else (_called(task, entry.id), None)
+        return None if entry is None or entry.id in self._own_tools else (_called(task, entry.id), None)
 
     async def _resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
@@ -204,7 +170,7 @@ class Dispatcher:
             if entry is None:
                 return task, None
             task = _called(task, entry.id)
-            meta = self._meta_tools.get(entry.name) if entry.own else None
+            meta = self._own_tools.get(entry.id)
             if meta is None or meta.task is None or not self._catalog.allows(entry, session):
                 return task, None
             try:
@@ -221,6 +187,8 @@ class Dispatcher:
         outcome: Outcome | None = None
         if not isinstance(task, ToolCall):
             self._recorder.started(task, run)
+            if isinstance(task, Workflow) and not (task.max_tool_calls is None and task.max_cost_usd is None):
+                run.budget = Budget(task.max_tool_calls, task.max_cost_usd, run.budget)
         try:
             if problem is not None:
                 outcome = self._over(task, run, Status.ERROR, problem)
@@ -233,6 +201,8 @@ class Dispatcher:
                 failure = Failure("task.cancelled", "Cancelled before it ended.")
                 outcome = self._over(task, run, Status.CANCELLED, failure)
             outcome = self._record(task, run, outcome)
+            if outcome.cost_usd is not None and run.budget is not None and not isinstance(task, Workflow):
+                run.budget.spend(outcome.cost_usd)
             self._tracing.end(span, outcome)
         return outcome
 
@@ -268,12 +238,17 @@ def _called(call: ToolCall, tool: ToolId) -> ToolCall:
     if call.tool == tool:
         return call
     # Not dataclasses.replace, which costs as much as resolving ten times over.
-    return ToolCall(id=call.id, tool=tool, arguments=call.arguments, extra=call.extra, needs=call.needs)
+    return ToolCall(id=call.id, tool=tool, arguments=call.arguments, extra=call.extra, needs=call.needs, step=call.step)
+
+
+def intent_of(task: Task) -> str:
+    """What the task itself says that it is for; ``""`` when it does not say."""
+    return task.intent if isinstance(task, (Workflow, CodeRun)) else ""
 
 
 def _in_place_of(call: ToolCall, task: Task) -> Task:
     """``task`` where ``call`` stood: its id, its place in a workflow, what came along with it."""
-    placed = replace(task, id=call.id, needs=call.needs)
+    placed = replace(task, id=call.id, needs=call.needs, step=call.step)
     return replace(placed, extra={**call.extra, **placed.extra}) if isinstance(placed, ToolCall) else placed
 
 

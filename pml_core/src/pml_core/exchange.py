@@ -11,23 +11,16 @@ import msgspec
 from pml_hookspecs import Link, RawObject, RpcError, encode
 from pml_hookspecs.protocol import META_CLIENT_INFO, META_LOG_LEVEL, METHOD_NOT_FOUND
 
+from .client import NEEDS, NO_CLIENT, Asker
 from .members import join, with_member
-from .upstream import NO_CLIENT
 
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .downstream import Instance
 
 HUMAN_S = 86_400.0
 """Longest wait for a client's answer to a server: a human may be part of it [s]."""
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, least severe first (MCP, logging; RFC 5424)."""
-NEEDS: Mapping[str, str] = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
-}
-"""Requests of servers and the capability that a client needs for them; others pass without."""
 
 
 def check_able(capabilities: Mapping[str, Any], method: str) -> None:
@@ -87,7 +80,7 @@ class LegacyExchange:
         """Whether a server may ask it something that a human answers."""
         return answers_servers(self.conversation.capabilities)
 
-    async def ask(self, asker: Instance, method: str, params: RawObject) -> Mapping[str, Any]:
+    async def ask(self, asker: Asker, method: str, params: RawObject) -> Mapping[str, Any]:
         """Send the server's request on to the client.
 
         Raises:
@@ -177,7 +170,7 @@ class ModernExchange:
         """Whether a server may ask it something that a human answers."""
         return self.askable and answers_servers(self.capabilities)
 
-    async def ask(self, asker: Instance, method: str, params: RawObject) -> Mapping[str, Any]:
+    async def ask(self, asker: Asker, method: str, params: RawObject) -> Mapping[str, Any]:
         """Keep the question until the client comes back with an answer.
 
         Raises:
@@ -269,7 +262,7 @@ class ModernAtLarge:
         """As its last request said."""
         return self.conversation.capabilities
 
-    async def ask(self, _asker: Instance, method: str, _params: RawObject) -> Mapping[str, Any]:
+    async def ask(self, _asker: Asker, method: str, _params: RawObject) -> Mapping[str, Any]:
         """It can only be asked while a request of its waits.
 
         Raises:

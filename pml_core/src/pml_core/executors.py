@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from .direct import DirectExecutor
 
 KINDS: Mapping[type, str] = {Workflow: "workflow", CodeRun: "code", CapabilityRun: "capability"}
-"""Task types and their names in ``[gateway.executors]``."""
-
+"""Task types and their names in ``[gateway.executors]``; ``durable`` are workflows that survive the gateway, and
+``code.<language>`` code in one language."""
+DURABLE = "durable"
 
 UNREHEARSED = Failure(
     "dry_run.unavailable",
@@ -34,7 +35,7 @@ class Executors:
 
     def __init__(self, direct: DirectExecutor, catalog: LiveCatalog) -> None:
         self._direct, self._catalog = direct, catalog
-        self._by_type: dict[type, tuple[str, Executor]] = {}
+        self._by_kind: dict[str, tuple[str, Executor]] = {}
 
     def add(self, name: str, executor: Executor, chosen: Mapping[str, str]) -> None:
         """Let ``executor`` run the kinds it handles; ``chosen`` says whom a kind belongs to when two claim it.
@@ -42,19 +43,16 @@ class Executors:
         Raises:
             OperatorError: Two executors claim a kind and the configuration does not choose.
         """
-        for task_type in executor.handles:
-            kind = KINDS.get(task_type)
-            if kind is None:
-                known = ", ".join(t.__name__ for t in KINDS)
-                raise OperatorError(f"executor {name!r} says it runs {task_type.__name__}; executors run {known}")
-            if chosen.get(kind, name) != name:
+        for kind in _kinds_of(name, executor):
+            if chosen.get(kind, chosen.get(kind.partition(".")[0], name)) != name:
                 continue
-            if (other := self._by_type.get(task_type)) is not None:
+            if (other := self._by_kind.get(kind)) is not None:
+                key = f'"{kind}"' if "." in kind else kind
                 raise OperatorError(
                     f"executors {other[0]!r} and {name!r} both run {kind} tasks",
-                    f'Choose: [gateway.executors] {kind} = "{name}"',
+                    f'Choose: [gateway.executors] {key} = "{name}"',
                 )
-            self._by_type[task_type] = (name, executor)
+            self._by_kind[kind] = (name, executor)
 
     def _harmless(self, task: Task) -> bool:
         """A workflow, whose tasks come down here by themselves, or a tool of the gateway's own that only reads."""
@@ -72,12 +70,39 @@ class Executors:
             return _refused(task, UNREHEARSED)
         if isinstance(task, ToolCall):
             return self._direct.execute(task, run)
-        found = self._by_type.get(type(task))
+        kind = kind_of(task)
+        found = self._by_kind.get(kind) or self._by_kind.get(kind.partition(".")[0])
         if found is None:
-            kind = KINDS[type(task)]
-            message = f"No executor for {kind} tasks is installed; install a plugin that provides one."
-            return _refused(task, Failure("executor.missing", message))
+            return _refused(task, Failure("executor.missing", _missing(task, kind)))
         return found[1].execute(task, run)
+
+
+def kind_of(task: Task) -> str:
+    """Key of ``[gateway.executors]`` that says who runs ``task``."""
+    if isinstance(task, CodeRun):
+        return f"code.{task.language}"
+    return DURABLE if isinstance(task, Workflow) and task.durable else KINDS[type(task)]
+
+
+def _kinds_of(name: str, executor: Executor) -> Iterator[str]:
+    for task_type in executor.handles:
+        kind = KINDS.get(task_type)
+        if kind is None:
+            known = ", ".join(t.__name__ for t in KINDS)
+            raise OperatorError(f"executor {name!r} says it runs {task_type.__name__}; executors run {known}")
+        if task_type is CodeRun:
+            languages = getattr(executor, "languages", None)
+            yield from [kind] if languages is None else [f"{kind}.{language}" for language in sorted(languages)]
+        elif task_type is Workflow and getattr(executor, "durable", False):
+            yield DURABLE
+        else:
+            yield kind
+
+
+def _missing(task: Task, kind: str) -> str:
+    if isinstance(task, CodeRun):
+        return f"No installed plugin runs {task.language!r} code; install one that does, such as pml-sandbox-deno."
+    return f"No executor for {kind} tasks is installed; install a plugin that provides one."
 
 
 async def _refused(task: Task, failure: Failure) -> Outcome:

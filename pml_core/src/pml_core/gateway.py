@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Self
 
-from pml_hookspecs import MetaTool, Store, TransportError
+from pml_hookspecs import Store, TransportError
 
 from . import registry
 from .admission import Admission, Filters
+from .announcement import Announcement
 from .assembly import Assembly
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
 from .chain import Wrapped, fold, ordered
-from .config import DEFAULT_ENDPOINT, Config, EndpointSettings
+from .config import Config
 from .direct import DirectExecutor
 from .dispatch import Dispatcher
-from .downstream import Downstream, Server
+from .downstream import Downstream
 from .errors import OperatorError
 from .executors import Executors
-from .exposure import Exposure, MetaOnlyView
+from .exposures import Exposures
 from .extensions import Extensions
 from .features import Features
+from .fleet import Fleet
 from .logs import Logs
 from .nulls import MemoryStore
+from .own_tools import OwnTools
 from .parking import Parking
 from .recorder import Recorder
 from .redaction import Redactor
@@ -35,14 +37,15 @@ from .services import PluginServices
 from .supervisor import Supervisor
 from .tracing import NamedTracer, Tracing
 from .upstream import Upstream
+from .views import LiveViews
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExposureMode, Handler, Link, Peer, Transport
+    from pml_hookspecs import Embedder, Handler, Link, Peer, Suggester, Transport
 
     from .conversation import Conversation
+    from .downstream import Server
 
 
-AFTER_FIRST_LIST_S = 0.3
 MOST_PARKED = 10_000
 """Requests that wait for their clients to come back with answers, at a time."""
 CAPABILITIES: Mapping[str, Any] = {
@@ -91,6 +94,8 @@ class Gateway:
         self.assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
         self.catalog = LiveCatalog(self.log, Bm25Index())
         self.servers: dict[str, Server] = {}
+        self.fleet = Fleet(self)
+        self.own_tools = OwnTools(self.catalog, self.servers)
         self._connect = connect
         self.conversations: set[Conversation] = set()
         self.upstream = Upstream(self.conversations, one_client=one_client)
@@ -99,11 +104,13 @@ class Gateway:
         self.parking = Parking(config.gateway.answer_wait_s, MOST_PARKED)
         self.instructions = INSTRUCTIONS
         self.wrappers: list[Wrapped] = []
+        self.suggesters: list[tuple[str, Suggester]] = []
+        self.embedder: Embedder | None = None
         self.store: Store | None = None
-        self.exposures: dict[str, Exposure] = {}
-        """By endpoint."""
+        self.filters = Filters((), self.log)
+        self.exposures: Exposures
+        self.views, self.announcement = LiveViews(self), Announcement(self)
         self.dispatcher: Dispatcher
-        self._server_tasks: list[asyncio.Task[None]] = []
         self._transports: dict[str, Transport] = {}
         self._changed: asyncio.Task[None] | None = None
 
@@ -125,53 +132,43 @@ class Gateway:
 
     async def _start(self) -> None:
         # Processes take the longest to start, so they start first, and the rest is loaded meanwhile.
-        self._make_servers()
+        self.fleet.make(self.config.servers)
         self._start_servers(remote=False)
         await asyncio.sleep(0)
         store = await self.open_store()
         self._start_servers(remote=True)  # they may need tokens that the store keeps
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
-        self.assembly.warn_of_unknown_tables()
+        self.announcement.warn_of_unknown_tables()
         self._choose_index()
-        filters = Filters(self._gather("pml_filter_tools"), self.log)
-        self.catalog.filter_with(filters.refusing)
-        meta_tools = self._gather_meta_tools()
+        self.filters.use(self._gather("pml_filter_tools"))
+        self.catalog.filter_with(self.filters.refusing)
+        self.own_tools.offer(self._gather("pml_meta_tools"))
+        self.suggesters = self._gather("pml_suggesters")
         recorder = Recorder(store.executions, self.redactor, self.config.gateway.record_bytes)
         dry_run = self.config.gateway.execution_mode == "dry_run"
         self.dispatcher = Dispatcher(
-            self.catalog, meta_tools, tracing, recorder, self.log, dry_run=dry_run, servers_tried=self.servers_tried
+            self.catalog, self.own_tools, tracing, recorder, self.log, dry_run=dry_run, servers_tried=self.servers_tried
         )
-        self.dispatcher.chain = await self._fold_chain(filters, meta_tools)
-        await self._open_exposures(filters)
-        await Remembered(store, self.supervisor).begin(self.servers, self.catalog)
+        self.dispatcher.chain = await self._fold_chain()
+        self.exposures = Exposures(self.config, self.assembly, self.catalog, self.filters, self.supervisor, self.log)
+        await self.exposures.open()
+        await self.remember(self.servers)
         for plugin, lifespan in self._gather("pml_lifespan") if self._connect else ():
             await self.supervisor.enter(plugin, lifespan, required=False)
-        self.supervisor.on_close(self._stop_servers)
+        self.supervisor.on_close(self.fleet.stop)
         self.supervisor.on_close(self.parking.close)
-        self.catalog.on_change(self._catalog_changed)
+        self.catalog.on_change(self.lists_may_differ)
         if self._connect:
-            self.supervisor.spawn("core", self._announce, (), "announce")
-
-    async def _announce(self) -> None:
-        """Log what is running (EXP-38), once the first client need not wait for it: structlog takes its time."""
-        await self.servers_tried()
-        await asyncio.sleep(AFTER_FIRST_LIST_S)
-        down = {s.name: s.reason for s in self.catalog.servers() if s.state == "down"}
-        up = sum(s.state == "up" for s in self.catalog.servers())
-        mode = self.config.gateway.tools_exposure
-        self.log.info("gateway is running", mode=mode, servers_up=up, servers_down=down, tools=len(self.catalog))
-        if not self.servers:
-            self.log.warning("no servers are configured; pml import takes them from your MCP client")
-        for note in self.config.notes:
-            self.log.info("configuration", note=note)
+            self.soon(self.announcement.begin)
 
     async def close(self) -> None:
         """Leave everything, in reverse order."""
         if self._changed is not None:
             self._changed.cancel()
-        await self._stop_servers()
+        await self.fleet.stop()
         await self.supervisor.close()
+        await self.catalog.close()
 
     async def serve(self, address: str, *, started: Callable[[str], None] | None = None) -> None:
         """Serve clients at ``address`` until there can be no more of them.
@@ -198,9 +195,6 @@ class Gateway:
         """
         from .conversation import Conversation
 
-        if peer.endpoint not in self.exposures:
-            known = ", ".join(name for name in self.exposures if name != DEFAULT_ENDPOINT) or "none"
-            raise LookupError(f"There is no endpoint {peer.endpoint!r}; configured: {known}.")
         conversation = Conversation(self, link, peer)
         self.conversations.add(conversation)
         return conversation
@@ -222,36 +216,14 @@ class Gateway:
 
     # Servers
 
-    def _make_servers(self) -> None:
-        gateway = self.config.gateway
-        for name, settings in self.config.servers.items():
-            self.servers[name] = Server(
-                name,
-                settings,
-                self.transport,
-                self.catalog,
-                self.log,
-                start_timeout_s=gateway.start_timeout_s,
-                call_timeout_s=gateway.call_timeout_s,
-                upstream=self.upstream,
-                redact=self.redactor.text,
-            )
-            if settings.prefix is not None:
-                self.catalog.prefix(name, settings.prefix)
-
     def _start_servers(self, *, remote: bool) -> None:
-        for name, server in self.servers.items() if self._connect else ():
-            if server.settings.enabled and bool(server.settings.url) is remote:
-                task = asyncio.get_running_loop().create_task(server.run(), name=f"server:{name}")
-                self._server_tasks.append(task)
+        if self._connect:
+            self.fleet.start(remote=remote)
 
-    async def _stop_servers(self) -> None:
-        tasks, self._server_tasks = self._server_tasks, []
-        for task in tasks:
-            task.cancel()
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                self.log.error("a server's keeper failed", error=repr(outcome))
+    async def remember(self, servers: Mapping[str, Server]) -> None:
+        """Show what is known of servers that are not up yet, and keep what they list."""
+        if self.store is not None:
+            await Remembered(self.store, self.supervisor).begin(servers, self.catalog)
 
     def transport(self, scheme: str) -> Transport:
         """The driver for addresses of ``scheme``.
@@ -268,11 +240,7 @@ class Gateway:
 
     async def servers_tried(self) -> None:
         """Wait, within ``list_wait_s``, for servers whose tools were never seen."""
-        waiting = [s for s in self.servers.values() if s.status.state == "starting" and not s.status.tools]
-        if waiting:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.config.gateway.list_wait_s):
-                    await asyncio.gather(*(s.tried() for s in waiting))
+        await self.fleet.tried(self.config.gateway.list_wait_s)
 
     # Parts
 
@@ -308,79 +276,38 @@ class Gateway:
         return self.assembly.gather(hook, self.supervisor.fault)
 
     def _choose_index(self) -> None:
+        self.embedder = next((embedder for _, embedder in self._gather("pml_embedders")), None)
         for plugin, index in self._gather("pml_search_index"):
             self.log.debug("search index", plugin=plugin)
             self.catalog.use_index(index)
             return
 
-    def _gather_meta_tools(self) -> dict[str, MetaTool]:
-        tools: dict[str, MetaTool] = {}
-        owners: dict[str, str] = {}
-        for plugin, tool in self._gather("pml_meta_tools"):
-            for name in (tool.definition["name"], *tool.aliases):
-                if name in owners:
-                    message = f"tool {name!r} is claimed by plugins {owners[name]!r} and {plugin!r}"
-                    raise OperatorError(message, f"Block one of them: [gateway] block = [{plugin!r}]")
-                owners[name] = plugin
-            tools[tool.definition["name"]] = tool
-        self.catalog.offer(tools.values())
-        return tools
-
-    async def _fold_chain(self, filters: Filters, meta_tools: dict[str, MetaTool]) -> Any:
+    async def _fold_chain(self) -> Any:
         downstream = Downstream(self.servers, self.extensions.learn)
-        executors = Executors(DirectExecutor(downstream, meta_tools), self.catalog)
+        executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog)
         for name in self._executor_names():
             executor = self.assembly.driver("executor", name)
             await self.supervisor.enter(name, executor, required=True)
             executors.add(name, executor, self.config.gateway.executors)
-        wrappers = [Wrapped("core", Admission(self.catalog, filters))]
+        wrappers = [Wrapped("core", Admission(self.catalog, self.filters))]
         wrappers += [Wrapped(plugin, wrapper) for plugin, wrapper in self._gather("pml_wrap_executor")]
         self.wrappers = ordered(wrappers)
         return fold(wrappers, executors.execute, self.log)
 
     def _executor_names(self) -> list[str]:
-        return sorted(set(self.config.gateway.executors.values())) or self.assembly.installed("executor")
-
-    async def _open_exposures(self, filters: Filters) -> None:
-        """One view of the catalog for each endpoint; endpoints of one mode share its driver."""
-        gateway = self.config.gateway
-        default = EndpointSettings(tools_exposure=gateway.tools_exposure, intent=gateway.intent)
-        modes: dict[str, ExposureMode] = {}
-        for endpoint, settings in {DEFAULT_ENDPOINT: default, **self.config.endpoints}.items():
-            if settings.tools_exposure not in modes:
-                modes[settings.tools_exposure] = await self._open_mode(settings.tools_exposure)
-            self.exposures[endpoint] = Exposure(
-                modes[settings.tools_exposure],
-                self.catalog,
-                filters,
-                self.log,
-                intent=settings.intent,
-                page_size=gateway.page_size,
-            )
-
-    async def _open_mode(self, name: str) -> ExposureMode:
-        installed = self.assembly.installed("exposure_mode")
-        if name not in installed:
-            unknown = f"Unknown tools_exposure mode: {name}, defaulting to meta_only"  # the text of EXP-9
-            self.log.warning(unknown, installed=installed)
-            name = "meta_only"
-        if name not in installed:
-            return MetaOnlyView()
-        mode: ExposureMode = self.assembly.driver("exposure_mode", name)
-        await self.supervisor.enter(name, mode, required=True)
-        return mode
+        return sorted({*self.config.gateway.executors.values(), *self.assembly.installed("executor")})
 
     # The catalog changes
 
-    def _catalog_changed(self) -> None:
-        """Tell clients once for all changes that come together."""
+    def lists_may_differ(self) -> None:
+        """Tell clients whose lists do, once for all changes that come together."""
         if self._changed is None or self._changed.done():
             self._changed = asyncio.get_running_loop().create_task(self._tell_all(), name="list-changed")
 
     async def _tell_all(self) -> None:
-        revision = None
-        while revision != self.catalog.revision:
-            revision = self.catalog.revision
+        told = None
+        while told != (now := (self.catalog.revision, self.exposures)):
+            told = now
             await asyncio.gather(*(c.tools_changed() for c in tuple(self.conversations)))
 
     def status(self) -> dict[str, Any]:

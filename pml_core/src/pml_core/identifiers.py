@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 
 from pml_hookspecs import ExecutionId
 
@@ -41,6 +42,15 @@ def execution_id() -> ExecutionId:
     head = (milliseconds << 16 | 0x7000 | rest * 4096 // 1_000_000).to_bytes(8).hex()
     tail = _pool.take(15)
     return ExecutionId(f"{head[:8]}-{head[8:12]}-{head[12:]}-8{tail[:3]}-{tail[3:]}")
+
+
+def time_of(execution: ExecutionId) -> datetime:
+    """When the execution began, to the millisecond, UTC.
+
+    Raises:
+        ValueError: The id is not one that :func:`execution_id` makes.
+    """
+    return datetime.fromtimestamp(int(execution[:8] + execution[9:13], 16) / 1000, UTC)
 
 
 def trace_id(first: ExecutionId) -> str:

@@ -21,7 +21,7 @@ from pml_hookspecs import (
 if TYPE_CHECKING:
     from pml_hookspecs import Executions
 
-    from .dispatch import ExecutionRun
+    from .execution_run import ExecutionRun
     from .redaction import Redactor
 
 HEAD_BYTES = 2048
@@ -77,7 +77,7 @@ class Recorder:
             kind=kind,
             target=target,
             principal=run.session.principal,
-            agent=run.session.client.partition("/")[0],
+            agent=run.terms.agent or run.session.client.partition("/")[0],
             trigger=run.trigger,
             intent=self._redactor.text(run.intent),
             status=status,
@@ -87,7 +87,10 @@ class Recorder:
             request=self._object(request_of(task)),
             response=None if outcome is None else self._json(outcome.output),
             failure=None if outcome is None else self._failure(outcome.failure),
+            cost_usd=None if outcome is None else outcome.cost_usd,
             tool_calls=tuple(run.tool_calls),
+            endpoint=run.session.endpoint,
+            mode=run.session.mode,
         )
 
     def _failure(self, failure: Failure | None) -> Failure | None:

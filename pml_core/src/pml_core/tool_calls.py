@@ -14,7 +14,7 @@ from .direct import tool_result
 from .members import join, meta_of, split, without_meta
 
 if TYPE_CHECKING:
-    from .dispatch import Dispatcher
+    from .dispatch import Asked, Dispatcher
 
 META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
 """Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
@@ -60,13 +60,12 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
         extra=join(members) if members else {},
     )
     intent = meta.get(META_INTENT)
-    ran, outcome = await dispatcher.start_resolved(
-        task,
-        session,
-        intent=intent if isinstance(intent, str) and intent else session.intent,
-        dry_run=_dry_run(meta),
-        progress=None if token is None else progress_to(client, token),
-    )
+    asked: Asked = {"intent": intent if isinstance(intent, str) and intent else session.intent}
+    if meta:
+        asked["dry_run"] = _dry_run(meta)
+    if token is not None:
+        asked["progress"] = progress_to(client, token)
+    ran, outcome = await dispatcher.start_resolved(task, session, asked)
     return _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
 
 

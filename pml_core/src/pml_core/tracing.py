@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CodeRun, Ended, Outcome, Span, Task, ToolCall, Tracer, Workflow
 
 if TYPE_CHECKING:
-    from .dispatch import ExecutionRun
+    from .execution_run import ExecutionRun
 
 SILENCE_S = 60.0
 """A tracer that fails is heard once in this time."""

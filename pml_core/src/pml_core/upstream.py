@@ -9,75 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import RawObject, RpcError
 
+from .client import NO_CLIENT, Client
+
 if TYPE_CHECKING:
     from .conversation import Conversation
-    from .downstream import Instance
 
-NO_CLIENT = -31999
-"""JSON-RPC code of our own, outside the range that JSON-RPC and MCP reserve: there is no client to ask, or it cannot
-be known which."""
 HELLO_S = 1.0
 """Longest that servers wait for the one client to say what it can do."""
-
-
-class Client(Protocol):
-    """A client as servers see it: one of its requests, or the connected client at large."""
-
-    @property
-    def modern(self) -> bool:
-        """Whether it speaks a revision without a handshake."""
-        ...
-
-    @property
-    def person(self) -> object:
-        """Whoever is asked in the end; two clients of one person may answer for each other."""
-        ...
-
-    @property
-    def conversation(self) -> Conversation:
-        """What lives as long as the client's connection, or its principal's use of the gateway."""
-        ...
-
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """What it said that it can do."""
-        ...
-
-    @property
-    def info(self) -> Mapping[str, Any] | None:
-        """Its name and version for servers; None when they are told the gateway's."""
-        ...
-
-    @property
-    def log_level(self) -> str | None:
-        """The level from which it wants servers' log messages; None when it said nothing."""
-        ...
-
-    @property
-    def answers_servers(self) -> bool:
-        """Whether a server may ask it something that a human answers."""
-        ...
-
-    async def ask(self, asker: Instance, method: str, params: RawObject) -> Mapping[str, Any]:
-        """Have it answer a server's request.
-
-        Raises:
-            RpcError: It cannot, or answered with an error.
-        """
-        ...
-
-    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
-        """Hand it a server's notification; ``unasked`` if the server tells of resources without subscriptions."""
-        ...
-
-
-current_client: ContextVar[Client | None] = ContextVar("current_client", default=None)
-"""The client whose request is being served in this context; None for the gateway's own work."""
 
 
 class Callers:

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pml_core.client import Client
 from pml_core.clock import Clock
 from pml_core.members import with_meta
-from pml_core.upstream import Callers, Client
+from pml_core.upstream import Callers
 from pml_hookspecs import Link, RawObject
 
 from .in_flight import InFlight

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Any, Literal
 
+from pml_core.client import Client
 from pml_core.members import with_meta
-from pml_core.upstream import Client
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import (
     HANDSHAKE_REVISIONS,

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
+from pml_core.client import Client, current_client
 from pml_core.endpoints import endpoint_of, scheme_of
 from pml_core.members import with_meta, without_envelope
-from pml_core.upstream import Client, current_client
 from pml_hookspecs import EMPTY, Link, Origin, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import META_SUBSCRIPTION_ID
 

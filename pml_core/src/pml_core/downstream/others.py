@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Iterator
 
-from pml_core.upstream import Client
+from pml_core.client import Client
 from pml_hookspecs import TransportError
 
 from .eras import Era

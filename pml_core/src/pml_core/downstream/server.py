@@ -10,11 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pml_core.catalog import LiveCatalog, make_entry
+from pml_core.client import Client, current_client
 from pml_core.clock import timeout_s
 from pml_core.features import Kind
 from pml_core.listing import every_item, usable_tools
 from pml_core.members import with_meta
-from pml_core.upstream import Client, Upstream, current_client
+from pml_core.upstream import Upstream
 from pml_hookspecs import (
     EMPTY,
     CatalogEntry,
@@ -85,7 +86,7 @@ class Server:
             start_timeout_s=start_timeout_s,
             call_timeout_s=self._call_timeout_s,
         )
-        self._remembered = asyncio.Event()
+        self._remembered, self._retired = asyncio.Event(), False
         self._relist: asyncio.Task[None] | None = None
         self._stale: Instance | None = None
         """The connection that told of a change of the list which was not read yet."""
@@ -130,6 +131,15 @@ class Server:
                 self._relist.cancel()
             await self._others.stop_all()
 
+    @property
+    def busy(self) -> bool:
+        """Whether it has requests to answer."""
+        return any(instance.calls.count for instance in (self._main, *self._others))
+
+    def retire(self) -> None:
+        """It is not configured any more: what it lists and how it is concerns nobody."""
+        self._retired = True
+
     def has_of_its_own(self, conversation: object) -> bool:
         """Whether something runs that is only for this client."""
         shared = [instance for instance in (self._main, *self._others) if instance.client is None]
@@ -155,6 +165,8 @@ class Server:
         self._say(replace(self.status, state=known, reason=reason, restarts=self._main.restarts))
 
     def _say(self, status: ServerStatus) -> None:
+        if self._retired:
+            return
         self.status = replace(status, reason=self._redact(status.reason))
         self._catalog.report(self.status)
         if self.on_status is not None:
@@ -180,6 +192,8 @@ class Server:
         self._remembered.set()
 
     def _published(self, entries: list[CatalogEntry]) -> None:
+        if self._retired:
+            return
         self._catalog.publish(self.name, entries)
         self.status = replace(self.status, tools=len(entries))
         self._catalog.report(self.status)

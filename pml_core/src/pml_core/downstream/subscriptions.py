@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pml_core.upstream import Client
+from pml_core.client import Client
 
 
 class Subscriptions:

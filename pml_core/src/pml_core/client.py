@@ -1,0 +1,90 @@
+"""A client as those see it who work for it: servers, and the gateway's own tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pml_hookspecs import RawObject
+
+if TYPE_CHECKING:
+    from .conversation import Conversation
+
+NO_CLIENT = -31999
+"""JSON-RPC code of our own, outside the range that JSON-RPC and MCP reserve: there is no client to ask, or it cannot
+be known which."""
+NEEDS: Mapping[str, str] = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+"""Questions to a client and the capability that it needs for them."""
+
+
+class Asker(Protocol):
+    """Who asks a client something."""
+
+    @property
+    def name(self) -> str:
+        """Of the server, say."""
+        ...
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Hear a notification of the client's about the question, such as its progress."""
+        ...
+
+
+class Client(Protocol):
+    """A client as servers see it: one of its requests, or the connected client at large."""
+
+    @property
+    def modern(self) -> bool:
+        """Whether it speaks a revision without a handshake."""
+        ...
+
+    @property
+    def person(self) -> object:
+        """Whoever is asked in the end; two clients of one person may answer for each other."""
+        ...
+
+    @property
+    def conversation(self) -> Conversation:
+        """What lives as long as the client's connection, or its principal's use of the gateway."""
+        ...
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What it said that it can do."""
+        ...
+
+    @property
+    def info(self) -> Mapping[str, Any] | None:
+        """Its name and version for servers; None when they are told the gateway's."""
+        ...
+
+    @property
+    def log_level(self) -> str | None:
+        """The level from which it wants servers' log messages; None when it said nothing."""
+        ...
+
+    @property
+    def answers_servers(self) -> bool:
+        """Whether a server may ask it something that a human answers."""
+        ...
+
+    async def ask(self, asker: Asker, method: str, params: RawObject) -> Mapping[str, Any]:
+        """Have it answer a question of a server's, or of the gateway's own.
+
+        Raises:
+            RpcError: It cannot, or answered with an error.
+        """
+        ...
+
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
+        """Hand it a server's notification; ``unasked`` if the server tells of resources without subscriptions."""
+        ...
+
+
+current_client: ContextVar[Client | None] = ContextVar("current_client", default=None)
+"""The client whose request is being served in this context; None for the gateway's own work."""

@@ -1,0 +1,182 @@
+"""One execution, as the task being run sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pml_hookspecs import (
+    CannotAskError,
+    ExecutionId,
+    Failure,
+    Journal,
+    Outcome,
+    RawObject,
+    RpcError,
+    Session,
+    Task,
+    Trigger,
+)
+
+from .client import NEEDS, NO_CLIENT
+from .identifiers import execution_id, span_id, time_of, trace_id
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .dispatch import Dispatcher
+
+ProgressSink = Callable[[float, float | None, str], None]
+
+
+class Gateway:
+    """Asks clients what no server asks. Implements :class:`pml_core.client.Asker`."""
+
+    name = "pml"
+
+    def tell(self, method: str, params: RawObject) -> None:
+        """Nobody waits for progress."""
+
+
+GATEWAY = Gateway()
+
+
+class Kept(NamedTuple):
+    """Where the outcomes of what an execution dispatches are kept."""
+
+    journal: Journal
+    prefix: str
+    """Path of the execution below the one that the journal was given for; ``""`` for that one."""
+
+    def path(self, task: Task) -> str:
+        """Of a task that the execution dispatches."""
+        return f"{self.prefix}/{task.id}" if self.prefix else task.id
+
+
+class Budget:
+    """What a workflow may still spend, with all that runs inside; those around it count along."""
+
+    __slots__ = ("above", "calls_left", "usd_left")
+
+    def __init__(self, max_tool_calls: int | None, max_cost_usd: float | None, above: Budget | None) -> None:
+        self.calls_left, self.usd_left, self.above = max_tool_calls, max_cost_usd, above
+
+    def take_call(self) -> Failure | None:
+        """Count one tool call; why it must not be made, if there is no budget left."""
+        levels: list[Budget] = []
+        level: Budget | None = self
+        while level is not None:
+            if level.calls_left == 0:
+                return Failure("budget.tool_calls", "The plan's budget of tool calls (max_tool_calls) is used up.")
+            if level.usd_left is not None and level.usd_left <= 0:
+                return Failure("budget.cost", "The plan's budget (max_cost_usd) is used up.")
+            levels.append(level)
+            level = level.above
+        for level in levels:
+            if level.calls_left is not None:
+                level.calls_left -= 1
+        return None
+
+    def spend(self, cost_usd: float) -> None:
+        """Count what something cost."""
+        level: Budget | None = self
+        while level is not None:
+            if level.usd_left is not None:
+                level.usd_left -= cost_usd
+            level = level.above
+
+
+class Terms(NamedTuple):
+    """On whose behalf something runs, and how; what runs inside mostly shares it."""
+
+    session: Session
+    intent: str
+    dry_run: bool
+    deadline: datetime | None
+    trigger: Trigger
+    client: Client | None
+    """Who can be asked; None when nobody waits."""
+    agent: str
+    """Who acts for the principal; ``""`` for the session's client."""
+
+
+class ExecutionRun:
+    """One execution. Implements :class:`pml_hookspecs.Run`."""
+
+    __slots__ = (
+        "_above", "_dispatcher", "_progress", "_task_id", "budget", "deadline", "depth", "dry_run", "id", "intent",
+        "kept", "parent", "session", "started_at", "terms", "tool_calls", "trace_id", "trigger",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        above: ExecutionRun | None,
+        task: Task,
+        terms: Terms,
+        *,
+        progress: ProgressSink | None = None,
+        id: ExecutionId | None = None,
+    ) -> None:
+        """``id`` is that of an execution that began before and goes on; None for a new one."""
+        self._dispatcher, self._progress, self._above, self._task_id = dispatcher, progress, above, task.id
+        self.id = id or execution_id()
+        self.parent: ExecutionId | None = None if above is None else above.id
+        self.depth: int = 0 if above is None else above.depth + 1
+        self.trace_id: str = trace_id(self.id) if above is None else above.trace_id
+        self.terms = terms
+        self.session, self.intent, self.dry_run = terms.session, terms.intent, terms.dry_run
+        self.deadline, self.trigger = terms.deadline, terms.trigger
+        self.started_at = datetime.now(UTC) if id is None else time_of(id)
+        self.tool_calls: list[str] = []
+        self.kept: Kept | None = None
+        self.budget: Budget | None = None if above is None else above.budget
+
+    @property
+    def span_id(self) -> str:
+        """Of this execution's one span."""
+        return span_id(self.id)
+
+    @property
+    def parent_span_id(self) -> str | None:
+        """None for what a client asked for."""
+        return None if self.parent is None else span_id(self.parent)
+
+    @property
+    def path(self) -> str:
+        """Ids of tasks, the outermost first, joined by ``/``."""
+        return self._task_id if self._above is None else f"{self._above.path}/{self._task_id}"
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the client asked to be told."""
+        return self._progress is not None
+
+    async def dispatch(self, task: Task, *, journal: Journal | None = None) -> Outcome:
+        """Run ``task`` as a child of this execution."""
+        return await self._dispatcher.dispatch(task, self, journal)
+
+    async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Have the client answer a question.
+
+        Raises:
+            CannotAskError: Nobody can be asked that.
+            RpcError: The client answered with an error.
+        """
+        needed = NEEDS.get(method)
+        client = self.terms.client
+        if client is None or needed is None:
+            raise CannotAskError("no client waits for this execution" if needed else f"{method} is no such question")
+        if not isinstance(client.capabilities.get(needed), Mapping):
+            raise CannotAskError(f"the client does not offer {needed}")
+        try:
+            return await client.ask(GATEWAY, method, RawObject.of(params))
+        except RpcError as exc:
+            if exc.code == NO_CLIENT:
+                raise CannotAskError(exc.message) from exc
+            raise
+
+    def progress(self, done: float, total: float | None = None, message: str = "") -> None:
+        """Tell the client, if it asked to be told."""
+        if self._progress is not None:
+            self._progress(done, total, message)

@@ -1,0 +1,406 @@
+"""What the core does for plans: journals, budgets, questions, plugins' own tools and work, code by language."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import types
+
+import pytest
+
+from pml_core.errors import OperatorError
+from pml_core.identifiers import execution_id, time_of
+from pml_hookspecs import (
+    CannotAskError,
+    CapabilityRun,
+    CodeRun,
+    Failure,
+    RpcError,
+    Session,
+    Status,
+    Suggestion,
+    ToolCall,
+    Workflow,
+    hookimpl,
+)
+from pml_testing.dispatching import SESSION, Code, InOrder, gateway, records, tool
+from pml_testing.fakes import outcome
+from pml_testing.gateway import Client, ScriptedServer, running
+
+pytestmark = pytest.mark.anyio
+READ = ToolCall(id="a", tool="fs:read")
+SURE = {"message": "sure?", "requestedSchema": {"type": "object"}}
+
+
+def plan(*tasks, id="w", **options):
+    return Workflow(id=id, tasks=tasks, **options)
+
+
+class Journal:
+    def __init__(self, **known):
+        self.known, self.asked = known, []
+
+    async def keep(self, path, task, perform):
+        self.asked.append(path)
+        if path not in self.known:
+            self.known[path] = await perform()
+        return self.known[path]
+
+
+def asking(method="elicitation/create", params=SURE):
+    """A tool that asks the client and answers with what came back."""
+
+    async def ask(arguments, run):
+        try:
+            return {"answer": dict(await run.ask(method, params))}
+        except CannotAskError as exc:
+            return {"cannot": str(exc)}
+        except RpcError as exc:
+            return {"error": exc.code}
+
+    return tool("ask_it", call=ask)
+
+
+def services_of(made, plugin="made"):
+    return made.assembly.services(plugin)
+
+
+# Journals
+
+
+async def test_a_journal_keeps_what_a_workflow_dispatches_under_its_path_and_workflows_in_it_too():
+    journal = Journal()
+    async with gateway() as made:
+        task = plan(READ, plan(ToolCall(id="b", tool="fs:read"), id="inner"))
+        result = await made.dispatcher.start(task, SESSION, journal=journal)
+        assert result.status is Status.OK
+        assert journal.asked == ["a", "inner", "inner/b"]
+
+
+async def test_what_a_journal_knows_is_not_run_again():
+    server = ScriptedServer(["read"])
+    async with gateway({"fs": server}) as made:
+        task = plan(READ, ToolCall(id="b", tool="fs:read", arguments={"second": 1}))
+        await made.dispatcher.start(task, SESSION, journal=Journal(a=outcome("a", "kept")))
+        assert server.calls == [("read", {"second": 1})]
+
+
+async def test_a_journal_given_for_a_child_keeps_that_childs_tasks_and_nothing_else():
+    journal = Journal()
+
+    async def durable(task, run):
+        return await run.dispatch(plan(READ, id="again"), journal=journal)
+
+    Code.answers = {"x": durable}
+    async with gateway() as made:
+        await made.dispatcher.start(plan(CodeRun(id="c", language="x", source="x"), READ), SESSION)
+    assert journal.asked == ["a"]
+
+
+async def test_what_code_calls_is_not_kept_by_the_journal_of_its_workflow():
+    async def calls(task, run):
+        return await run.dispatch(READ)
+
+    Code.answers, journal = {"x": calls}, Journal()
+    async with gateway() as made:
+        await made.dispatcher.start(plan(CodeRun(id="c", language="x", source="x")), SESSION, journal=journal)
+    assert journal.asked == ["c"]
+
+
+async def test_a_run_knows_its_path():
+    paths = []
+
+    async def tells(task, run):
+        paths.append(run.path)
+        return outcome(task.id, 1)
+
+    Code.answers = {"x": tells}
+    async with gateway() as made:
+        code = CodeRun(id="c", language="x", source="x")
+        await made.dispatcher.start(plan(plan(code, id="inner"), id="outer"), SESSION)
+    assert paths == ["outer/inner/c"]
+
+
+# Budgets
+
+
+async def test_a_budget_of_calls_counts_those_of_code_and_of_workflows_inside():
+    async def twice(task, run):
+        return outcome(task.id, [(await run.dispatch(READ)).status for _ in range(2)])
+
+    Code.answers, server = {"x": twice}, ScriptedServer(["read"])
+    async with gateway({"fs": server}) as made:
+        inner = plan(CodeRun(id="c", language="x", source="x"), id="inner")
+        result = await made.dispatcher.start(plan(inner, READ, READ, max_tool_calls=3), SESSION)
+        refused = [r for r in await records(made) if r.failure is not None and r.kind == "tool"]
+    assert (result.status, len(server.calls)) == (Status.ERROR, 3)
+    assert [r.failure.code for r in refused] == ["budget.tool_calls"]
+
+
+async def test_a_workflow_within_may_have_less_and_never_more():
+    server = ScriptedServer(["read"])
+    async with gateway({"fs": server}) as made:
+        inner = plan(READ, READ, READ, id="inner", max_tool_calls=1)
+        await made.dispatcher.start(plan(inner, plan(READ, READ, id="b", max_tool_calls=9), max_tool_calls=2), SESSION)
+    assert len(server.calls) == 2
+
+
+async def test_a_budget_of_money_ends_with_what_was_spent():
+    Code.answers = {"dear": lambda task, run: paid(task)}
+
+    async def paid(task):
+        return outcome(task.id, 1, cost_usd=0.75)
+
+    server = ScriptedServer(["read"])
+    async with gateway({"fs": server}) as made:
+        dear = CodeRun(id="c", language="x", source="dear")
+        task = plan(dear, READ, dear, READ, max_cost_usd=1.0)
+        await made.dispatcher.start(task, SESSION)
+        found = {r.kind: r for r in await records(made)}
+    assert len(server.calls) == 1
+    assert found["code"].cost_usd == 0.75
+    assert found["tool"].failure.code == "budget.cost"
+
+
+# Questions
+
+
+async def test_a_task_asks_the_client_whose_request_it_serves():
+    async with gateway(tools=[asking()]) as made:
+        client = Client(made)
+        await client.initialize({"elicitation": {}})
+
+        async def accepts(params):
+            return {"action": "accept", "content": {"message": params["message"]}}
+
+        client.peer.others["elicitation/create"] = accepts
+        answer = await client.call("ask_it")
+    assert answer["structuredContent"] == {"answer": {"action": "accept", "content": {"message": "sure?"}}}
+
+
+async def test_a_client_without_a_handshake_gets_the_question_as_the_answer_and_comes_back():
+    async with gateway(tools=[asking()]) as made:
+        client = Client(made, modern=True, capabilities={"elicitation": {}}, stateless=True)
+        asked = await client.call("ask_it")
+        assert asked["resultType"] == "input_required"
+        ((key, question),) = asked["inputRequests"].items()
+        assert question == {"method": "elicitation/create", "params": SURE}
+        answers = {"inputResponses": {key: {"action": "decline"}}, "requestState": asked["requestState"]}
+        done = await client.call("ask_it", **answers)
+    assert done["structuredContent"] == {"answer": {"action": "decline"}}
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "method", "why"),
+    [
+        ({}, "elicitation/create", "the client does not offer elicitation"),
+        ({"elicitation": {}}, "sampling/createMessage", "the client does not offer sampling"),
+        ({"elicitation": {}}, "tools/list", "tools/list is no such question"),
+    ],
+)
+async def test_who_cannot_answer_is_not_asked(capabilities, method, why):
+    async with gateway(tools=[asking(method, {})]) as made:
+        client = Client(made)
+        await client.initialize(capabilities)
+        assert (await client.call("ask_it"))["structuredContent"] == {"cannot": why}
+
+
+async def test_a_clients_error_is_the_answer_to_the_question():
+    async with gateway(tools=[asking()]) as made:
+        client = Client(made)
+        await client.initialize({"elicitation": {}})
+
+        async def refuses(params):
+            raise RpcError(-32042, "no")
+
+        client.peer.others["elicitation/create"] = refuses
+        assert (await client.call("ask_it"))["structuredContent"] == {"error": -32042}
+
+
+async def test_a_child_is_asked_for_by_the_client_of_its_parent_from_any_context():
+    """Code in a sandbox calls tools from a reader's task, which belongs to no request."""
+
+    async def elsewhere(task, run):
+        return await asyncio.create_task(run.dispatch(ToolCall(id="q", tool="ask_it")), context=empty)
+
+    empty = contextvars.Context()
+    Code.answers = {"x": elsewhere}
+    script = tool("script", task=lambda arguments: CodeRun(id="", language="x", source="x"))
+    async with gateway(tools=[asking(), script]) as made:
+        client = Client(made)
+        await client.initialize({"elicitation": {}})
+        asked = []
+
+        async def accepts(params):
+            asked.append(params)
+            return {"action": "accept"}
+
+        client.peer.others["elicitation/create"] = accepts
+        await client.call("script")
+    assert asked == [SURE]
+
+
+# What plugins run and publish
+
+
+async def test_a_plugin_runs_a_task_through_the_chain_and_nobody_is_asked():
+    seen = []
+
+    class Wrapper:
+        phase = 100
+
+        async def __call__(self, task, run, call_next):
+            seen.append((task.id, run.session.principal, run.trigger))
+            return await call_next(task, run)
+
+    async with gateway(wrappers=[Wrapper()], tools=[asking()]) as made:
+        done = await services_of(made).run(
+            ToolCall(id="q", tool="ask_it"), Session(key="k", principal="bob"), trigger="schedule", agent="nightly"
+        )
+        (record,) = await records(made)
+    assert seen == [("q", "bob", "schedule")]
+    assert done.output["structuredContent"] == {"cannot": "no client waits for this execution"}
+    assert (record.agent, record.trigger, record.principal) == ("nightly", "schedule", "bob")
+
+
+async def test_an_execution_that_began_before_goes_on_under_its_id_and_start():
+    async with gateway() as made:
+        began = execution_id()
+        await services_of(made).run(plan(READ), SESSION, id=began)
+        first, second = await records(made)
+    assert (first.id, first.started_at, second.parent) == (began, time_of(began), began)
+
+
+async def test_a_published_tool_is_listed_found_called_and_taken_back():
+    async def answer(arguments, run):
+        return {"seen": dict(arguments)}
+
+    published = tool("greet", call=answer)
+    async with gateway({}) as made:
+        services_of(made).publish("capability", [published])
+        found = await made.catalog.search("greet", limit=5)
+        assert [m.id for m in found] == ["capability:greet"]
+        client = Client(made)
+        result = await client.call("capability__greet", {"who": "you"})
+        assert result["structuredContent"] == {"seen": {"who": "you"}}
+        services_of(made).publish("capability", [])
+        assert made.catalog.resolve("capability:greet") is None
+
+
+async def test_a_published_tool_may_stand_for_a_task():
+    Code.answers = {"x": "done"}
+    stands = tool("sum_up", task=lambda arguments: CapabilityRun(id="", capability_id="x"))
+
+    async def by_id(task, run):
+        return outcome(task.id, task.capability_id)
+
+    class Capabilities:
+        handles = frozenset({CapabilityRun})
+
+        def __init__(self, settings=None, services=None):
+            pass
+
+        execute = staticmethod(by_id)
+
+    hook = types.ModuleType("hook")
+    hook.pml_lifespan = hookimpl(lambda services: services.publish("capability", [stands]) or ())
+    async with running({}, plugins={("executor", "c"): Capabilities, ("hooks", "h"): hook}) as made:
+        result = await made.dispatcher.start(ToolCall(id="t", tool="capability:sum_up"), SESSION)
+    assert (result.task_id, result.output) == ("t", "x")
+
+
+async def test_a_name_that_is_taken_cannot_be_published():
+    async with gateway() as made:
+        with pytest.raises(ValueError, match="'fs' is the name of a configured server"):
+            services_of(made).publish("fs", [])
+        services_of(made).publish("mine", [])
+        with pytest.raises(ValueError, match="belongs to the plugin 'made'"):
+            made.own_tools.publish("another", "mine", [])
+
+
+async def test_plans_come_best_first_and_a_planner_that_fails_is_left_out():
+    class Planner:
+        def __init__(self, *confidences):
+            self.confidences = confidences
+
+        async def suggest(self, intent, run, *, limit):
+            if not self.confidences:
+                raise RuntimeError("no idea")
+            return [Suggestion(workflow=plan(id=intent), confidence=c, why="") for c in self.confidences]
+
+    hook = types.ModuleType("hook")
+    hook.pml_suggesters = hookimpl(lambda services: [Planner(0.2, 0.9), Planner(), Planner(0.5)])
+    async with running({}, plugins={("hooks", "h"): hook}) as made:
+        found = await services_of(made, "h").suggest("tidy", None, limit=2)
+    assert [s.confidence for s in found] == [0.9, 0.5]
+
+
+# Who runs what
+
+
+def executor(answer, *handles, **attributes):
+    class Made:
+        def __init__(self, settings=None, services=None):
+            pass
+
+        async def execute(self, task, run):
+            return outcome(task.id, answer)
+
+    Made.handles = frozenset(handles)
+    for name, value in attributes.items():
+        setattr(Made, name, value)
+    return Made
+
+
+async def test_code_goes_to_the_executor_of_its_language_and_else_to_one_that_names_none():
+    plugins = {
+        ("executor", "p"): executor("python", CodeRun, languages=frozenset({"python"})),
+        ("executor", "any"): executor("any", CodeRun),
+    }
+    async with running({}, plugins=plugins) as made:
+        for language, answer in (("python", "python"), ("cobol", "any")):
+            result = await made.dispatcher.start(CodeRun(id="c", language=language, source=""), SESSION)
+            assert result.output == answer
+
+
+async def test_two_executors_of_one_language_need_a_choice_by_language_or_for_all_code():
+    python = frozenset({"python"})
+    plugins = {
+        ("executor", "one"): executor(1, CodeRun, languages=python),
+        ("executor", "two"): executor(2, CodeRun, languages=python | {"lua"}),
+    }
+    with pytest.raises(OperatorError) as caught:
+        async with running({}, plugins=plugins):
+            pass
+    assert caught.value.remedy == 'Choose: [gateway.executors] "code.python" = "two"'
+    chosen = {"code.python": "one", "code.lua": "two"}
+    async with running({}, plugins=plugins, executors=chosen) as made:
+        results = [
+            (await made.dispatcher.start(CodeRun(id="c", language=language, source=""), SESSION)).output
+            for language in ("python", "lua")
+        ]
+    assert results == [1, 2]
+
+
+async def test_a_language_that_nobody_runs_is_named():
+    async with running({}) as made:
+        result = await made.dispatcher.start(CodeRun(id="c", language="cobol", source=""), SESSION)
+    assert result.failure.code == "executor.missing"
+    assert "'cobol'" in result.failure.message
+
+
+async def test_durable_workflows_have_an_executor_of_their_own():
+    plugins = {
+        ("executor", "plain"): InOrder,
+        ("executor", "lasting"): executor("lasting", Workflow, durable=True),
+    }
+    async with running({}, plugins=plugins) as made:
+        assert (await made.dispatcher.start(plan(durable=True), SESSION)).output == "lasting"
+        assert (await made.dispatcher.start(plan(), SESSION)).output == []
+
+
+async def test_a_durable_workflow_without_such_an_executor_is_refused_and_not_run_otherwise():
+    async with gateway() as made:
+        result = await made.dispatcher.start(plan(READ, durable=True), SESSION)
+    assert isinstance(result.failure, Failure)
+    assert result.failure.code == "executor.missing"
