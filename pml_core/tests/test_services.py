@@ -61,3 +61,18 @@ async def test_a_plugins_log_says_whose_it_is(capsys):
         pass
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "hello" in line]
     assert "plugin=talker" in line
+
+
+async def test_what_a_plugin_keeps_can_be_rid_of_the_secrets_that_the_gateway_knows():
+    seen = []
+
+    def keeps(services):
+        seen.append(services.redact({"a": ["token is sesame-open", 1], "b": None}))
+        return ()
+
+    plugin = types.ModuleType("plugin")
+    plugin.pml_lifespan = hookimpl(keeps)
+    async with running({}, plugins={("hooks", "keeper"): plugin}) as made:
+        made.redactor.learn(["sesame-open"])
+        seen.append(made.assembly.services("keeper").redact({"a": ["token is sesame-open", 1], "b": None}))
+    assert seen[-1] == {"a": ["token is **********", 1], "b": None}

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .exposure_mode import Embedder, Views
     from .gateway import MetaTool
     from .store import Store, Trigger
-    from .types import Catalog, ExecutionId, Outcome, Session
+    from .types import Catalog, ExecutionId, Json, Outcome, Session
 
 
 class Services(Protocol):
@@ -89,6 +89,12 @@ class Services(Protocol):
 
         Raises:
             RuntimeError: The gateway has not started.
+        """
+        ...
+
+    def redact(self, value: Json) -> Json:
+        """``value`` without the secrets that the gateway knows, for what is kept or shown. Executions are done
+        already.
         """
         ...
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import encode
 
 from .client import current_client
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
         Embedder,
         ExecutionId,
         Journal,
+        Json,
         MetaTool,
         Outcome,
         Run,
@@ -89,6 +93,11 @@ class PluginServices:
             )
         finally:
             current_client.reset(token)
+
+    def redact(self, value: Json) -> Json:
+        """``value`` without secrets."""
+        cleaned: Json = json.loads(self._gateway.redactor.raw(encode(value)))
+        return cleaned
 
     def publish(self, server: str, tools: Sequence[MetaTool]) -> None:
         """Make ``tools`` all that ``server`` has."""

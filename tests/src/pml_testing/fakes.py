@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -177,6 +178,10 @@ class FakeServices:
     async def run(self, task: Task, session: Session, *, id: ExecutionId | None = None, **how: Any) -> Outcome:
         self.ran.append(task)
         return outcome(task.id) if self._answer is None else await self._answer(task, session)
+
+    def redact(self, value: Any) -> Any:
+        """``value`` with the word ``hunter2`` taken out of its texts."""
+        return json.loads(encode(value).replace(b"hunter2", b"***"))
 
     def publish(self, server: str, tools: Sequence[MetaTool]) -> None:
         self.published[server] = list(tools)
