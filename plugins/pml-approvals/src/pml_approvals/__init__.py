@@ -1,0 +1,1 @@
+"""Asks a human before a task with effects runs."""

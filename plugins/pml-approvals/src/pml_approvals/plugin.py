@@ -1,0 +1,39 @@
+"""Hook plugin ``approvals``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import MetaTool, hookimpl
+
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services, Wrapper
+
+settings_type = Settings
+
+
+@hookimpl
+def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
+    """The wrapper that holds tasks back."""
+    from .wrapper import Approvals
+
+    return [Approvals(services, services.settings or Settings())]
+
+
+@hookimpl
+def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
+    """``answer_approval``, for callers with the scope ``approve``."""
+    from .tool import DEFINITION, AnswerApproval
+
+    return [MetaTool(definition=DEFINITION, call=AnswerApproval(services), listed=False)]
+
+
+@hookimpl
+def pml_commands(subcommands: Any) -> None:
+    """``pml approvals``."""
+    from .command import add
+
+    add(subcommands)

@@ -1,0 +1,30 @@
+"""``[plugins.approvals]``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pml_hookspecs import setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What needs a human's word."""
+
+    effects: Literal["none", "declared", "unknown"] = setting(
+        "declared",
+        "Which tools need approval by what they say of themselves: none; those that say that they destroy; or also "
+        "those that do not say that they only read.",
+    )
+    scope: Literal["plans", "everywhere"] = setting(
+        "plans",
+        "Where: in workflows, code and capabilities only, as clients ask their humans about single calls themselves; "
+        "or everywhere.",
+    )
+    require: tuple[str, ...] = setting((), "Tools that always need approval, by pattern, such as 'mail:send_*'.")
+    trust: tuple[str, ...] = setting((), "Tools that never do, by pattern; 'require' wins.")
+    ask_client: bool = setting(
+        default=True, description="Ask through the client where it can ask its human; else only pml approvals answers."
+    )
+    expires_s: float = setting(86_400.0, "How long a request waits and an approval is good [s].", ge=1)

@@ -1,0 +1,63 @@
+"""The tool by which somebody who may can answer requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import InvalidArguments
+
+from .requests import Requests
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Run, Services
+
+    from .requests import State
+
+SCOPE = "approve"
+"""Without it nobody answers by tool: an agent must not approve what it asks for itself."""
+DEFINITION: Mapping[str, Any] = {
+    "name": "answer_approval",
+    "description": "Approve or deny a task that waits for a human. Needs a key with the scope 'approve'.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "approval_id": {"type": "string"},
+            "approve": {"type": "boolean"},
+            "reason": {"type": "string"},
+        },
+        "required": ["approval_id", "approve"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True},
+}
+
+
+class AnswerApproval:
+    """Answers one request."""
+
+    def __init__(self, services: Services) -> None:
+        self._requests = Requests(services, services.settings or Settings())
+
+    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        """``{"approval_id", "state"}``.
+
+        Raises:
+            InvalidArguments: The caller may not, or there is nothing to answer.
+        """
+        if SCOPE not in run.session.scopes:
+            raise InvalidArguments(
+                "answer_approval: this key lacks the scope 'approve'; a human answers with pml approvals"
+            )
+        id, approve, reason = arguments.get("approval_id"), arguments.get("approve"), arguments.get("reason", "")
+        if not isinstance(id, str) or not isinstance(approve, bool) or not isinstance(reason, str):
+            raise InvalidArguments("answer_approval: give approval_id (text) and approve (true or false)")
+        request = await self._requests.get(id)
+        if request is None or request.state != "pending":
+            state = "there is no such request" if request is None else f"it is {request.state}"
+            raise InvalidArguments(f"answer_approval: {id}: {state}")
+        answer: State = "approved" if approve else "denied"
+        if not await self._requests.answer(request, answer, by=run.session.principal, reason=reason):
+            raise InvalidArguments(f"answer_approval: {id}: somebody else answered at the same time")
+        return {"approval_id": id, "state": answer}

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pml_approvals import plugin
+from pml_approvals.requests import Requests
+from pml_approvals.settings import Settings
+from pml_hookspecs import CodeRun, RpcError, Session, Status, ToolCall, Workflow
+from pml_testing.dispatching import Code, InOrder
+from pml_testing.gateway import Client, ScriptedServer, running
+
+pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-20")]
+SESSION = Session(key="k", principal="alice", client="tester/1")
+SCHEMA = {"type": "object"}
+TOOLS = [
+    {"name": "read", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
+    {"name": "drop", "inputSchema": SCHEMA, "annotations": {"destructiveHint": True}},
+    {"name": "add", "inputSchema": SCHEMA, "annotations": {"destructiveHint": False}},
+    {"name": "mystery", "inputSchema": SCHEMA},
+]
+
+
+def gateway(server, table=None, **options):
+    plugins = {("executor", "in_order"): InOrder, ("executor", "code"): Code, ("hooks", "approvals"): plugin}
+    return running({"db": server}, plugins=plugins, tables={"approvals": table or {}}, **options)
+
+
+def call(tool="drop", **arguments):
+    return ToolCall(id="a", tool=f"db:{tool}", arguments=arguments)
+
+
+def plan(*tasks):
+    return Workflow(id="w", tasks=tasks)
+
+
+def requests(made):
+    services = made.assembly.services("approvals")
+    return Requests(services, Settings())
+
+
+async def answer(made, request, state, **more):
+    assert await requests(made).answer(request, state, by="human", **more)
+
+
+async def test_a_destructive_task_of_a_plan_waits_and_runs_once_it_is_approved():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server) as made:
+        waits = await made.dispatcher.start(plan(call(table="x")), SESSION)
+        assert (waits.status, waits.failure.code) == (Status.INPUT_REQUIRED, "approval.required")
+        (request,) = await requests(made).all("pending", 10)
+        assert waits.failure.details["approval_id"] == request.id
+        assert request.value["request"] == {"table": "x"}
+        assert server.calls == []
+        await answer(made, request, "approved")
+        done = await made.dispatcher.start(plan(call(table="x")), SESSION)
+        assert done.status is Status.OK
+    assert server.calls == [("drop", {"table": "x"})]
+
+
+async def test_an_approval_is_good_once():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server) as made:
+        await made.dispatcher.start(plan(call()), SESSION)
+        (request,) = await requests(made).all("pending", 10)
+        await answer(made, request, "approved")
+        task = plan(call())
+        results = await asyncio.gather(*(made.dispatcher.start(task, SESSION) for _ in range(5)))
+    assert sorted(r.status for r in results) == [Status.INPUT_REQUIRED] * 4 + [Status.OK]
+    assert len(server.calls) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [call(table="y"), call("mystery", table="x"), CodeRun(id="a", language="x", source="")],
+)
+async def test_an_approval_of_one_call_is_none_of_another(other):
+    Code.answers = {"": "ran"}
+    server = ScriptedServer(TOOLS)
+    async with gateway(server, {"effects": "unknown"}) as made:
+        await made.dispatcher.start(plan(call(table="x")), SESSION)
+        (request,) = await requests(made).all("pending", 10)
+        await answer(made, request, "approved")
+        await made.dispatcher.start(plan(other), SESSION)
+        assert server.calls == []
+        await made.dispatcher.start(plan(call(table="x")), Session(key="k2", principal="bob"))
+        assert server.calls == []
+
+
+async def test_an_approval_is_void_when_the_tools_definition_changes():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server) as made:
+        await made.dispatcher.start(plan(call()), SESSION)
+        (request,) = await requests(made).all("pending", 10)
+        await answer(made, request, "approved")
+        from pml_core.catalog import make_entry
+
+        changed = {**TOOLS[1], "description": "drops everything, not only the table"}
+        made.catalog.publish("db", [make_entry("db", changed)])
+        again = await made.dispatcher.start(plan(call()), SESSION)
+    assert again.status is Status.INPUT_REQUIRED
+    assert server.calls == []
+
+
+async def test_a_refusal_reaches_the_agent_with_its_reason():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server) as made:
+        await made.dispatcher.start(plan(call()), SESSION)
+        (request,) = await requests(made).all("pending", 10)
+        await answer(made, request, "denied", reason="not on a Friday")
+        refused = await made.dispatcher.start(plan(call()), SESSION)
+    assert refused.failure.code == "approval.denied"
+    assert "not on a Friday" in refused.failure.message
+    assert server.calls == []
+
+
+async def test_asking_again_while_a_request_waits_keeps_one_request():
+    async with gateway(ScriptedServer(TOOLS)) as made:
+        for _ in range(3):
+            await made.dispatcher.start(plan(call()), SESSION)
+        assert len(await requests(made).all(None, 10)) == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "tool", "in_plan", "held"),
+    [
+        ({}, "drop", True, True),
+        ({}, "drop", False, False),
+        ({}, "mystery", True, False),
+        ({}, "add", True, False),
+        ({}, "read", True, False),
+        ({"scope": "everywhere"}, "drop", False, True),
+        ({"effects": "unknown"}, "mystery", True, True),
+        ({"effects": "unknown"}, "add", True, False),
+        ({"effects": "unknown"}, "read", True, False),
+        ({"effects": "none"}, "drop", True, False),
+        ({"trust": ["db:*"]}, "drop", True, False),
+        ({"require": ["db:re*"]}, "read", False, True),
+        ({"require": ["db:drop"], "trust": ["db:*"]}, "drop", True, True),
+    ],
+)
+async def test_policy(table, tool, in_plan, held):
+    server = ScriptedServer(TOOLS)
+    async with gateway(server, table) as made:
+        task = plan(call(tool)) if in_plan else call(tool)
+        result = await made.dispatcher.start(task, SESSION)
+    assert (result.status is Status.INPUT_REQUIRED) is held
+    assert (server.calls == []) is held
+
+
+async def test_a_task_may_ask_for_approval_itself():
+    from pml_hookspecs import Step
+
+    Code.answers = {"x": "ran"}
+    async with gateway(ScriptedServer(TOOLS)) as made:
+        task = CodeRun(id="c", language="x", source="x", step=Step(approve=True))
+        assert (await made.dispatcher.start(plan(task), SESSION)).status is Status.INPUT_REQUIRED
+        (request,) = await requests(made).all("pending", 10)
+        assert (request.value["kind"], request.value["target"]) == ("code", "x")
+        await answer(made, request, "approved")
+        assert (await made.dispatcher.start(plan(task), SESSION)).status is Status.OK
+
+
+async def test_what_code_calls_is_held_back_like_a_task_of_a_plan():
+    async def drops(task, run):
+        return await run.dispatch(call())
+
+    Code.answers, server = {"x": drops}, ScriptedServer(TOOLS)
+    async with gateway(server) as made:
+        await made.dispatcher.start(CodeRun(id="c", language="x", source="x"), SESSION)
+    assert server.calls == []
+
+
+async def test_a_rehearsal_asks_nobody():
+    from pml_testing.dispatching import Simulator, hooks
+
+    plugins = {
+        ("executor", "in_order"): InOrder,
+        ("hooks", "approvals"): plugin,
+        ("hooks", "simulator"): hooks(wrappers=[Simulator()]),
+    }
+    async with running({"db": ScriptedServer(TOOLS)}, plugins=plugins) as made:
+        result = await made.dispatcher.start(plan(call()), SESSION, dry_run=True)
+        assert await requests(made).all(None, 10) == []
+    assert result.status is not Status.INPUT_REQUIRED
+
+
+# Through the client
+
+FORM = {"action": "accept", "content": {"approve": True}}
+
+
+async def asking_client(made, reply):
+    client = Client(made)
+    await client.initialize({"elicitation": {}})
+    asked = []
+
+    async def answers(params):
+        asked.append(params)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    client.peer.others["elicitation/create"] = answers
+    return client, asked
+
+
+async def test_the_client_asks_its_human_and_the_task_runs_at_once():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server, {"scope": "everywhere"}) as made:
+        client, asked = await asking_client(made, FORM)
+        result = await client.call("db__drop", {"table": "x"})
+        assert not result.get("isError")
+        (kept,) = await requests(made).all("used", 10)
+    assert 'Call db:drop with {"table": "x"}?' in asked[0]["message"]
+    assert kept.value["answered_by"] == "client"
+    assert server.calls == [("drop", {"table": "x"})]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{"action": "decline"}, {"action": "accept", "content": {"approve": False}}, {"action": "accept"}],
+)
+async def test_a_no_is_a_no(reply):
+    server = ScriptedServer(TOOLS)
+    async with gateway(server, {"scope": "everywhere"}) as made:
+        client, _ = await asking_client(made, reply)
+        result = await client.call("db__drop")
+        assert await requests(made).all("pending", 10) == []
+    assert result["_meta"]["pml/failure"]["code"] == "approval.denied"
+    assert server.calls == []
+
+
+@pytest.mark.parametrize("reply", [{"action": "cancel"}, RpcError(-32000, "closed")])
+async def test_no_answer_leaves_a_request_that_waits(reply):
+    server = ScriptedServer(TOOLS)
+    async with gateway(server, {"scope": "everywhere"}) as made:
+        client, _ = await asking_client(made, reply)
+        result = await client.call("db__drop")
+        (waiting,) = await requests(made).all("pending", 10)
+    assert result["_meta"]["pml/failure"]["details"]["approval_id"] == waiting.id
+    assert server.calls == []
+
+
+async def test_a_client_without_a_handshake_is_asked_by_the_answer():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server, {"scope": "everywhere"}) as made:
+        client = Client(made, modern=True, capabilities={"elicitation": {}}, stateless=True)
+        asked = await client.call("db__drop")
+        ((key, question),) = asked["inputRequests"].items()
+        assert question["params"]["requestedSchema"]["required"] == ["approve"]
+        again = {"inputResponses": {key: FORM}, "requestState": asked["requestState"]}
+        await client.call("db__drop", **again)
+    assert server.calls == [("drop", {})]
+
+
+async def test_the_client_is_not_asked_when_that_is_switched_off():
+    async with gateway(ScriptedServer(TOOLS), {"scope": "everywhere", "ask_client": False}) as made:
+        client, asked = await asking_client(made, FORM)
+        await client.call("db__drop")
+    assert asked == []
+
+
+async def test_secrets_are_in_neither_the_question_nor_what_is_kept():
+    async with gateway(ScriptedServer(TOOLS), {"scope": "everywhere"}) as made:
+        made.redactor.learn(["sesame-open"])
+        client, asked = await asking_client(made, {"action": "cancel"})
+        await client.call("db__drop", {"token": "sesame-open"})
+        (waiting,) = await requests(made).all("pending", 10)
+    assert "sesame" not in str(asked) + str(waiting)
+
+
+# The tool
+
+
+async def test_an_agent_cannot_approve_what_it_asks_for():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server) as made:
+        await made.dispatcher.start(plan(call()), SESSION)
+        (request,) = await requests(made).all("pending", 10)
+        task = ToolCall(id="t", tool="answer_approval", arguments={"approval_id": request.id, "approve": True})
+        refused = await made.dispatcher.start(task, SESSION)
+        assert "lacks the scope 'approve'" in refused.failure.message
+        boss = Session(key="b", principal="boss", scopes=frozenset({"approve"}))
+        assert (await made.dispatcher.start(task, boss)).status is Status.OK
+        assert "it is approved" in (await made.dispatcher.start(task, boss)).failure.message
+        assert (await made.dispatcher.start(plan(call()), SESSION)).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "give approval_id"),
+        ({"approval_id": "apr-0", "approve": "yes"}, "give approval_id"),
+        ({"approval_id": "apr-0", "approve": True}, "there is no such request"),
+    ],
+)
+async def test_bad_answers_say_what_is_wrong(arguments, message):
+    async with gateway(ScriptedServer(TOOLS)) as made:
+        boss = Session(key="b", principal="boss", scopes=frozenset({"approve"}))
+        task = ToolCall(id="t", tool="answer_approval", arguments=arguments)
+        assert message in (await made.dispatcher.start(task, boss)).failure.message
