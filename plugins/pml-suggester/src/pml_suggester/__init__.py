@@ -1,0 +1,1 @@
+"""Makes a plan of an intent."""

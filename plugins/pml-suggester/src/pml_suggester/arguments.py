@@ -1,0 +1,109 @@
+"""Fill in what an intent says outright, and what earlier steps give by their schemas. Nothing is made up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .steps import Step
+
+QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|\u201c([^\u201d]+)\u201d")
+URL = re.compile(r"https?://[^\s\"'<>)]+")
+EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+PATH = re.compile(r"(?<![\w/:.])(?:~|\.{1,2})?/[\w./~-]*[\w/]|\b[\w-]+\.[a-z][a-z0-9]{1,4}\b", re.IGNORECASE)
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
+FREE_TEXT = frozenset({"query", "q", "text", "prompt", "question", "message", "search", "keyword", "keywords", "topic"})
+MEANS = {"url": URL, "uri": URL, "link": URL, "email": EMAIL, "path": PATH, "file": PATH, "filename": PATH, "dir": PATH}
+"""Words in a parameter's name, and what such a value looks like."""
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A step's arguments as far as they are known."""
+
+    arguments: dict[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    """Ids of steps whose results are referred to."""
+    missing: tuple[str, ...] = ()
+    """Required parameters that nothing says anything about."""
+
+
+def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> Filled:
+    """What ``step`` is called with.
+
+    Args:
+        step: What is to be called.
+        intent: All of it; a clause's own words come first.
+        before: Earlier steps by their ids in the plan.
+    """
+    arguments: dict[str, Any] = {}
+    needs: list[str] = []
+    missing: list[str] = []
+    required = set(_required(step.entry.definition))
+    for name, schema in _parameters(step.entry.definition):
+        if (said := _said(name, schema, step.clause, intent, required=name in required)) is not None:
+            arguments[name] = said
+        elif (given := _given(name, schema, before)) is not None and name in required:
+            arguments[name] = f"{{{{{given}.{name}}}}}"
+            needs.append(given)
+        elif name in required:
+            missing.append(name)
+    return Filled(arguments, tuple(dict.fromkeys(needs)), tuple(missing))
+
+
+def _parameters(definition: Mapping[str, Any], member: str = "inputSchema") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    schema = definition.get(member)
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, described in properties.items() if isinstance(properties, Mapping) else ():
+        if isinstance(name, str):
+            yield name, described if isinstance(described, Mapping) else {}
+
+
+def _required(definition: Mapping[str, Any]) -> list[str]:
+    schema = definition.get("inputSchema")
+    names = schema.get("required") if isinstance(schema, Mapping) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _said(name: str, schema: Mapping[str, Any], clause: str, intent: str, *, required: bool) -> Any:
+    """The value that the words give for a parameter; None when they give none, or more than one."""
+    choices = schema.get("enum")
+    if isinstance(choices, list):
+        named = [c for c in choices if isinstance(c, str) and re.search(rf"\b{re.escape(c)}\b", clause, re.IGNORECASE)]
+        return named[0] if len(named) == 1 else None
+    if schema.get("type") in ("integer", "number"):
+        return _number(clause, whole=schema["type"] == "integer") if required else None
+    if schema.get("type", "string") != "string":
+        return None
+    words = [word.lower() for word in WORD.findall(name)]
+    for word in words:
+        if word in MEANS:
+            return _only(MEANS[word].findall(clause)) or _only(MEANS[word].findall(intent))
+    quoted = ["".join(groups) for groups in QUOTED.findall(clause)]
+    if required and len(quoted) == 1:
+        return quoted[0]
+    return clause if required and FREE_TEXT.intersection(words) else None
+
+
+def _only(found: Sequence[str]) -> str | None:
+    distinct = list(dict.fromkeys(found))
+    return distinct[0] if len(distinct) == 1 else None
+
+
+def _number(text: str, *, whole: bool) -> int | float | None:
+    found = _only(NUMBER.findall(text))
+    if found is None or (whole and "." in found):
+        return None
+    return int(found) if "." not in found else float(found)
+
+
+def _given(name: str, schema: Mapping[str, Any], before: Sequence[tuple[str, Step]]) -> str | None:
+    """The last step whose output has a member of this name and type."""
+    for id, step in reversed(before):
+        for member, described in _parameters(step.entry.definition, "outputSchema"):
+            if member == name and described.get("type") == schema.get("type"):
+                return id
+    return None

@@ -1,0 +1,97 @@
+"""Makes plans: by the client's model where there is one to ask, and by search in any case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import CannotAskError, RpcError, Suggestion, ToolCall, Workflow
+
+from .arguments import Filled, filled
+from .history import together
+from .sampling import answered, question
+from .steps import Step, steps
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CatalogEntry, Run, Services
+
+    from .settings import Settings
+
+WITHOUT_ARGUMENTS = 0.5
+"""Highest confidence in a plan that lacks required arguments: it can only be a suggestion."""
+
+
+SEVERAL_STEPS = 0.7
+"""Search finds a plan's tools one by one; that several are all that is needed is seldom sure."""
+
+
+class Planner:
+    """Implements :class:`pml_hookspecs.Suggester`."""
+
+    def __init__(self, services: Services, settings: Settings) -> None:
+        self._services, self._settings = services, settings
+
+    async def suggest(self, intent: str, run: Run, *, limit: int) -> Sequence[Suggestion]:
+        """At most two plans, one by search and one by the client's model, best first."""
+        if not intent.strip():
+            return []
+        found = [await self._by_search(intent, run), await self._by_model(intent, run)]
+        made = [suggestion for suggestion in found if suggestion is not None]
+        return sorted(made, key=lambda suggestion: -suggestion.confidence)[:limit]
+
+    async def _by_search(self, intent: str, run: Run) -> Suggestion | None:
+        past = await together(self._services.store, run.session.principal)
+        chosen = await steps(intent, self._services.catalog, run.session, self._settings, past)
+        if not chosen:
+            return None
+        named = list(zip(_ids(chosen), chosen, strict=True))
+        plans = [(id, step, filled(step, intent, named[:n])) for n, (id, step) in enumerate(named)]
+        tasks = tuple(
+            ToolCall(id=id, tool=step.entry.id, arguments=plan.arguments, needs=plan.needs) for id, step, plan in plans
+        )
+        confidence = sum(step.score for step in chosen) / len(chosen)
+        confidence *= SEVERAL_STEPS if len(chosen) > 1 else 1.0
+        lacking = [(id, plan) for id, _, plan in plans if plan.missing]
+        if lacking:
+            confidence = min(confidence, WITHOUT_ARGUMENTS)
+        return Suggestion(
+            workflow=Workflow(id="workflow", tasks=tasks, intent=intent),
+            confidence=round(confidence, 3),
+            why=_why(plans, lacking),
+        )
+
+    async def _by_model(self, intent: str, run: Run) -> Suggestion | None:
+        if not self._settings.ask_model:
+            return None
+        candidates = await self._candidates(intent, run)
+        if not candidates:
+            return None
+        try:
+            result = await run.ask("sampling/createMessage", question(intent, candidates, self._settings))
+        except (CannotAskError, RpcError):
+            return None
+        return answered(result, intent, self._services.catalog, self._settings)
+
+    async def _candidates(self, intent: str, run: Run) -> list[CatalogEntry]:
+        catalog = self._services.catalog
+        found = await catalog.search(intent, limit=self._settings.max_candidates, session=run.session)
+        return [entry for match in found if (entry := catalog.get(match.id)) is not None]
+
+
+def _ids(chosen: Sequence[Step]) -> list[str]:
+    """Names for the tasks: that of the tool, with a number where it is taken."""
+    ids: list[str] = []
+    for step in chosen:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", step.entry.name)[:50] or "task"
+        ids.append(name if name not in ids else f"{name}_{len(ids) + 1}")
+    return ids
+
+
+def _why(plans: Sequence[tuple[str, Step, Filled]], lacking: Sequence[tuple[str, Filled]]) -> str:
+    scores = ", ".join(f"{id} {step.score:.2f}" for id, step, _ in plans)
+    text = f"Tools by relevance to the parts of the intent: {scores}."
+    if lacking:
+        missing = "; ".join(f"{id} needs {', '.join(plan.missing)}" for id, plan in lacking)
+        text += f" Arguments are missing: {missing}."
+    return text
