@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.nulls import LARGEST_PAGE, REMEMBERED, MemoryStore
+from pml_core.nulls import LARGEST_PAGE, REMEMBERED, MemoryDocuments, MemoryStore
 from pml_hookspecs import ExecutionQuery, Scope
 from pml_testing.records import ended, execution
 from pml_testing.store import StoreContract
@@ -59,3 +59,29 @@ async def test_a_cursor_whose_record_is_forgotten_is_refused():
             store.executions.record(execution(number))
         with pytest.raises(ValueError, match="cursor"):
             await store.executions.find(ExecutionQuery(scope=EVERYONE, limit=1, cursor=page.cursor))
+
+
+async def test_only_the_documents_changed_last_are_remembered():
+    documents = MemoryDocuments(most=3)
+    for number in (0, 1, 2, 0, 3, 4):
+        documents.put_soon("test", f"{number}", {"n": number})
+    assert [d.key for d in (await documents.find("test")).items] == ["4", "3", "0"]
+    assert documents.drops == 2
+
+
+async def test_large_documents_push_out_others_and_are_kept_themselves():
+    documents = MemoryDocuments(most_bytes=1000)
+    for number in range(5):
+        await documents.put("test", f"{number}", {"text": "x" * 300})
+    assert (await documents.find("test")).total == 3
+    await documents.delete("test", "4")
+    await documents.put("test", "5", {"text": "x" * 300})
+    assert (await documents.find("test")).total == 3
+    await documents.put("test", "large", {"text": "x" * 3000})
+    assert [d.key for d in (await documents.find("test")).items] == ["large"]
+
+
+async def test_documents_that_cannot_be_kept_are_counted():
+    async with MemoryStore() as store:
+        store.documents.put_soon("test", "a", {"callable": print})
+        assert (await store.health())["drops"] == 1

@@ -382,6 +382,20 @@ async def test_two_executors_of_one_language_need_a_choice_by_language_or_for_al
     assert results == [1, 2]
 
 
+async def test_an_executor_that_waits_to_be_named_is_used_only_then():
+    python = frozenset({"python"})
+    plugins = {
+        ("executor", "one"): executor(1, CodeRun, languages=python),
+        ("executor", "strong"): executor(2, CodeRun, languages=python | {"r"}, opt_in=True),
+    }
+    async with running({}, plugins=plugins) as made:
+        assert (await made.dispatcher.start(CodeRun(id="c", language="python", source=""), SESSION)).output == 1
+        result = await made.dispatcher.start(CodeRun(id="c", language="r", source=""), SESSION)
+        assert '[gateway.executors] "code.r" = "strong"' in result.failure.message
+    async with running({}, plugins=plugins, executors={"code.python": "strong"}) as made:
+        assert (await made.dispatcher.start(CodeRun(id="c", language="python", source=""), SESSION)).output == 2
+
+
 async def test_a_language_that_nobody_runs_is_named():
     async with running({}) as made:
         result = await made.dispatcher.start(CodeRun(id="c", language="cobol", source=""), SESSION)

@@ -28,11 +28,41 @@ class Good:
     handles = frozenset({Workflow})
 
     async def execute(self, task, run):
-        ended = await asyncio.gather(*(run.dispatch(inner) for inner in task.tasks))
+        ended = await asyncio.gather(*(run.dispatch(inner) for inner in task.tasks if inner.id not in task.known))
         output = {one.task_id: one.status.value for one in ended}
         if all(one.status.good for one in ended):
             return over(task, output=output)
+        if all(one.status.good or one.status is Status.INPUT_REQUIRED for one in ended):
+            return over(task, Status.INPUT_REQUIRED, output, Failure("workflow.waiting", "Somebody has to look."))
         return over(task, Status.ERROR, output, Failure("workflow.failed", "Something in it failed."))
+
+
+class Durable(Good):
+    durable = True
+
+    async def execute(self, task, run):
+        ended = await run.dispatch(replace(task, durable=False), journal=self)
+        output = {"status": ended.status.value, "tasks": ended.output}
+        return over(task, ended.status, output, ended.failure)
+
+    async def keep(self, path, task, perform):
+        return await perform()
+
+
+class TakesAllForGood(Durable):
+    async def keep(self, path, task, perform):
+        return replace(await perform(), status=Status.OK, failure=None)
+
+
+class RunsEverythingAgain(Good):
+    async def execute(self, task, run):
+        return await super().execute(replace(task, known={}), run)
+
+
+class TakesWaitingForFailing(Good):
+    async def execute(self, task, run):
+        ended = await super().execute(task, run)
+        return replace(ended, status=Status.ERROR) if ended.failure else ended
 
 
 class HandlesToolCalls(Good):
@@ -173,15 +203,21 @@ TIMES = "test_times_are_utc_and_durations_whole_milliseconds"
 CANCELLATION = "test_cancellation_propagates_and_cleans_up_in_2_s"
 HUNDRED = "test_a_hundred_at_once_keep_apart"
 ID = "test_the_outcome_bears_the_id_of_the_task"
+AGAIN = "test_what_ran_before_is_not_run_again"
+WAITS = "test_a_task_that_waits_for_somebody_makes_the_workflow_wait"
 KINDS = "test_handles_some_of_the_three_kinds"
 
 EXPECTED = {
     "Good": set(),
+    "Durable": set(),
+    "TakesAllForGood": {FAILING, APART, WAITS},
+    "RunsEverythingAgain": {AGAIN},
+    "TakesWaitingForFailing": {WAITS},
     "HandlesToolCalls": {KINDS},
     "ListsWhatItHandles": {KINDS, "test_functions_among_the_inputs_are_refused"},
-    "NeverEndsWell": {"test_a_good_task_ends_ok"},
-    "RaisesForWhatTasksDo": {FAILING, APART},
-    "DoesNotSayWhy": {FAILING},
+    "NeverEndsWell": {"test_a_good_task_ends_ok", AGAIN, WAITS},
+    "RaisesForWhatTasksDo": {FAILING, APART, WAITS},
+    "DoesNotSayWhy": {FAILING, WAITS},
     "HasNoCode": {FAILING},
     "HasNoMessage": {FAILING},
     "ForgetsTheId": {ID, HUNDRED},

@@ -9,10 +9,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-MODULES = ("wrong_stores.py", "wrong_catalogs.py")
+MODULES = ("good_documents.py", "wrong_stores.py", "wrong_catalogs.py", "wrong_documents.py")
 HEAD = """
 import pytest
-import wrong_catalogs, wrong_stores
+import wrong_catalogs, wrong_documents, wrong_stores
 from pml_testing.store import StoreContract
 """
 TEMPLATE = """
@@ -20,7 +20,8 @@ TEMPLATE = """
 class Test{name}(StoreContract):
     @pytest.fixture
     def store_type(self):
-        return getattr(wrong_catalogs, "{name}", None) or wrong_stores.{name}
+        modules = (wrong_stores, wrong_catalogs, wrong_documents)
+        return next(getattr(module, "{name}") for module in modules if hasattr(module, "{name}"))
 
     @pytest.fixture
     def settings(self, tmp_path):
@@ -35,6 +36,7 @@ FILTERS = {*FILTER, "test_activity_agrees_with_a_plain_filter"}
 EXPECTED: dict[str, set[str]] = {
     "Good": set(),
     "LosesFailures": {"test_every_field_of_a_record_comes_back"},
+    "LosesTheEndpoint": {"test_every_field_of_a_record_comes_back"},
     "TakesFalseForNothing": {"test_any_json_comes_back_as_a_response"},
     "SortsMembers": {"test_raw_objects_come_back_member_by_member"},
     "CutsLongResponses": {"test_large_requests_and_responses_come_back"},
@@ -86,6 +88,7 @@ EXPECTED: dict[str, set[str]] = {
     "AddsTools": {"test_tools_are_replaced_and_not_added_to", "test_tools_are_replaced_all_at_once"},
     "ReplacesToolsInTwoSteps": {"test_tools_are_replaced_all_at_once"},
     "KeepsTheFirstReport": {"test_the_last_report_of_each_server_is_kept"},
+    "ForgetsDescriptions": {"test_the_last_report_of_each_server_is_kept"},
     "KeepsTheFirstSecret": {"test_a_secret_takes_the_place_of_the_one_before"},
     "ForgetsNoSecret": {"test_a_secret_is_forgotten"},
     "TakesNothingForEmpty": {"test_any_text_comes_back_as_a_secret"},
@@ -93,6 +96,51 @@ EXPECTED: dict[str, set[str]] = {
     "RunsOwnerAndNameTogether": {"test_owners_do_not_see_each_other_s_secrets"},
     "KeepsSecretsInMemory": {"test_everything_is_there_the_next_time", "test_what_was_put_survives_a_kill"},
     "TellsSecrets": {"test_secrets_show_nowhere_else"},
+    "KeepsOneMark": {"test_a_document_says_since_when_and_with_what_it_is_kept"},
+    "DecodesToText": {"test_any_object_comes_back_as_a_document"},
+    "StripsNames": {"test_any_text_is_a_name_for_documents"},
+    "MakesItselfAnewWithEachChange": {"test_a_change_takes_the_place_of_all_but_the_beginning"},
+    "AddsMarks": {"test_a_change_takes_the_place_of_all_but_the_beginning"},
+    "CountsFromZero": {"test_each_change_makes_the_version_one_more", "test_fifty_counters_lose_nothing"},
+    "KeepsTheCallersObject": {"test_what_is_changed_in_a_value_after_it_was_put_is_not_kept"},
+    "RunsCollectionAndKeyTogether": {"test_collections_are_apart"},
+    "IgnoresTheVersion": {
+        "test_a_write_for_another_version_changes_nothing",
+        "test_of_many_who_try_one_succeeds",
+    },
+    "LooksAndThenWrites": {"test_of_many_who_try_one_succeeds", "test_fifty_counters_lose_nothing"},
+    "HoldsDocumentsBack": {
+        "test_what_is_put_soon_is_read_at_once",
+        "test_each_change_makes_the_version_one_more",
+        "test_what_is_changed_in_a_value_after_it_was_put_is_not_kept",
+        "test_leaving_writes_what_is_queued",
+    },
+    "BlocksOnDocuments": {"test_putting_soon_costs_the_caller_little"},
+    "RaisesSoon": {"test_putting_soon_never_raises_and_loses_only_what_is_wrong"},
+    "TakesAnyKey": {"test_a_document_that_cannot_be_kept_is_refused"},
+    "FindsWithAnyMark": {"test_only_documents_with_all_the_marks_are_found"},
+    "FindsTheLastMadeFirst": {
+        "test_the_last_changed_come_first",
+        "test_pruning_keeps_the_last_changed_and_nothing_expired",
+    },
+    "CountsDocumentRows": {"test_pages_neither_skip_nor_repeat_while_documents_are_put"},
+    "CountsDocumentsThatAreLeft": {"test_the_last_page_of_documents_has_no_cursor_and_every_page_has_the_total"},
+    "GivesAHundredDocuments": {"test_a_page_of_documents_out_of_range_is_refused"},
+    "BeginsAgainAtAForeignCursor": {"test_a_foreign_cursor_of_documents_is_refused"},
+    "CountsWhatHasExpired": {"test_what_has_expired_is_not_found"},
+    "ExpiresOnlyWhatIsWritten": {"test_a_document_expires_while_nothing_is_written"},
+    "GoesOnAfterTheEnd": {"test_what_has_expired_makes_room_for_a_new_one"},
+    "DeletesNoDocument": {
+        "test_a_document_is_deleted",
+        "test_collections_are_apart",
+        "test_what_is_put_soon_is_read_at_once",
+    },
+    "PrunesTheLast": {"test_pruning_keeps_the_last_changed_and_nothing_expired"},
+    "KeepsDocumentsInMemory": {
+        "test_leaving_writes_what_is_queued",
+        "test_everything_is_there_the_next_time",
+        "test_what_was_put_survives_a_kill",
+    },
 }
 """Store to the contract tests that fail when called."""
 
@@ -111,7 +159,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     (folder / "test_stores.py").write_text(HEAD + "".join(map(contract_of, EXPECTED)))
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -q --import-mode=importlib\npythonpath = .\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=run.xml", "test_stores.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     found = defaultdict(set)
     for case in ET.parse(folder / "run.xml").iter("testcase"):

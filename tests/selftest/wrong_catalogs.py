@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from wrong_stores import Good, GoodSecrets
 
@@ -34,6 +35,11 @@ class KeepsTheFirstReport(Good):
     async def report(self, status):
         if status.name not in self.rows["status"]:
             await super().report(status)
+
+
+class ForgetsDescriptions(Good):
+    async def report(self, status):
+        await super().report(replace(status, description=""))
 
 
 class KeepsTheFirstSecret(Good):

@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from good_documents import GoodDocuments
+
 from pml_hookspecs import AgentActivity, Page, RawObject, encode, setting
 
 
@@ -37,14 +39,16 @@ class Good:
 
     settings_type = Settings
     secrets_type = GoodSecrets
+    documents_type = GoodDocuments
     buffering = 0
 
     def __init__(self, settings=None, services=None):
         self.path = Path((settings or Settings()).path)
         self.executions = self.traces = self.catalog = self
         self.secrets = self.secrets_type(self)
+        self.documents = self.documents_type(self)
         self.queue = []
-        self.rows = {"execution": {}, "span": {}, "tools": {}, "status": {}, "secret": {}}
+        self.rows = {"execution": {}, "span": {}, "tools": {}, "status": {}, "secret": {}, "document": {}}
 
     async def __aenter__(self):
         if self.path.exists():
@@ -189,6 +193,11 @@ class Alters(Good):
 class LosesFailures(Alters):
     def alter(self, record):
         return replace(record, failure=None)
+
+
+class LosesTheEndpoint(Alters):
+    def alter(self, record):
+        return replace(record, endpoint="")
 
 
 class TakesFalseForNothing(Alters):

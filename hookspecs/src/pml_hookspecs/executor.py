@@ -280,7 +280,8 @@ class Executor(Protocol):
 
     An executor of code may have ``languages: ClassVar[frozenset[str]]``, those it runs; several can then be in use
     side by side. One without runs what no other does. One of workflows that are :attr:`Workflow.durable`, and of those
-    only, has ``durable: ClassVar[bool] = True``."""
+    only, has ``durable: ClassVar[bool] = True``. One with ``opt_in: ClassVar[bool] = True`` runs only what the
+    configuration gives it by name."""
 
     async def execute(self, task: Task, run: Run) -> Outcome:
         """Run ``task`` to its end.

@@ -93,8 +93,9 @@ class Services(Protocol):
         ...
 
     def redact(self, value: Json) -> Json:
-        """``value`` without the secrets that the gateway knows, for what is kept or shown. Executions are done
-        already.
+        """``value`` without the secrets that the gateway knows, for what is kept or shown.
+
+        Executions are rid of them by the gateway itself.
         """
         ...
 

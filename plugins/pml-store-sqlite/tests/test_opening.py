@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from pml_hookspecs import Scope
+from pml_hookspecs import Scope, ServerStatus
 from pml_store_sqlite import Settings, SqliteStore, StoreError, database
 from pml_testing.fakes import FakeServices
 from pml_testing.records import execution
@@ -172,16 +172,37 @@ async def test_a_later_schema_step_is_applied_to_older_data(tmp_path, monkeypatc
         assert connection.execute("PRAGMA user_version").fetchall() == [(len(database.MIGRATIONS),)]
 
 
-async def test_data_of_the_first_schema_get_a_place_for_secrets(tmp_path, monkeypatch):
+FIRST_EXECUTION = """
+INSERT INTO execution (
+    id, parent, nested, kind, target, principal, agent, triggered_by, intent, status, started_at, duration_ms, dry_run,
+    bodies
+) VALUES (?, NULL, 0, 'tool', 'files:read', 'alice', 'claude', 'mcp', '', 'ok', 1767225601000001, 1, 0, 0)
+"""
+FIRST_STATUS = "INSERT INTO server_status (name, state, reason, tools, restarts) VALUES ('files', 'up', '', 3, 0)"
+
+
+@pytest.mark.parametrize("schema", [1, 2])
+async def test_data_of_an_earlier_schema_are_read_and_get_a_place_for_what_is_new(tmp_path, monkeypatch, schema):
     with monkeypatch.context() as patched:
-        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:1])
-        async with at(tmp_path / "pml.db") as store:
-            await store.executions.put(execution(1))
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:schema])
+        async with at(tmp_path / "pml.db"):
+            pass
+    with closing(sqlite3.connect(tmp_path / "pml.db")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (schema,)
+        connection.execute(FIRST_EXECUTION, [execution(1).id])
+        connection.execute(FIRST_STATUS)
+        connection.commit()
     async with at(tmp_path / "pml.db") as store:
+        assert await store.executions.get(execution(1).id, EVERYONE) == execution(1)
+        assert await store.catalog.statuses() == [ServerStatus(name="files", state="up", tools=3)]
         assert await store.secrets.get("http", "git") is None
         await store.secrets.put("http", "git", "token")
         assert await store.secrets.get("http", "git") == "token"
-        assert await store.executions.get(execution(1).id, EVERYONE) == execution(1)
+        assert await store.documents.get("test", "a") is None
+        await store.documents.put("test", "a", {"n": 1}, marks={"kind": "one"})
+        assert (await store.documents.find("test", marks={"kind": "one"})).total == 1
+        await store.executions.put(execution(2, endpoint="cursor", mode="search"))
+        assert (await store.executions.get(execution(2).id, EVERYONE)).endpoint == "cursor"
 
 
 async def test_a_schema_step_that_fails_leaves_the_data_as_they_were(tmp_path, monkeypatch):

@@ -36,6 +36,8 @@ class Executors:
     def __init__(self, direct: DirectExecutor, catalog: LiveCatalog) -> None:
         self._direct, self._catalog = direct, catalog
         self._by_kind: dict[str, tuple[str, Executor]] = {}
+        self._on_request: dict[str, str] = {}
+        """Kind to the executor that would run it if it were named."""
 
     def add(self, name: str, executor: Executor, chosen: Mapping[str, str]) -> None:
         """Let ``executor`` run the kinds it handles; ``chosen`` says whom a kind belongs to when two claim it.
@@ -44,13 +46,15 @@ class Executors:
             OperatorError: Two executors claim a kind and the configuration does not choose.
         """
         for kind in _kinds_of(name, executor):
-            if chosen.get(kind, chosen.get(kind.partition(".")[0], name)) != name:
+            choice = chosen.get(kind, chosen.get(kind.partition(".")[0]))
+            if choice is None and getattr(executor, "opt_in", False):
+                self._on_request[kind] = name
+                continue
+            if choice not in (None, name):
                 continue
             if (other := self._by_kind.get(kind)) is not None:
-                key = f'"{kind}"' if "." in kind else kind
                 raise OperatorError(
-                    f"executors {other[0]!r} and {name!r} both run {kind} tasks",
-                    f'Choose: [gateway.executors] {key} = "{name}"',
+                    f"executors {other[0]!r} and {name!r} both run {kind} tasks", f"Choose: {_choice(kind, name)}"
                 )
             self._by_kind[kind] = (name, executor)
 
@@ -73,8 +77,15 @@ class Executors:
         kind = kind_of(task)
         found = self._by_kind.get(kind) or self._by_kind.get(kind.partition(".")[0])
         if found is None:
-            return _refused(task, Failure("executor.missing", _missing(task, kind)))
+            return _refused(task, Failure("executor.missing", self._missing(task, kind)))
         return found[1].execute(task, run)
+
+    def _missing(self, task: Task, kind: str) -> str:
+        if (name := self._on_request.get(kind)) is not None:
+            return f"{name!r} runs {kind} tasks only when it is named: set {_choice(kind, name)}."
+        if isinstance(task, CodeRun):
+            return f"No installed plugin runs {task.language!r} code; install one that does, such as pml-sandbox-deno."
+        return f"No executor for {kind} tasks is installed; install a plugin that provides one."
 
 
 def kind_of(task: Task) -> str:
@@ -99,10 +110,9 @@ def _kinds_of(name: str, executor: Executor) -> Iterator[str]:
             yield kind
 
 
-def _missing(task: Task, kind: str) -> str:
-    if isinstance(task, CodeRun):
-        return f"No installed plugin runs {task.language!r} code; install one that does, such as pml-sandbox-deno."
-    return f"No executor for {kind} tasks is installed; install a plugin that provides one."
+def _choice(kind: str, name: str) -> str:
+    key = f'"{kind}"' if "." in kind else kind
+    return f'[gateway.executors] {key} = "{name}"'
 
 
 async def _refused(task: Task, failure: Failure) -> Outcome:

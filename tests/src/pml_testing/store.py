@@ -21,6 +21,7 @@ from pml_hookspecs.store import GROUP
 
 from .fakes import FakeServices
 from .records import ALICE, BOB, EVERYONE, NOBODY, ended, execution, plain, tools
+from .store_documents import DocumentsContract
 from .store_executions import DEADLINE_S, ExecutionsContract
 from .store_secrets import SecretsContract
 
@@ -37,6 +38,7 @@ async def main():
         for id in ids:
             await store.executions.put(dataclasses.replace(record, id=id))
             await store.secrets.put("test", "last", id)
+            await store.documents.put("test", id, {"id": id}, marks={"kind": "one"})
             print(id, flush=True)
 
 asyncio.run(main())
@@ -44,7 +46,7 @@ asyncio.run(main())
 
 
 @pytest.mark.anyio
-class StoreContract(ExecutionsContract, SecretsContract):
+class StoreContract(ExecutionsContract, SecretsContract, DocumentsContract):
     """What the gateway relies on, whatever the store is made of."""
 
     group = GROUP
@@ -78,8 +80,10 @@ class StoreContract(ExecutionsContract, SecretsContract):
         async with open_store() as store:
             for n in range(700):
                 store.executions.record(execution(n))
+                store.documents.put_soon("test", f"{n}", {})
         async with open_store() as store:
             (row,) = await store.executions.activity(ExecutionQuery(scope=EVERYONE))
+            assert (await store.documents.find("test")).total == 700
         assert row.executions == 700
 
     async def test_everything_is_there_the_next_time(self, open_store: Callable[[], Store]) -> None:
@@ -89,12 +93,17 @@ class StoreContract(ExecutionsContract, SecretsContract):
             await store.catalog.replace("files", "v1", tools(["read"]))
             await store.catalog.report(ServerStatus(name="files", state="up"))
             await store.secrets.put("http", "git", "token")
+            await store.documents.put("test", "a", {"n": 1}, marks={"kind": "one"})
+            await store.documents.put("test", "a", {"n": 2}, marks={"kind": "one"})
+            (kept,) = (await store.documents.find("test")).items
         async with open_store() as store:
             assert await store.executions.get(execution(1).id, ALICE) == execution(1)
             assert len(await store.traces.of(execution(1).id, ALICE)) == 1
             assert len(await store.catalog.entries("files", "v1")) == 1
             assert await store.catalog.statuses() == [ServerStatus(name="files", state="up")]
             assert await store.secrets.get("http", "git") == "token"
+            assert await store.documents.get("test", "a") == kept
+            assert list((await store.documents.find("test", marks={"kind": "one"})).items) == [kept]
 
     async def test_what_was_put_survives_a_kill(
         self, store_type: Any, settings: Any, open_store: Callable[[], Store]
@@ -109,7 +118,9 @@ class StoreContract(ExecutionsContract, SecretsContract):
         assert acknowledged[0], problem.decode()
         async with open_store() as store:
             for line in acknowledged:
-                assert await store.executions.get(ExecutionId(line.decode().strip()), EVERYONE) is not None
+                id = line.decode().strip()
+                assert await store.executions.get(ExecutionId(id), EVERYONE) is not None
+                assert await store.documents.get("test", id) is not None
             secret = await store.secrets.get("test", "last")
             assert secret in ids[len(acknowledged) - 1 :]
 
@@ -213,11 +224,13 @@ class StoreContract(ExecutionsContract, SecretsContract):
     async def test_the_last_report_of_each_server_is_kept(self, store: Store) -> None:
         assert not await store.catalog.statuses()
         await store.catalog.report(ServerStatus(name="web", state="starting"))
-        await store.catalog.report(ServerStatus(name="files", state="up", tools=3, restarts=2))
+        await store.catalog.report(
+            ServerStatus(name="files", state="up", tools=3, restarts=2, description="Files: größe")
+        )
         down = ServerStatus(name="web", state="down", reason="Not found: größe; install it.", tools=1)
         await store.catalog.report(down)
         assert list(await store.catalog.statuses()) == [
-            ServerStatus(name="files", state="up", tools=3, restarts=2),
+            ServerStatus(name="files", state="up", tools=3, restarts=2, description="Files: größe"),
             down,
         ]
 

@@ -53,6 +53,7 @@ class ExecutionsContract:
             {"status": "running", "duration_ms": None, "kind": "workflow", "target": ""},
             {"parent": execution(1).id, "kind": "code", "target": "python", "agent": "", "trigger": "schedule"},
             {"request": {"path": "/tmp", "n": [1, 2.5, None, True, {"a": "b"}]}, "dry_run": True, "cost_usd": 0.001234},
+            {"endpoint": "cursor größe", "mode": "search"},
             {"tool_calls": ("files:read", "web:get", "files:read"), "trigger": "agent", "cost_usd": 0.0},
             {
                 "failure": Failure("tool.failed", "It broke; mend it.", True, {"rpc": {"code": -1}}),

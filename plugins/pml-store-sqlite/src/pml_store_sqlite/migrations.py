@@ -116,5 +116,45 @@ _SECRETS = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECRETS)
+_DOCUMENTS = (
+    # Texts are BLOBs, as with secrets: any text comes back as it was, and sorts by code point.
+    """
+    CREATE TABLE document (
+        collection BLOB NOT NULL,
+        key BLOB NOT NULL,
+        version INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL,
+        expires_at INTEGER,
+        marks BLOB NOT NULL,
+        value BLOB NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX document_by_key ON document (collection, key)",
+    # Covers counts and the places of a page; only what is given out is read from the rows, which carry JSON.
+    "CREATE INDEX document_by_change ON document (collection, changed_at DESC, key, expires_at)",
+    "CREATE INDEX document_expiring ON document (expires_at) WHERE expires_at IS NOT NULL",
+    # Has the order of a page as well, so that those with a mark are not sorted to find the last ones.
+    """
+    CREATE TABLE document_mark (
+        collection BLOB NOT NULL,
+        name BLOB NOT NULL,
+        text BLOB NOT NULL,
+        changed_at INTEGER NOT NULL,
+        key BLOB NOT NULL,
+        expires_at INTEGER,
+        PRIMARY KEY (collection, name, text, changed_at DESC, key)
+    ) WITHOUT ROWID
+    """,
+    "CREATE INDEX document_mark_by_key ON document_mark (collection, key, name, text)",
+    """
+    CREATE TRIGGER document_deleted AFTER DELETE ON document
+    BEGIN DELETE FROM document_mark WHERE collection = old.collection AND key = old.key; END
+    """,
+    "ALTER TABLE execution ADD COLUMN endpoint TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE execution ADD COLUMN mode TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE server_status ADD COLUMN description TEXT NOT NULL DEFAULT ''",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECRETS, _DOCUMENTS)
 """Statements of each step; a file of schema ``n`` has had the first ``n``."""

@@ -65,6 +65,8 @@ EXECUTION_COLUMNS = (
     "response",
     "failure",
     "tool_calls",
+    "endpoint",
+    "mode",
 )
 EXECUTION_UPSERT = "ON CONFLICT (id) DO UPDATE SET " + ", ".join(f"{c} = excluded.{c}" for c in EXECUTION_COLUMNS[1:])
 BODY_COLUMNS = ("execution", "part", "size_bytes", "deflated")
@@ -86,7 +88,7 @@ SPAN_COLUMNS = (
     "end_attributes",
 )
 TOOL_COLUMNS = ("server", "fingerprint", "id", "definition", "tokens", "digest", "meta")
-STATUS_COLUMNS = ("name", "state", "reason", "tools", "restarts")
+STATUS_COLUMNS = ("name", "state", "reason", "tools", "restarts", "description")
 
 
 NULLABLE = frozenset(
@@ -185,6 +187,8 @@ def _row(record: ExecutionRecord, bodies: list[Row]) -> Row:
         bytearray(answered) or NOTHING,
         NOTHING if failure is None else bytearray(_failure_json(failure)),
         bytearray(encode(record.tool_calls)) if record.tool_calls else NOTHING,
+        clean(record.endpoint),
+        clean(record.mode),
     )
 
 
@@ -238,7 +242,7 @@ def _record(row: Row, bodies: Mapping[tuple[str, str], bytes]) -> ExecutionRecor
     (id_, parent, _, kind, target, principal, agent, trigger, intent, status, started_at, duration_ms, dry_run) = row[
         :13
     ]
-    cost_micros, _, request, response, failure, tool_calls = row[13:]
+    cost_micros, _, request, response, failure, tool_calls, endpoint, mode = row[13:]
     why = None if failure is None else json.loads(failure)
     return ExecutionRecord(
         id=ExecutionId(id_),
@@ -258,6 +262,8 @@ def _record(row: Row, bodies: Mapping[tuple[str, str], bytes]) -> ExecutionRecor
         failure=None if why is None else Failure(why["code"], why["message"], why["retryable"], why["details"]),
         cost_usd=None if cost_micros is None else cost_micros / 1_000_000,
         tool_calls=() if tool_calls is None else tuple(json.loads(tool_calls)),
+        endpoint=endpoint,
+        mode=mode,
     )
 
 
@@ -331,12 +337,13 @@ def read_tool(row: Row) -> CatalogEntry:
 
 def write_status(connection: sqlite3.Connection, status: ServerStatus) -> None:
     """Insert or replace by name."""
-    row = (status.name, status.state, clean(status.reason), status.tools, status.restarts)
+    reason, description = clean(status.reason), clean(status.description)
+    row = (status.name, status.state, reason, status.tools, status.restarts, description)
     connection.execute("DELETE FROM server_status WHERE name = ?", (status.name,))
     insert(connection, "server_status", STATUS_COLUMNS, [row])
 
 
 def read_status(row: Row) -> ServerStatus:
     """The status of a row of :data:`STATUS_COLUMNS`."""
-    name, state, reason, tools, restarts = row
-    return ServerStatus(name=name, state=state, reason=reason, tools=tools, restarts=restarts)
+    name, state, reason, tools, restarts, description = row
+    return ServerStatus(name=name, state=state, reason=reason, tools=tools, restarts=restarts, description=description)

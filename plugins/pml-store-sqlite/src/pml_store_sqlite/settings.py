@@ -26,7 +26,9 @@ class Settings:
         50, "Longest that what is recorded on the request path stays in memory before it is written [ms].", ge=1, le=90
     )
     queue_rows: int = setting(
-        100_000, "Most executions to hold in memory while the file cannot be written; more are dropped.", ge=1
+        100_000,
+        "Most executions and documents to hold in memory while the file cannot be written; more are dropped.",
+        ge=1,
     )
     busy_timeout_ms: int = setting(
         2000, "How long one write waits for another process that is writing to the same file [ms].", ge=0, le=60_000

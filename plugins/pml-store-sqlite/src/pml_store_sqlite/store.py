@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from . import queries
+from .documents import SqliteDocuments
 from .migrations import MIGRATIONS
 from .rows import write_spans, write_status, write_tools
 from .secret_rows import SqliteSecrets
@@ -66,6 +67,7 @@ class SqliteStore:
         self.traces = SqliteTraces(self._writer, self._readers)
         self.catalog = SqliteCatalog(self._writer, self._readers)
         self.secrets = SqliteSecrets(self._writer, self._readers)
+        self.documents = SqliteDocuments(self._writer, self._readers)
 
     async def __aenter__(self) -> Self:
         await self._writer.start()

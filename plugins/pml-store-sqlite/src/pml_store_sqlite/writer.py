@@ -15,7 +15,7 @@ from .rows import write_executions
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pml_hookspecs import ExecutionRecord
 
@@ -41,7 +41,7 @@ class Operation:
     __slots__ = ("apply", "future", "given_up", "record")
 
     def __init__(
-        self, record: ExecutionRecord | None = None, apply: Callable[[sqlite3.Connection], None] | None = None
+        self, record: ExecutionRecord | None = None, apply: Callable[[sqlite3.Connection], object] | None = None
     ) -> None:
         """With neither a record nor a function, it only waits for what is before it."""
         self.record, self.apply = record, apply
@@ -54,12 +54,22 @@ class Operation:
         return self.record is None and self.apply is None
 
 
+class Later:
+    """Something to write that nobody waits for."""
+
+    __slots__ = ("apply", "what")
+
+    def __init__(self, apply: Callable[[sqlite3.Connection], object], what: Mapping[str, Any]) -> None:
+        """``what`` is how the log calls it: one field."""
+        self.apply, self.what = apply, what
+
+
 class Writer:
     """Writes what is queued, many operations to a transaction, in the order they were queued.
 
-    The event loop's side is :meth:`record`, :meth:`write` and :meth:`catch_up`; the rest runs in the thread. The thread
-    sleeps a flush interval after the first of a burst of records, so that it seldom takes the interpreter from the
-    event loop, and not at all when a task waits for it.
+    The event loop's side is :meth:`record`, :meth:`write_later`, :meth:`write` and :meth:`catch_up`; the rest runs in
+    the thread. The thread sleeps a flush interval after the first of a burst of records, so that it seldom takes the
+    interpreter from the event loop, and not at all when a task waits for it.
     """
 
     def __init__(self, database: Database, settings: Settings, log: Any) -> None:
@@ -77,9 +87,9 @@ class Writer:
         self._ended: asyncio.Future[None] | None = None
         self._last_heard: dict[str, float] = {}
         self.drops = 0
-        """Records that a full queue or a closed store did not take."""
+        """Records and documents that a full queue or a closed store did not take."""
         self.unwritable = 0
-        """Records that SQLite has no form for, and those left over when the store closed on a file out of order."""
+        """Those that SQLite has no form for, and those left over when the store closed on a file out of order."""
         self.trouble: str | None = None
         """Why the file cannot be written just now."""
 
@@ -120,7 +130,7 @@ class Writer:
         self._hurry.set()
         self._wake.set()
 
-    def record(self, record: ExecutionRecord) -> None:
+    def record(self, record: ExecutionRecord | Later) -> None:
         """Queue ``record``. Never blocks, never raises."""
         queue = self._queue
         if len(queue) >= self._limit:
@@ -130,8 +140,18 @@ class Writer:
         if not self._wake.is_set():
             self._wake.set()
 
+    def write_later(self, apply: Callable[[sqlite3.Connection], object], **what: Any) -> None:
+        """Queue ``apply``, as :meth:`record` does records. The one field of ``what`` names it in the log."""
+        self.record(Later(apply, what))
+
+    def refuse(self, exc: Exception, **what: Any) -> None:
+        """Count and say what nobody waits for and cannot be stored."""
+        self.unwritable += 1
+        (kind,) = what
+        self._say_seldom("row", f"{kind} cannot be stored", **what, error=repr(exc))
+
     async def write(
-        self, record: ExecutionRecord | None = None, apply: Callable[[sqlite3.Connection], None] | None = None
+        self, record: ExecutionRecord | None = None, apply: Callable[[sqlite3.Connection], object] | None = None
     ) -> None:
         """Write and wait until it is durable, and so everything queued before.
 
@@ -231,10 +251,9 @@ class Writer:
             self._last_heard.pop("file", None)
             self._say("info", "store can write again", path=self._database.path, queued=self.queued)
         for index, exc in faults.items():
-            record = batch[index]
-            if type(record) is not Operation:
-                self.unwritable += 1
-                self._say_seldom("row", "execution cannot be stored", execution=record.id, error=repr(exc))
+            item = batch[index]
+            if type(item) is not Operation:
+                self.refuse(exc, **(item.what if type(item) is Later else {"execution": item.id}))
         self._settle(batch, faults)
 
     def _settle(self, batch: Sequence[Any], faults: dict[int, Exception]) -> None:
@@ -302,12 +321,14 @@ def _finish(settled: Sequence[tuple[asyncio.Future[None], Exception | None]]) ->
 def _write_all(connection: sqlite3.Connection, batch: Sequence[Any]) -> None:
     latest = {}
     for item in batch:
+        if type(item) is Later:
+            continue
         record = item.record if type(item) is Operation else item
         if record is not None:
             latest[record.id] = record
     write_executions(connection, latest.values())
     for item in batch:
-        if type(item) is Operation and item.apply is not None:
+        if type(item) in (Operation, Later) and item.apply is not None:
             item.apply(connection)
 
 

@@ -23,5 +23,6 @@ class TestInstalledStore(StoreContract):
         """Defaults, which must not lead to the data of whoever runs this."""
         for variable in ("HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             monkeypatch.setenv(variable, str(tmp_path))
+        monkeypatch.delenv("PML_HOME", raising=False)
         monkeypatch.chdir(tmp_path)
         return store_type.settings_type() if hasattr(store_type, "settings_type") else None

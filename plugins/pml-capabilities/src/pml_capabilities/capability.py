@@ -1,0 +1,178 @@
+"""What is kept of a piece of code that worked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from . import inputs as input_schemas
+from .normal import whole_ms
+
+if TYPE_CHECKING:
+    from pml_hookspecs import ToolId
+
+    from .settings import Settings
+
+MOST_INTENTS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """One run that ended well."""
+
+    id: str
+    """See :func:`pml_capabilities.normal.identity`."""
+    code: str
+    language: str
+    program: bool
+    intent: str
+    principal: str
+    duration_ms: int
+    tools: Mapping[ToolId, str]
+    """Those called, each with the digest of its definition at that time."""
+    inputs: Mapping[str, Any]
+    """Schema of what it was given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capability:
+    """Code that worked, what it was for, what it used, and how it has done since."""
+
+    id: str
+    name: str
+    """As a tool."""
+    code: str
+    language: str
+    program: bool
+    intents: tuple[str, ...]
+    """In their callers' words, the first one first."""
+    tools: Mapping[ToolId, str]
+    """Those used in any run, by the digest of the definition that they had when last used."""
+    inputs: Mapping[str, Any]
+    """JSON Schema."""
+    principals: frozenset[str]
+    """Whose code taught it."""
+    successes: int = 1
+    failures: int = 0
+    total_ms: int = 0
+    """Of the runs that ended well [ms]."""
+    retired: str = ""
+    """Why it is not run any more; ``""`` while it is."""
+    version: int = field(default=0, compare=False)
+    """Of the document; 0 for one that is not kept yet."""
+
+    @property
+    def intent(self) -> str:
+        """What it is for."""
+        return self.intents[0]
+
+    @property
+    def duration_ms(self) -> int:
+        """Mean of the runs that ended well, whole [ms]."""
+        return whole_ms(self.total_ms / self.successes) if self.successes else 0
+
+    @property
+    def runs(self) -> int:
+        """All that ended, well or not."""
+        return self.successes + self.failures
+
+    def visible(self, principal: str, settings: Settings) -> bool:
+        """Whether ``principal`` may know of it."""
+        return settings.shared or principal in self.principals
+
+    def proven(self, settings: Settings) -> bool:
+        """Whether it has ended well often enough."""
+        return (
+            not self.retired
+            and self.successes >= settings.proven_after
+            and self.successes >= settings.least_success * self.runs
+        )
+
+
+def learned(before: Capability | None, lesson: Lesson, name: str) -> Capability:
+    """What is known after ``lesson``. With other tools than before, or retired, it has to prove itself again."""
+    if before is None or before.retired or _others(before.tools, lesson.tools):
+        return Capability(
+            id=lesson.id,
+            name=name if before is None else before.name,
+            code=lesson.code,
+            language=lesson.language,
+            program=lesson.program,
+            intents=_with(() if before is None else before.intents, lesson.intent),
+            tools=dict(lesson.tools),
+            inputs=lesson.inputs,
+            principals=frozenset({lesson.principal}) | (frozenset() if before is None else before.principals),
+            total_ms=lesson.duration_ms,
+        )
+    return replace(
+        before,
+        intents=_with(before.intents, lesson.intent),
+        tools={**before.tools, **lesson.tools},
+        inputs=input_schemas.merged(before.inputs, lesson.inputs),
+        principals=before.principals | {lesson.principal},
+        successes=before.successes + 1,
+        total_ms=before.total_ms + lesson.duration_ms,
+    )
+
+
+def _others(before: Mapping[ToolId, str], now: Mapping[ToolId, str]) -> bool:
+    """Whether a tool's definition is another than before."""
+    return any(before.get(tool, digest) != digest for tool, digest in now.items())
+
+
+def counted(before: Capability, *, success: bool, duration_ms: int) -> Capability:
+    """After one more run."""
+    if success:
+        return replace(before, successes=before.successes + 1, total_ms=before.total_ms + duration_ms)
+    return replace(before, failures=before.failures + 1)
+
+
+def _with(intents: tuple[str, ...], intent: str) -> tuple[str, ...]:
+    return intents if intent in intents else (*intents, intent)[:MOST_INTENTS]
+
+
+def to_value(capability: Capability) -> dict[str, Any]:
+    """As a document. The members that LRN-3 names are among them."""
+    return {
+        "code": capability.code,
+        "language": capability.language,
+        "program": capability.program,
+        "intent": capability.intent,
+        "intents": list(capability.intents),
+        "name": capability.name,
+        "duration_ms": capability.duration_ms,
+        "success": True,
+        "tools_used": sorted(capability.tools),
+        "definitions": dict(capability.tools),
+        "inputs": dict(capability.inputs),
+        "principals": sorted(capability.principals),
+        "successes": capability.successes,
+        "failures": capability.failures,
+        "total_ms": capability.total_ms,
+        "retired": capability.retired,
+    }
+
+
+def from_value(id: str, value: Mapping[str, Any], version: int = 0) -> Capability:
+    """The inverse of :func:`to_value`.
+
+    Raises:
+        KeyError: It is not one.
+    """
+    return Capability(
+        id=id,
+        name=value["name"],
+        code=value["code"],
+        language=value["language"],
+        program=value["program"],
+        intents=tuple(value["intents"]),
+        tools=dict(value["definitions"]),
+        inputs=value["inputs"],
+        principals=frozenset(value["principals"]),
+        successes=value["successes"],
+        failures=value["failures"],
+        total_ms=value["total_ms"],
+        retired=value["retired"],
+        version=version,
+    )

@@ -1,0 +1,157 @@
+"""``pml capabilities``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import InvalidArguments, Scope
+
+from .graph import graph, used_together
+from .library import Library, by_intent, library_of
+from .settings import Settings
+from .tools import staleness
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pml_hookspecs import Services
+
+    from .capability import Capability
+
+LONGEST_CELL = 60
+
+
+async def show_list(arguments: argparse.Namespace, services: Services) -> int:
+    """What was learned, as a table or JSON."""
+    known = [c for c in await _library(services).all() if arguments.retired or not c.retired]
+    if words := " ".join(arguments.intent):
+        known = [c for c, _ in by_intent(known, words)]
+    if arguments.json:
+        _print_json([_plain(c, services) for c in known])
+        return 0
+    if not known:
+        _say(
+            "Nothing was learned yet: code that ends well with an intent is." if not words else "Nothing is like that."
+        )
+        return 0
+    rows = [[c.id, c.name, f"{c.successes}/{c.runs}", f"{c.duration_ms}", _state(c, services), c.intent] for c in known]
+    _print_table(["ID", "NAME", "WELL", "MS", "STATE", "INTENT"], rows)
+    return 0
+
+
+async def show_one(arguments: argparse.Namespace, services: Services) -> int:
+    """One, with its code."""
+    capability = await _named(arguments.id, _library(services))
+    if arguments.json:
+        _print_json({**_plain(capability, services), "code": capability.code, "inputs": capability.inputs})
+        return 0
+    _say(f"{capability.id}  {capability.name}  ({_state(capability, services)})")
+    for intent in capability.intents:
+        _say(f"  {intent}")
+    _say(f"Ended well {capability.successes} of {capability.runs} times, in {capability.duration_ms} ms on average.")
+    if why := capability.retired or staleness(capability, services.catalog):
+        _say(f"Not run any more: {why}.")
+    for tool in sorted(capability.tools):
+        _say(f"Uses {tool}")
+    _say(f"Takes {', '.join(capability.inputs.get('properties', {})) or 'nothing'}")
+    _say(f"\n{capability.language}:")
+    for line in capability.code.splitlines():
+        _say(f"    {line}")
+    return 0
+
+
+async def forget(arguments: argparse.Namespace, services: Services) -> int:
+    """Forget one, or all."""
+    library = _library(services)
+    known = await library.all() if arguments.all else [await _named(arguments.id, library)]
+    gone = [c for c in known if await library.forget(c.id)]
+    if arguments.json:
+        _print_json({"forgotten": [c.id for c in gone]})
+    else:
+        _say(f"Forgot {gone[0].id} ({gone[0].name})." if len(gone) == 1 else f"Forgot {len(gone)} capabilities.")
+    return 0
+
+
+async def show_graph(arguments: argparse.Namespace, services: Services) -> int:
+    """Edges as a table, or all of it as JSON."""
+    together = await used_together(services.store.executions, Scope(principals=None))
+    made = graph(await _library(services).all(), together)
+    if arguments.json:
+        _print_json(made)
+        return 0
+    names = {node["id"]: node["name"] if node["type"] == "capability" else node["id"] for node in made["nodes"]}
+    rows = [
+        [names[e["source"]], e["type"].replace("_", " "), names[e["target"]], str(e["weight"])] for e in made["edges"]
+    ]
+    _print_table(["FROM", "HOW", "TO", "TIMES"], rows)
+    return 0
+
+
+def _library(services: Services) -> Library:
+    library = library_of(services)
+    if library is None:
+        raise InvalidArguments("the store in use keeps no documents; set [gateway] store to one that does")
+    return library
+
+
+async def _named(text: str, library: Library) -> Capability:
+    """By id, by name, or by how only one id begins."""
+    known = await library.all()
+    exact = [c for c in known if text in (c.id, c.name)]
+    found = exact or [c for c in known if c.id.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidArguments(f"{text!r} means {', '.join(sorted(c.id for c in found))}; give more of the id")
+    raise InvalidArguments(f"there is no capability {text!r}; `pml capabilities list --retired` shows all")
+
+
+def _state(capability: Capability, services: Services) -> str:
+    settings: Settings = services.settings or Settings()
+    if capability.retired or staleness(capability, services.catalog):
+        return "retired"
+    return "proven" if capability.proven(settings) else "learned"
+
+
+def _plain(capability: Capability, services: Services) -> dict[str, Any]:
+    return {
+        "id": capability.id,
+        "name": capability.name,
+        "intents": list(capability.intents),
+        "language": capability.language,
+        "state": _state(capability, services),
+        "retired": capability.retired or staleness(capability, services.catalog) or None,
+        "successes": capability.successes,
+        "failures": capability.failures,
+        "duration_ms": capability.duration_ms,
+        "tools_used": sorted(capability.tools),
+        "principals": sorted(capability.principals),
+    }
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=dict) + "\n")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(_printable(text) + "\n")
+
+
+def _printable(text: str) -> str:
+    """``text`` without what would control a terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    table = [list(header), *([_cell(cell) for cell in row] for row in rows)]
+    widths = [max(len(row[n]) for row in table) for n in range(len(header))]
+    for row in table:
+        sys.stdout.write("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n")
+
+
+def _cell(text: str) -> str:
+    shown = _printable(" ".join(text.split()))
+    return shown if len(shown) <= LONGEST_CELL else f"{shown[: LONGEST_CELL - 1]}…"

@@ -1,0 +1,96 @@
+"""The executor ``capabilities``: runs learned code, or the code given in its place."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status
+
+from .library import Library, library_of
+from .settings import Settings
+from .tools import staleness
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Run, Services, Task
+
+    from .capability import Capability
+
+NO_STORE, NOT_FOUND, RETIRED = "capability.no_store", "capability.not_found", "capability.retired"
+"""Codes of failures that are not the code's own."""
+_SPECIAL = re.compile(r"([*?\[])")
+CODE_ID = "code"
+"""Name of the code's own task below that of the capability."""
+
+
+class Capabilities:
+    """Runs capabilities as code, through the whole chain, as a child of the capability's own execution.
+
+    Code of the store may call only the tools that it is known to use, so that what its annotations promise holds.
+    Counting how it does is the wrapper's work.
+    """
+
+    settings_type = Settings
+    handles: ClassVar[frozenset[type]] = frozenset({CapabilityRun})
+
+    def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
+        """Without ``services`` it has no store and runs inline code only."""
+        self._settings, self._services = settings or Settings(), services
+
+    async def execute(self, task: Task, run: Run) -> Outcome:
+        """Run a capability to its end."""
+        if not isinstance(task, CapabilityRun):
+            raise TypeError(f"{type(task).__name__} is not a capability")
+        started_at = datetime.now(UTC)
+        code = await self._code(task, run)
+        if isinstance(code, Failure):
+            return _ended(
+                task,
+                started_at,
+                Outcome(task_id=task.id, status=Status.ERROR, started_at=started_at, duration_ms=0, failure=code),
+            )
+        return _ended(task, started_at, await run.dispatch(code))
+
+    async def _code(self, task: CapabilityRun, run: Run) -> CodeRun | Failure:
+        """What to run. Inline code wins (CAP-2)."""
+        if task.source:
+            return CodeRun(id=CODE_ID, language=task.language, source=task.source, inputs=task.inputs)
+        library = None if self._services is None else library_of(self._services)
+        if library is None:
+            return Failure(NO_STORE, f"Capability task {task.id} has no code and CapabilityStore is not configured.")
+        capability = await library.get(task.capability_id)
+        if capability is None or not capability.visible(run.session.principal, self._settings):
+            return Failure(NOT_FOUND, f"Capability {task.capability_id} not found in CapabilityStore")
+        if why := capability.retired or await self._stale(capability, library):
+            return Failure(
+                RETIRED,
+                f"Capability {capability.id} is retired: {why}. Write the code again for the tools as they are now; "
+                "when it ends well, it is learned anew.",
+            )
+        return CodeRun(
+            id=CODE_ID,
+            language=capability.language,
+            source=capability.code,
+            program=capability.program,
+            inputs=task.inputs,
+            # Escaped: a tool whose name is a pattern must not open others.
+            tools=tuple(_SPECIAL.sub(r"[\1]", tool) for tool in sorted(capability.tools)),
+        )
+
+    async def _stale(self, capability: Capability, library: Library) -> str:
+        if self._services is None:
+            return ""
+        why = staleness(capability, self._services.catalog)
+        if why:
+            try:
+                await library.change(capability.id, lambda known: replace(known, retired=known.retired or why))
+            except Exception:  # it is not run either way, and found out again the next time
+                self._services.log.exception("capability could not be retired", capability=capability.id)
+        return why
+
+
+def _ended(task: CapabilityRun, started_at: datetime, code: Outcome) -> Outcome:
+    duration_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
+    return replace(code, task_id=task.id, started_at=started_at, duration_ms=max(0, duration_ms))

@@ -1,0 +1,98 @@
+"""Capabilities in the store, which several gateways may share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from .capability import Capability, Lesson, from_value, learned, to_value
+from .normal import slug
+from .similarity import likeness
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Documents, Services
+
+COLLECTION = "capabilities.learned"
+TRIES = 20
+PAGE = 1000
+
+
+def library_of(services: Services) -> Library | None:
+    """None when there is no store that keeps documents."""
+    try:
+        return Library(services.store.documents)
+    except (RuntimeError, AttributeError):
+        return None
+
+
+class Library:
+    """Keeps capabilities as documents, each change with compare-and-swap, so that no count is lost."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    async def get(self, id: str) -> Capability | None:
+        """None when there is none."""
+        found = await self._documents.get(COLLECTION, id)
+        return None if found is None else from_value(id, found.value, found.version)
+
+    async def all(self) -> Sequence[Capability]:
+        """Every one, also the retired; those that changed last first."""
+        found: list[Capability] = []
+        cursor = None
+        while True:
+            page = await self._documents.find(COLLECTION, limit=PAGE, cursor=cursor)
+            found += [from_value(d.key, d.value, d.version) for d in page.items]
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    async def learn(self, lesson: Lesson, *, keep: int) -> Capability:
+        """Add ``lesson`` to what is known; of everything, the ``keep`` that changed last stay.
+
+        Raises:
+            RuntimeError: Others changed it each time in between.
+        """
+        before = await self.get(lesson.id)
+        name = await self._free_name(lesson) if before is None else before.name
+        after = await self._change(lesson.id, lambda known: learned(known, lesson, name))
+        if after is None:  # learned() always says what is known
+            raise RuntimeError(f"capability {lesson.id} could not be kept")
+        if before is None:
+            await self._documents.prune(COLLECTION, keep=keep)
+        return after
+
+    async def change(self, id: str, change: Callable[[Capability], Capability]) -> Capability | None:
+        """Change what is known; None when it is not known any more.
+
+        Raises:
+            RuntimeError: Others changed it each time in between.
+        """
+        return await self._change(id, lambda known: None if known is None else change(known))
+
+    async def _change(self, id: str, change: Callable[[Capability | None], Capability | None]) -> Capability | None:
+        for _ in range(TRIES):
+            known = await self.get(id)
+            wanted = change(known)
+            if wanted is None or wanted == known:
+                return wanted
+            marks = {"name": wanted.name, "state": "retired" if wanted.retired else "active"}
+            if_version = known.version if known else 0
+            if await self._documents.put(COLLECTION, id, to_value(wanted), marks=marks, if_version=if_version):
+                return wanted
+        raise RuntimeError(f"capability {id} was changed by others {TRIES} times in a row")
+
+    async def forget(self, id: str) -> bool:
+        """Whether there was one."""
+        return await self._documents.delete(COLLECTION, id)
+
+    async def _free_name(self, lesson: Lesson) -> str:
+        name = slug(lesson.intent, f"capability_{lesson.id[:6]}")
+        taken = await self._documents.find(COLLECTION, marks={"name": name}, limit=1)
+        return f"{name}_{lesson.id[:6]}" if taken.total else name
+
+
+def by_intent(capabilities: Sequence[Capability], intent: str) -> list[tuple[Capability, float]]:
+    """Those whose intents are like ``intent``, with how much in ``(0, 1]``, best first; ties by successes, then id."""
+    scored = [(c, max(likeness(intent, known) for known in c.intents)) for c in capabilities]
+    return sorted(((c, score) for c, score in scored if score > 0), key=lambda s: (-s[1], -s[0].successes, s[0].id))

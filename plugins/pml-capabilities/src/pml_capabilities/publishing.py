@@ -1,0 +1,164 @@
+"""Shows proven capabilities beside tools, and takes back those that do not hold any more."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import CapabilityRun, InvalidArguments, MetaTool, ToolId
+
+from .library import Library, library_of
+from .normal import one_line
+from .similarity import likeness
+from .tools import floor, staleness, usable
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Catalog, CatalogEntry, Services, Session
+
+    from .capability import Capability
+    from .settings import Settings
+
+META = "pml/capability"
+"""Member of a definition's ``_meta`` that says which capability it is."""
+ANYWAY_S = 60.0
+"""Look at the store so often even when nothing is known to have changed: other gateways learn, too."""
+LONGEST_DESCRIPTION = 300
+SHOWN_TOOLS = 8
+
+
+class Publisher:
+    """Keeps the tools that clients see in step with what is kept."""
+
+    def __init__(self, services: Services, settings: Settings) -> None:
+        self._services, self._settings = services, settings
+        self._changed = asyncio.Event()
+        self._revision, self._looked_at = "", 0.0
+        self._shown: list[dict[str, Any]] = []
+        self._visible: Mapping[ToolId, frozenset[str]] = {}
+
+    def changed(self) -> None:
+        """What is kept has changed: look soon."""
+        self._changed.set()
+
+    def keeps(self, entry: CatalogEntry, session: Session) -> bool:
+        """As a filter of tools: what others taught is not for everybody, unless the settings say so."""
+        if entry.server != self._settings.server or self._settings.shared:
+            return True
+        return session.principal in self._visible.get(entry.id, frozenset())
+
+    async def keep_in_step(self) -> None:
+        """Look whenever something has changed, until cancelled."""
+        while True:
+            try:
+                await self.look()
+            except Exception:  # the store may be well again the next time
+                self._services.log.exception("capabilities could not be looked through")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), self._settings.refresh_s)
+
+    async def look(self) -> None:
+        """Retire what does not hold, and publish what is proven; nothing when nothing can have changed."""
+        overdue = time.monotonic() - self._looked_at >= ANYWAY_S
+        if not (self._changed.is_set() or overdue or self._services.catalog.revision != self._revision):
+            return
+        library = library_of(self._services)
+        if library is None:
+            return
+        self._changed.clear()
+        revision = self._services.catalog.revision
+        known = [await self._checked(capability, library) for capability in await library.all()]
+        self._publish(known)
+        # Not the revision afterwards: what came in between is looked at the next time.
+        self._revision, self._looked_at = revision, time.monotonic()
+
+    async def _checked(self, capability: Capability, library: Library) -> Capability:
+        if capability.retired or not (why := staleness(capability, self._services.catalog)):
+            return capability
+        self._services.log.info("capability retired", capability=capability.id, name=capability.name, reason=why)
+        # The tools that others may have found meanwhile count, not those looked at.
+        changed = await library.change(
+            capability.id,
+            lambda now: replace(now, retired=now.retired or why) if now.tools == capability.tools else now,
+        )
+        return changed or replace(capability, retired=why)
+
+    def _publish(self, known: Sequence[Capability]) -> None:
+        catalog, settings = self._services.catalog, self._settings
+        proven = [c for c in known if c.proven(settings) and usable(c, catalog)]
+        best = best_of_alike(proven, settings)
+        tools = [tool_of(capability, name, catalog) for name, capability in named(best).items()]
+        definitions = [dict(tool.definition) for tool in tools]
+        if definitions == self._shown:
+            return
+        self._visible = {
+            ToolId(f"{settings.server}:{name}"): capability.principals for name, capability in named(best).items()
+        }
+        try:
+            self._services.publish(settings.server, tools)
+        except ValueError as exc:
+            self._services.log.warning(
+                "proven capabilities are not listed", problem=str(exc), remedy="set [plugins.capabilities] server"
+            )
+        self._shown = definitions
+
+
+def best_of_alike(proven: Sequence[Capability], settings: Settings) -> list[Capability]:
+    """Of those that do the same for the same people, the one that did it best: most often well, then fastest."""
+    kept: list[Capability] = []
+    for one in sorted(proven, key=lambda c: (-c.successes / c.runs, -c.successes, c.duration_ms, c.id)):
+        if not any(alike(one, better, settings) for better in kept):
+            kept.append(one)
+    return kept
+
+
+def alike(one: Capability, other: Capability, settings: Settings) -> bool:
+    """Whether clients would take one for the other: same tools, same inputs, intents that say the same."""
+    return (
+        one.tools.keys() == other.tools.keys()
+        and one.inputs.get("properties", {}).keys() == other.inputs.get("properties", {}).keys()
+        and (settings.shared or one.principals <= other.principals)
+        and likeness(one.intent, other.intent) >= settings.alike
+    )
+
+
+def named(capabilities: Sequence[Capability]) -> dict[str, Capability]:
+    """By name, in order of name; two that got the same from different gateways are told apart."""
+    found: dict[str, Capability] = {}
+    for capability in sorted(capabilities, key=lambda c: (c.name, c.id)):
+        name = capability.name if capability.name not in found else f"{capability.name}_{capability.id[:6]}"
+        found[name] = capability
+    return found
+
+
+def tool_of(capability: Capability, name: str, catalog: Catalog) -> MetaTool:
+    """What clients see. Nothing in it changes with each run."""
+    used = [str(tool) for tool in sorted(capability.tools)]
+    more = f" and {len(used) - SHOWN_TOOLS} more" if len(used) > SHOWN_TOOLS else ""
+    using = f" Uses {', '.join(used[:SHOWN_TOOLS])}{more}." if used else ""
+    intent = one_line(capability.intent, LONGEST_DESCRIPTION).rstrip(".")
+    definition = {
+        "name": name,
+        "description": f"{intent[:1].upper()}{intent[1:]}. Learned from code that worked.{using}",
+        "inputSchema": capability.inputs,
+        "annotations": floor(catalog.get(tool) for tool in capability.tools),
+        "_meta": {META: {"id": capability.id, "learned_from": len(capability.principals)}},
+    }
+    return MetaTool(definition=definition, task=_task_of(capability, name))
+
+
+def _task_of(capability: Capability, name: str) -> Callable[[Mapping[str, Any]], CapabilityRun]:
+    properties, required = capability.inputs.get("properties", {}), capability.inputs.get("required", ())
+
+    def task(arguments: Mapping[str, Any]) -> CapabilityRun:
+        problems = [f"{missing!r} is missing" for missing in required if missing not in arguments]
+        problems += [f"there is no {given!r}" for given in arguments if given not in properties]
+        if problems:
+            takes = ", ".join(properties) or "nothing"
+            raise InvalidArguments(f"{name}: {'; '.join(problems)}. It takes: {takes}.")
+        return CapabilityRun(id=name, capability_id=capability.id, inputs=arguments)
+
+    return task
