@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import statistics
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pml_core import bm25
 from pml_core.bm25 import Bm25Index, stem, terms
 from pml_hookspecs import CatalogEntry
 from pml_testing.fakes import entry, some_entries
@@ -216,3 +218,36 @@ async def test_a_query_over_seven_hundred_tools_takes_less_than_three_millisecon
         await made.search(query, limit=50, min_score=0.0)
         times.append(time.perf_counter() - start)
     assert statistics.median(times) < 0.003
+
+
+@given(st.sets(st.integers(0, len(TOOLS) - 1)), st.sampled_from(["read file", "search issues city 搜索", "file file"]))
+async def test_what_may_be_found_is_ranked_as_if_there_were_nothing_else(some: set[int], query: str) -> None:
+    chosen = [TOOLS[place] for place in sorted(some)]
+    among = frozenset(tool.id for tool in chosen)
+    filtered = await (await index(*TOOLS)).search(query, limit=9, min_score=0.0, among=among)
+    assert filtered == await (await index(*chosen)).search(query, limit=9, min_score=0.0)
+
+
+async def test_ids_that_the_index_does_not_know_make_no_difference() -> None:
+    made = await index(*TOOLS)
+    everything = {tool.id for tool in TOOLS}
+    usual = await made.search("read file", limit=9, min_score=0.0)
+    assert await made.search("read file", limit=9, min_score=0.0, among=everything | {"new:tool"}) == usual
+    assert await made.search("read file", limit=9, min_score=0.0, among=["new:tool"]) == []
+
+
+async def test_an_index_of_some_tools_is_made_once_for_all_who_may_find_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = await index(*TOOLS)
+    sizes = []
+    real = bm25._Postings
+    monkeypatch.setattr(bm25, "_Postings", lambda tools: sizes.append(len(tools)) or real(tools))
+    views = [frozenset(tool.id for tool in TOOLS[:3]) for _ in range(4)]
+    searches = [made.search("file", limit=9, min_score=0.0, among=view) for view in views]
+    assert len({tuple(found) for found in await asyncio.gather(*searches)}) == 1
+    assert sizes == [3]
+    for size in range(bm25.MOST_VIEWS + 2):
+        await made.search("file", limit=9, min_score=0.0, among=[f"none:{size}"])
+    await made.search("file", limit=9, min_score=0.0, among=views[0])
+    assert sizes[-1] == 3, "the one used longest ago was dropped"

@@ -217,6 +217,19 @@ async def test_a_search_for_somebody_is_among_what_the_filters_keep_for_them_and
     assert {m.id for m in found} == {"fs:read", "git:read_log"}
 
 
+async def test_what_a_session_may_have_is_one_object_with_the_gateways_own_and_a_search_can_be_narrowed():
+    made = catalog(index=Index(), fs="read read_secret", git="read_log")
+    made.offer([meta("read_all")])
+    made.filter_with(lambda entry, session: "policy" if "secret" in entry.id else None)
+    guest = Session(key="guest")
+    assert made.visible(guest) == {"fs:read", "git:read_log", "pml:read_all"}
+    assert made.visible(guest) is made.visible(Session(key="guest"))
+    found = await made.search("read", limit=5, session=guest, keep=lambda entry: entry.server == "fs")
+    assert [m.id for m in found] == ["fs:read"]
+    found = await made.search("read", limit=5, keep=lambda entry: entry.server == "fs")
+    assert {m.id for m in found} == {"fs:read", "fs:read_secret"}
+
+
 async def test_while_a_new_index_is_built_the_one_before_answers_and_names_no_tool_that_is_gone():
     index = Index()
     made = catalog(index=index, fs="read write_read")

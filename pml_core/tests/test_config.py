@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pml_core import config
+from pml_core import config_files
 from pml_core.config import GatewaySettings, ServerSettings, load
 from pml_core.errors import OperatorError
 from pml_hookspecs import setting
@@ -105,7 +105,7 @@ def test_the_users_file_is_read_from_the_folder_that_pml_home_names(place, name)
 
 def test_without_pml_home_the_folder_is_in_the_users_home(place, monkeypatch):
     monkeypatch.delenv("PML_HOME")
-    assert config.home() == Path.home() / ".pml"
+    assert config_files.home() == Path.home() / ".pml"
 
 
 def test_tables_of_several_files_are_merged_key_by_key(place):

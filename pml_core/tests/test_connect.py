@@ -192,10 +192,22 @@ def test_a_file_that_cannot_be_changed_is_left_alone(home, text, said, capsys):
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_what_looks_like_a_table_within_a_text_is_no_obstacle(home, capsys):
+    path = home / ".codex" / "config.toml"
+    path.parent.mkdir()
+    text = 'notes = """\n[mcp_servers.pml]\ncommand = 1\n"""\n\n[mcp_servers.git]\ncommand = "x"\n'
+    path.write_text(text)
+    assert main(["connect", "codex"]) == 0
+    changed = tomllib.loads(path.read_text())
+    assert (changed["notes"], set(changed["mcp_servers"])) == (tomllib.loads(text)["notes"], {"git", "pml"})
+    assert main(["disconnect", "codex"]) == 0
+    assert path.read_text() == text
+
+
 def test_toml_that_cannot_be_changed_is_refused_with_what_to_add_by_hand(home, capsys):
     path = home / ".codex" / "config.toml"
     path.parent.mkdir()
-    path.write_text('x = """\n[mcp_servers.pml]\n"""\n')
+    path.write_text('[mcp_servers]\npml.url = "x"\n')
     assert main(["connect", "codex"]) == 2
     err = capsys.readouterr().err
     assert "Add this there by hand:\n[mcp_servers.pml]\ncommand = " in err

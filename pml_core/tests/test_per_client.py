@@ -174,7 +174,7 @@ async def test_a_call_that_comes_while_the_gateway_closes_opens_nothing():
     async with connected(transport, servers) as made:
         one, two = await hello(made), await hello(made)
         await who(one)
-        stopping = asyncio.ensure_future(made._stop_servers())
+        stopping = asyncio.ensure_future(made.fleet.stop())
         await closing.wait()
         gate.set()
         await until(lambda: made.servers["fs"]._others._closed)

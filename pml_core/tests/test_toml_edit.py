@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_core.cli.toml_edit import with_values, without_table
-from pml_core.toml_text import TomlEditError
+from pml_core.toml_text import TomlEditError, with_servers
 
 MODE, MOST = ("gateway", "tools_exposure"), ("plugins", "hybrid", "max_underlying_tools")
 FILE = """\
@@ -67,10 +67,28 @@ def test_however_the_table_is_written_the_value_gets_there(text):
 def test_what_cannot_be_changed_safely_is_refused():
     with pytest.raises(TomlEditError, match="safely"):
         with_values("[[plugins]]\nx = 1\n", {MOST: 20})
-    with pytest.raises(TomlEditError, match="safely"):
-        with_values('x = """\n[plugins.hybrid]\n"""\n[gateway]\n', {MOST: 20})
     with pytest.raises(TomlEditError, match="not valid TOML"):
         with_values("[plugins", {MOST: 20})
+
+
+TEXTS = [
+    'x = """\n[plugins.hybrid]\n[servers.pml]\n"""\n[gateway]\n',
+    "x = '''\n[servers.pml]\n'''\n\n[servers.git] # mine\nargs = [\n  'a', # ]\n  '[servers.pml]',\n]\n",
+    'lists = [\n  ["servers.pml"],\n  ["plugins"],\n]\ntext = """ # "\n[plugins.hybrid]\nmax_underlying_tools = 3"""\n',
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_what_looks_like_a_table_within_a_text_or_an_array_is_none(text):
+    before = tomllib.loads(text)
+    changed = with_values(text, {MOST: 20, ("servers", "pml", "command"): "pml"})
+    servers = {**before.get("servers", {}), "pml": {"command": "pml"}}
+    assert tomllib.loads(changed) == {**before, "plugins": {"hybrid": {"max_underlying_tools": 20}}, "servers": servers}
+    assert all(line in changed.splitlines() for line in text.splitlines())
+    assert tomllib.loads(without_table(without_table(changed, ("servers", "pml")), ("plugins",))) == before
+    replaced = with_servers(changed, {"pml": {"command": "other"}})
+    assert tomllib.loads(replaced)["servers"]["pml"] == {"command": "other"}
+    assert with_servers(replaced, {"pml": {"command": "pml"}}) == changed
 
 
 def test_a_table_is_taken_out_with_those_in_it():

@@ -44,7 +44,6 @@ def test_replacing_and_adding_tables_changes_nothing_else(before, after):
         'servers = { git = { command = "mine" } }\n',
         '[servers]\ngit = { command = "mine" }\n',
         '[servers]\ngit.command = "mine"\n',
-        '[servers.git]\ncommand = """\n[gateway]\n"""\n',
     ],
 )
 def test_a_table_written_in_a_way_that_cannot_be_replaced_is_refused(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ from pml_demo.servers import PYTHON, PYTHON_MCP_1, Environment, python_of
 SERVERS = Path(__file__).with_name("servers")
 INSTALLER = Path(__file__).with_name("install_node_tools.sh")
 INSTALL_S = 300.0
+SERVING, LISTENING_S = "serving MCP at ", 20.0
 PML = str(Path(sys.executable).with_name("pml"))
 FETCH = Environment(runtime="python", requirements=("mcp-server-fetch==2026.10.24",), servers=("fetch",))
 
@@ -79,7 +81,9 @@ class Site:
         )
 
     @asynccontextmanager
-    async def connect(self, *options: str, mode: str = "legacy", listed: bool = True) -> AsyncIterator[Client]:
+    async def connect(
+        self, *options: str, mode: str = "legacy", listed: bool = True, message_handler: Any = None
+    ) -> AsyncIterator[Client]:
         """The official SDK's client, connected to a gateway that lives as long as the block.
 
         ``listed`` lists the tools first, as clients do, which waits for the servers.
@@ -89,7 +93,8 @@ class Site:
         failure: Exception | None = None
         with self.log.open("a") as log:
             transport = stdio_client(parameters, errlog=log)
-            async with Client(transport, mode=mode, read_timeout_seconds=30, cache=None) as client:
+            settings: Any = {"mode": mode, "message_handler": message_handler}
+            async with Client(transport, **settings, read_timeout_seconds=30, cache=None) as client:
                 try:
                     if listed:
                         await client.list_tools()
@@ -98,6 +103,24 @@ class Site:
                     failure = exc
         if failure is not None:
             raise failure
+
+    @asynccontextmanager
+    async def listen(self, *options: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+        """A gateway that serves over HTTP as long as the block lasts: its process, and its address."""
+        environment = {**os.environ, **self.environment}
+        with self.log.open("w") as log:
+            process = await asyncio.create_subprocess_exec(
+                *self.serve("--http", "127.0.0.1:0", *options), stderr=log, env=environment, cwd=self.folder
+            )
+        try:
+            async with asyncio.timeout(LISTENING_S):
+                while SERVING not in self.log.read_text():  # noqa: ASYNC110 - nothing tells of a file
+                    await asyncio.sleep(0.05)
+            yield process, self.log.read_text().split(SERVING)[1].split()[0]
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
 
     @staticmethod
     def text_of(result: Any) -> str:

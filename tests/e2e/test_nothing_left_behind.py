@@ -129,7 +129,6 @@ ENDS = {
         for number, status in (
             (signal.SIGTERM, 128 + signal.SIGTERM),
             (signal.SIGINT, 128 + signal.SIGINT),
-            (signal.SIGHUP, -signal.SIGHUP),
             (signal.SIGKILL, -signal.SIGKILL),
             (signal.SIGSEGV, -signal.SIGSEGV),
             (signal.SIGABRT, -signal.SIGABRT),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -35,12 +36,17 @@ def pml(tmp_path):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"s": server}}))
     env = {k: v for k, v in os.environ.items() if not k.startswith("PML_")} | {"PML_HOME": str(tmp_path / "home")}
 
-    def run(*words):
+    def start(*words):
         command = [sys.executable, "-m", "pml_core", *words, "--config", "mcp.json"]
-        return subprocess.run(
-            command, capture_output=True, check=False, cwd=tmp_path, encoding="utf-8", env=env, timeout=60
-        )
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=tmp_path, encoding="utf-8", env=env)
 
+    def run(*words):
+        with start(*words) as process:
+            out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    run.start = start
     return run
 
 
@@ -61,3 +67,33 @@ def test_without_a_known_catalog_it_is_said_what_to_do(pml):
     done = pml("tokens")
     assert (done.returncode, done.stdout) == (2, "")
     assert "run this once with --connect" in done.stderr
+
+
+@pytest.mark.seed("EXP-41")
+def test_the_evaluation_counts_the_answers_of_search_and_leaves_no_trace_in_the_metrics(pml):
+    done = pml("eval", "--json", "--connect")
+    assert done.returncode == 0, done.stderr
+    search, *modes = json.loads(done.stdout)["rows"]
+    assert search["answer_tokens"] > 20
+    assert {mode["answer_tokens"] for mode in modes} == {None}
+    told = json.loads(pml("metrics", "--json").stdout)
+    assert (told["total"]["search"], told["agents"]) == (0, {})
+
+
+@pytest.mark.seed("EXP-43")
+def test_metrics_are_watched_until_interrupted(pml):
+    with pml.start("metrics", "--watch", "--json", "--interval", "0.2", "--connect") as process:
+        first, second = json.loads(process.stdout.readline()), json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert first["at"] < second["at"]
+    assert first["now"][0]["mode"] == "meta_only"
+    assert first["now"][0]["list_tokens"] > 0
+    assert process.returncode == 130
+    assert "Traceback" not in err
+
+
+def test_a_watch_without_a_terminal_is_refused_with_what_to_do(pml):
+    done = pml("metrics", "--watch")
+    assert done.returncode == 2
+    assert "add --json" in done.stderr

@@ -28,7 +28,7 @@ class Selection:
 
 
 class ExposureMode(Protocol):
-    """Chooses the tools a client sees. Registered in ``pml.exposure_mode``; one is active per listener.
+    """Chooses the tools a client sees. Registered in ``pml.exposure_mode``; one is in use per endpoint or key.
 
     A class: ``Mode(settings, services)``; ``settings_type`` names its settings. A mode is a function of its two
     arguments: called twice with the same ``catalog.revision`` and an equal session it returns an equal selection, in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -37,7 +37,7 @@ class Session:
     """
 
     key: str
-    """Identity of the view: endpoint, principal and intent hint."""
+    """Identity of the view: endpoint, principal, scopes, mode and intent hint."""
     endpoint: str = "default"
     """Which listener the request came in on; a listener can have its own exposure mode."""
     principal: str = "local"
@@ -146,8 +146,21 @@ class Catalog(Protocol):
         """Whether every tool filter keeps ``entry`` for ``session``: what it does not, nobody may be told of."""
         ...
 
+    def visible(self, session: Session) -> Collection[ToolId]:
+        """Ids of the tools that :meth:`allows` keeps for ``session``, the gateway's own included.
+
+        The same object for the same view of the same revision.
+        """
+        ...
+
     async def search(
-        self, query: str, *, limit: int, min_score: float = 0.0, session: Session | None = None
+        self,
+        query: str,
+        *,
+        limit: int,
+        min_score: float = 0.0,
+        session: Session | None = None,
+        keep: Callable[[CatalogEntry], bool] | None = None,
     ) -> Sequence[Match]:
         """Best matches first, ties by id; the gateway's own tools are not among them. An empty query finds nothing.
 
@@ -157,6 +170,7 @@ class Catalog(Protocol):
             min_score: Least relevance in ``[0, 1]``.
             session: Who asks: only what the filters keep for it is found, and its scores tell nothing of the rest.
                 None for the gateway's own work, which sees everything.
+            keep: Only entries that it keeps are found, such as those of one server; None for all.
         """
         ...
 

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery, ExecutionRecord, Page, Selection, setting
-from pml_measure import configured, modes
-from pml_testing.fakes import FakeCatalog, FakeServices, entry
+from pml_hookspecs import ExecutionQuery, ExecutionRecord, Page, Selection, Session, View, setting
+from pml_measure import modes, presets
+from pml_measure.presets import Preset
+from pml_testing.fakes import FakeCatalog, FakeServices, entry, outcome
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-BALANCED = {
-    ("gateway", "tools_exposure"): "chosen",
-    ("plugins", "chosen", "most"): 2,
-}
+PRESETS = [Preset("small", "meta"), Preset("balanced", "chosen", {"chosen": {"most": 2}})]
 
 
 class History:
@@ -68,8 +66,7 @@ class Everything:
     """All tools of servers."""
 
     def __init__(self, settings: Any, services: Any) -> None:
-        services.log.warning("this is not said")
-        services.spawn(print, "this is not done", name="x")
+        self.settings = settings
 
     async def select(self, catalog: Any, session: Any) -> Selection:
         return Selection(tuple(e.id for e in catalog if not e.own))
@@ -91,26 +88,49 @@ class Chosen:
     """The meta-tools, and what fits the intent."""
 
     settings_type = Settings
-    settings_fallback = "other"
 
     def __init__(self, settings: Settings, services: Any) -> None:
         self.settings, self.services = settings, services
 
     async def select(self, catalog: Any, session: Any) -> Selection:
-        assert self.services.catalog is catalog
-        assert self.services.store is not None
         hits = await catalog.search(session.intent, limit=self.settings.most, min_score=self.settings.least)
         return Selection((*(e.id for e in catalog if e.meta), *(hit.id for hit in hits)))
 
 
 class Point:
-    """An entry point of a class at hand."""
+    """An entry point, of which the name is looked at."""
 
-    def __init__(self, name: str, cls: Any) -> None:
-        self.name, self._cls = name, cls
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    def load(self) -> Any:
-        return self._cls
+
+class Lists:
+    """The lists that clients get, by modes that a test installs. The part of services that is called views."""
+
+    def __init__(self, installed: dict[str, Any]) -> None:
+        self.installed = installed
+        self.services: Any = None
+        self.shown = [View("default", "chosen")]
+        self.configured: dict[str, Any] = {"least": 0.5}
+
+    def endpoints(self) -> list[View]:
+        return self.shown
+
+    async def listed(self, mode: str, *, intent: str = "", settings: Mapping[str, Any] | None = None) -> list[Any]:
+        if mode not in self.installed:
+            raise LookupError(f"no mode {mode!r}")
+        cls, catalog, session = (
+            self.installed[mode],
+            self.services.catalog,
+            Session(key=f"list {intent}", intent=intent),
+        )
+        settings_type = getattr(cls, "settings_type", None)
+        try:
+            made = None if settings_type is None else settings_type(**{**self.configured, **(settings or {})})
+        except TypeError as exc:
+            raise ValueError(str(exc)) from exc
+        picked = (await cls(made, self.services).select(catalog, session)).tools
+        return [e for e in map(catalog.get, picked) if catalog.allows(e, session)]
 
 
 def tools() -> list[Any]:
@@ -131,16 +151,28 @@ def history() -> History:
 
 
 @pytest.fixture
-def services(history: History, monkeypatch: pytest.MonkeyPatch, install: Callable[[Mapping[str, Any]], None]) -> Any:
-    install({"everything": Everything, "meta": Meta, "chosen": Chosen})
+def views(monkeypatch: pytest.MonkeyPatch) -> Lists:
+    made = Lists({"everything": Everything, "meta": Meta, "chosen": Chosen})
+    monkeypatch.setattr(modes, "entry_points", lambda group: [Point(name) for name in made.installed])
+    return made
 
-    async def known(_arguments: Any) -> configured.Configured:
-        presets = {"small": {("gateway", "tools_exposure"): "meta"}, "balanced": BALANCED}
-        return configured.Configured("chosen", "", {"other": {"least": 0.5}}, presets)
 
-    monkeypatch.setattr(configured, "read", known)
-    store: Any = history
-    return FakeServices("measure", catalog=FakeCatalog(tools()), store=store)
+@pytest.fixture
+def services(history: History, views: Lists, monkeypatch: pytest.MonkeyPatch) -> Any:
+    async def known() -> list[Preset]:
+        return PRESETS
+
+    async def answer(task: Any, session: Session) -> Any:
+        found = await catalog.search(task.arguments["query"], limit=8, session=session)
+        text = json.dumps([hit.id for hit in found])
+        return outcome(task.id, {"content": [{"type": "text", "text": text}], "structuredContent": {"x": text * 9}})
+
+    monkeypatch.setattr(presets, "known", known)
+    catalog, store = FakeCatalog(tools()), history
+    given: Any = {"store": store, "views": views}
+    made: Any = FakeServices("measure", catalog=catalog, answer=answer, **given)
+    views.services = made
+    return made
 
 
 @pytest.fixture
@@ -155,7 +187,13 @@ def arguments() -> Callable[..., Namespace]:
         "source": None,
         "limit": 200,
         "floor": [],
+        "only": None,
+        "details": False,
+        "compare_embedder": False,
+        "wait": 5.0,
         "days": 30,
+        "watch": False,
+        "interval": 0.2,
         "config": None,
         "mode": None,
         "overrides": [],
@@ -167,14 +205,3 @@ def arguments() -> Callable[..., Namespace]:
 def printed(capsys: pytest.CaptureFixture[str]) -> Callable[[], Any]:
     """The JSON document on standard output."""
     return lambda: json.loads(capsys.readouterr().out)
-
-
-@pytest.fixture
-def install(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Any]], None]:
-    """Have these exposure modes installed, and no others."""
-
-    def installed(found: Mapping[str, Any]) -> None:
-        points = [Point(name, cls) for name, cls in found.items()]
-        monkeypatch.setattr(modes, "entry_points", lambda group: points)
-
-    return installed

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+from statistics import fmean
 from typing import Any
 
 import pytest
 
-from pml_hookspecs import InvalidArguments
+from pml_hookspecs import InvalidArguments, Status
 from pml_measure import evaluation
+from pml_measure.counting import estimate
 from pml_measure.modes import CONFIGURED
+from pml_measure.queries import SEARCH_TOOL
+from pml_testing.fakes import FakeCatalog, outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +40,7 @@ async def test_search_and_each_mode_have_a_row(services: Any, arguments: Any, pr
     assert rows["balanced"]["listed"] == pytest.approx(2 / 3)
     assert rows["small"]["tokens"] == rows["search"]["tokens"] < rows["balanced"]["tokens"]
     assert all(0 <= row["p50_ms"] <= row["p95_ms"] for row in rows.values())
+    assert "details" not in said
 
 
 @pytest.mark.parametrize(
@@ -88,3 +93,51 @@ async def test_a_filter_holds_for_the_search_too(services: Any, arguments: Any, 
 async def test_no_queries_at_most_is_refused(services: Any, arguments: Any) -> None:
     with pytest.raises(InvalidArguments, match="--limit 0"):
         await evaluation.run(arguments(limit=0), services)
+
+
+@pytest.mark.seed("EXP-41")
+async def test_answers_of_search_tools_are_counted_as_the_model_reads_them(
+    services: Any, arguments: Any, printed: Any, file: str
+) -> None:
+    await evaluation.run(arguments(queries=file, only="search"), services)
+    (row,) = printed()["rows"]
+    asked = [task.arguments["query"] for task in services.ran]
+    assert asked == ["send_message deliver text", "give the text of one document.", "nothing alike"]
+    found = [[hit.id for hit in await services.catalog.search(query, limit=8)] for query in asked]
+    texts = [json.dumps(ids) for ids in found]
+    assert row["answer_tokens"] == pytest.approx(fmean(map(estimate, texts))), "the structured content is not read"
+
+
+async def test_searches_that_only_measure_are_rehearsals_of_nobody(
+    services: Any, arguments: Any, printed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    async def run(task: Any, session: Any, **how: Any) -> Any:
+        seen.append((session.principal, how))
+        return outcome(task.id, status=Status.DENIED)
+
+    monkeypatch.setattr(services, "run", run)
+    await evaluation.run(arguments(only="search"), services)
+    assert {principal for principal, _ in seen} == {"pml eval"}
+    assert all(how["dry_run"] and how["trigger"] == "manual" for _, how in seen)
+    assert printed()["rows"][0]["answer_tokens"] is None, "none was answered"
+
+
+async def test_without_search_tools_no_answers_are_counted(services: Any, arguments: Any, printed: Any) -> None:
+    services.catalog = FakeCatalog([one for one in services.catalog if one.id != SEARCH_TOOL])
+    await evaluation.run(arguments(only="search"), services)
+    assert printed()["rows"][0]["answer_tokens"] is None
+    assert services.ran == []
+
+
+async def test_one_row_and_what_it_found_can_be_asked_for(
+    services: Any, arguments: Any, printed: Any, file: str
+) -> None:
+    await evaluation.run(arguments(queries=file, only="small", details=True), services)
+    said = printed()
+    assert [row["name"] for row in said["rows"]] == ["search", "small"]
+    assert said["details"][0]["query"] == "send_message deliver text"
+    assert said["details"][0]["found"][0] == {"tool": "mail:send_message", "score": pytest.approx(2 / 3)}
+    with pytest.raises(InvalidArguments, match="no such row; rows: search, as configured, small"):
+        await evaluation.run(arguments(queries=file, only="tiny"), services)

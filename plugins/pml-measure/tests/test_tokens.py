@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from pml_hookspecs import InvalidArguments, ServerStatus
-from pml_measure import configured, tokens
+from pml_hookspecs import InvalidArguments, ServerStatus, View
+from pml_measure import tokens
 from pml_measure.counting import estimate
-from pml_measure.modes import CONFIGURED, variants
+from pml_measure.modes import CONFIGURED, arranged
+from pml_measure.presets import Preset
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
 
 pytestmark = pytest.mark.anyio
@@ -70,34 +71,39 @@ async def test_a_negative_number_of_tools_is_refused(services: Any, arguments: A
         await tokens.run(arguments(top=-1), services)
 
 
-class Broken:
-    def __init__(self, settings: Any, services: Any) -> None:
-        raise ValueError("no")
-
-
-async def test_a_mode_that_is_missing_or_broken_is_named(services: Any, arguments: Any, install: Any) -> None:
-    known = await configured.read(arguments())
-    install({"meta": Broken})
-    with pytest.raises(InvalidArguments, match="'chosen' is not installed; there are: meta"):
-        variants(known, services)
-    install({"chosen": Broken})
-    with pytest.raises(InvalidArguments, match="'chosen' cannot be made"):
-        variants(known, services)
-
-
-async def test_settings_come_from_presets_then_tables_then_fallbacks_and_environment_text_is_read(
-    services: Any,
+async def test_a_mode_that_is_missing_or_does_not_take_its_settings_is_named(
+    services: Any, arguments: Any, views: Any
 ) -> None:
-    known = configured.Configured(
-        "chosen",
-        "mail",
-        {"chosen": {"most": "7"}, "other": {"least": 0.5, "unknown": 1}},
-        {"p": {("plugins", "chosen", "most"): 3}},
-    )
-    made = {variant.name: variant for variant in variants(known, services)}
-    settings = {name: made[name].driver.settings for name in (CONFIGURED, "p")}  # type: ignore[attr-defined]
-    assert [(one.most, one.least) for one in settings.values()] == [(7, 0.5), (3, 0.5)]
-    assert [made[name].intent for name in (CONFIGURED, "p")] == ["mail", ""]
+    views.shown = [View("default", "gone")]
+    with pytest.raises(InvalidArguments, match=r"'gone' \(as configured\) cannot be tried: .*pml plugins doctor"):
+        await tokens.run(arguments(), services)
+    views.shown = [View("default", "chosen")]
+    views.configured = {"nonsense": 1}
+    with pytest.raises(InvalidArguments, match=r"'chosen' \(as configured\) cannot be tried"):
+        await tokens.run(arguments(), services)
+
+
+async def test_presets_are_tried_with_their_own_settings_and_each_other_endpoint_has_a_row(
+    services: Any, views: Any
+) -> None:
+    views.shown = [
+        View("default", "chosen", "mail"),
+        View("same", "chosen", "mail"),
+        View("ops", "everything"),
+        View("desk", "chosen", "files"),
+    ]
+    tables = {"chosen": {"most": 3}, "other": {"most": 4}}
+    known = [Preset("p", "chosen", tables), Preset("as is", "", tables), Preset("not installed", "x")]
+    made = arranged(services, known)
+    assert [(v.name, v.mode, v.intent, v.settings) for v in made] == [
+        (CONFIGURED, "chosen", "mail", {}),
+        ("endpoint ops", "everything", "", {}),
+        ("endpoint desk", "chosen", "files", {}),
+        ("p", "chosen", "", {"most": 3}),
+        ("as is", "chosen", "", {"most": 3}),
+        ("everything", "everything", "", {}),
+        ("meta", "meta", "", {}),
+    ]
 
 
 def test_importing_the_plugin_is_enough_for_its_commands() -> None:

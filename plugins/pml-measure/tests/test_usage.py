@@ -63,3 +63,59 @@ async def test_people_get_tables_or_hear_that_there_is_nothing(
 async def test_a_look_back_that_makes_no_sense_is_refused(services: Any, arguments: Any, days: int) -> None:
     with pytest.raises(InvalidArguments, match="--days"):
         await usage.run(arguments(days=days), services)
+
+
+@pytest.mark.seed("EXP-41")
+async def test_use_and_tokens_are_told_by_mode(services: Any, history: Any, arguments: Any, printed: Any) -> None:
+    history.ran("files:read_file", 9, mode="full_proxy", endpoint="default", response={"text": "one two three"})
+    plan = history.ran("", 5, kind="workflow", mode="meta_only", endpoint="default")
+    history.ran("files:read_file", 5, parent=plan.id, mode="meta_only", endpoint="default")
+    history.searched("mail", 4, mode="meta_only", endpoint="default", response={"tools": ["x"]})
+    history.ran("files:read_file", 3)
+    assert await usage.run(arguments(), services) == 0
+    used = printed()["used_modes"]
+    assert list(used) == ["full_proxy", "meta_only"], "what has no mode is in none"
+    assert (used["full_proxy"]["calls"], used["full_proxy"]["planned_share"]) == (1, 0)
+    assert (used["meta_only"]["calls"], used["meta_only"]["search"], used["meta_only"]["planned_share"]) == (1, 1, 1)
+    assert used["full_proxy"]["answer_tokens"] > 0 < used["meta_only"]["answer_tokens"]
+
+
+@pytest.mark.seed("EXP-42")
+async def test_changes_of_mode_are_told_by_endpoint_and_principal(
+    services: Any, history: Any, arguments: Any, printed: Any
+) -> None:
+    def came(mode: str, days_ago: float, endpoint: str = "default", principal: str = "ada", **more: Any) -> None:
+        history.ran("files:read_file", days_ago * DAY, mode=mode, endpoint=endpoint, principal=principal, **more)
+
+    for days_ago, mode in ((20, "full_proxy"), (19, "full_proxy"), (12, "hybrid"), (9, "full_proxy"), (2, "meta_only")):
+        came(mode, days_ago)
+    came("hybrid", 11, principal="bob")
+    came("hybrid", 1, principal="bob")
+    came("own_mode", 3, endpoint="ops")
+    came("hybrid", 1, endpoint="ops")
+    came("meta_only", 11, parent="e00000")
+    await usage.run(arguments(), services)
+    told = printed()["endpoints"]
+    assert [(c["principal"], c["from"], c["to"], c["step"]) for c in told["default"]["changes"]] == [
+        ("ada", "full_proxy", "hybrid", 1),
+        ("ada", "hybrid", "full_proxy", -1),
+        ("ada", "full_proxy", "meta_only", 3),
+    ]
+    assert (told["default"]["forward"], told["default"]["back"]) == (2, 1)
+    assert told["default"]["modes"] == {"full_proxy": 3, "hybrid": 3, "meta_only": 1}
+    assert sum(sum(week.values()) for week in told["default"]["weeks"].values()) == 7
+    assert list(told["default"]["weeks"]) == sorted(told["default"]["weeks"])
+    assert [(c["from"], c["step"]) for c in told["ops"]["changes"]] == [("own_mode", 0)]
+
+
+async def test_people_see_modes_in_the_order_of_the_migration(
+    services: Any, history: Any, arguments: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for minutes_ago, mode in ((9, "full_proxy"), (5, "own"), (4, "hybrid"), (2, "meta_only")):
+        history.ran("files:read_file", minutes_ago, mode=mode, endpoint="default")
+    await usage.run(arguments(json=False), services)
+    out = capsys.readouterr().out
+    assert out.split("ENDPOINT  WEEK")[1].split()[:4] == ["FULL_PROXY", "HYBRID", "META_ONLY", "OWN"]
+    assert "Changes of mode (1 towards meta_only, 0 back):" in out
+    assert "default, local: own → hybrid" in out
+    assert "default, local: hybrid → meta_only" in out

@@ -9,6 +9,7 @@ from pml_hookspecs import Endpoint, TransportError
 from pml_transport_http import Http, Settings
 from pml_transport_http.asgi_replies import Refusal
 from pml_transport_http.security import Guard, check_binding, is_loopback
+from pml_transport_http.settings import Key
 
 pytestmark = pytest.mark.anyio
 
@@ -100,6 +101,53 @@ async def test_tokens_tell_who_it_is(services):
         for right in ("Bearer b-token", "bearer  b-token"):
             assert (await client.modern("tools/list", authorization=right)).status_code == 200
         assert [peer.principal for peer in listener.peers] == ["bob"]
+
+
+KEYS = {
+    "ada": "a-token",
+    "ci": Key(token="c-token", principal="bot", tools_exposure="hybrid", intent="run tests", scopes=("read", "run")),
+    "night": Key(token="n-token", principal="bot"),
+}
+
+
+@pytest.mark.parametrize("revision", ["legacy", "modern"])
+async def test_a_key_says_which_mode_hint_and_scopes_its_clients_have(services, revision):
+    async with listening(services, tokens=KEYS) as listener:
+        for token in ("a-token", "c-token", "n-token", "c-token"):
+            async with listener.client(authorization=f"Bearer {token}") as client:
+                if revision == "modern":
+                    assert (await client.modern("tools/list")).status_code == 200
+                else:
+                    await client.initialize()
+        ada, bot, night, *more = listener.peers
+        assert (ada.principal, ada.mode, ada.intent, ada.scopes) == ("ada", "", "", frozenset())
+        assert (bot.principal, bot.mode, bot.intent, bot.scopes) == ("bot", "hybrid", "run tests", {"read", "run"})
+        assert (night.principal, night.mode, night.intent, night.scopes) == ("bot", "", "", frozenset())
+        # Clients without a session share what serves them only where the key is the same.
+        assert [peer.mode for peer in more] == ([] if revision == "modern" else ["hybrid"])
+
+
+async def test_a_session_belongs_to_the_key_that_began_it(services):
+    async with listening(services, tokens=KEYS) as listener:
+        async with listener.client(authorization="Bearer c-token") as client:
+            await client.initialize()
+            session = client.session
+        async with listener.client(authorization="Bearer n-token") as client:
+            other = await client.http.get("/mcp", headers={**session, "accept": "text/event-stream"})
+            assert other.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [
+        ({"ada": Key(token="")}, "'ada'.*not empty"),
+        ({"ada": Key(tools_exposure="hybrid")}, "'ada'.*not empty"),
+        ({"ada": "same", "bob": Key(token="same")}, "'ada' and 'bob'.*same token"),
+    ],
+)
+def test_a_key_without_a_token_of_its_own_is_refused(tokens, said):
+    with pytest.raises(TransportError, match=said):
+        check_binding("127.0.0.1", Settings(tokens=tokens))
 
 
 @pytest.mark.parametrize("header", ["host", "origin", "authorization", "mcp-session-id"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,19 @@ class Filters:
     """All tool filters as one. A filter that raises counts as "drop"."""
 
     def __init__(self, filters: Iterable[tuple[str, ToolFilter]], log: Any) -> None:
+        """``filters`` are with the plugins that contribute them."""
         self._filters, self._log = tuple(filters), log
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._filters)
+
+    def __iter__(self) -> Iterator[tuple[str, ToolFilter]]:
+        return iter(self._filters)
+
+    def use(self, filters: Iterable[tuple[str, ToolFilter]]) -> None:
+        """Have these from now on; whoever keeps what was filtered has to begin again."""
+        self._filters = tuple(filters)
 
     def refusing(self, entry: CatalogEntry, session: Session) -> str | None:
         """Name of the first plugin whose filter drops ``entry``; None when every one keeps it."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from . import drivers
@@ -35,9 +36,58 @@ class Assembly:
         self._services: dict[str, Any] = {}
         self._unfit: list[OperatorError] = []
 
+    def under(self, config: Config) -> Assembly:
+        """The same plugins, under another configuration."""
+        other = copy.copy(self)
+        vars(other).update(_config=config, _services=dict(self._services))
+        return other
+
+    def check(self, tables: Collection[str]) -> None:
+        """See that the settings of the plugins in use fit, of those named or taking settings from one that is.
+
+        Raises:
+            OperatorError: They do not.
+        """
+        for record, plugin in self._in_use():
+            if _tables_of(record, plugin) & set(tables):
+                self._settings(record, plugin)
+
+    def _in_use(self) -> Iterator[tuple[Record, Any]]:
+        for record in self.records:
+            if record.state is State.LOADED and record.group == HOOK_GROUP:
+                yield record, self._hooks.get_plugin(record.name)
+            elif record.state is State.LOADED:
+                yield record, drivers.load(self.records, record.group, record.name)
+
+    def needs_restart(self, table: str, hooks: Collection[str]) -> bool:
+        """Whether a plugin in use reads a table only once: any but exposure modes, and hooks other than ``hooks``."""
+        for record, plugin in self._in_use():
+            if table in _tables_of(record, plugin) and not (
+                self._hooks.hooks_of(record.name) <= set(hooks)
+                if record.group == HOOK_GROUP
+                else record.kind == "exposure_mode"
+            ):
+                return True
+        return False
+
+    def settings_type(self, kind: str, name: str) -> type[Any] | None:
+        """The settings class of a driver; None when it is not installed, or has none."""
+        if name not in self.installed(kind):
+            return None
+        found: type[Any] | None = getattr(drivers.load(self.records, f"pml.{kind}", name), "settings_type", None)
+        return found
+
     def installed(self, kind: str) -> list[str]:
         """Names of the usable drivers of a kind."""
         return [r.name for r in self.records if r.kind == kind and r.state in (State.FOUND, State.LOADED)]
+
+    def driver_class(self, kind: str, name: str) -> Any:
+        """The class of a driver, not constructed.
+
+        Raises:
+            OperatorError: It is missing or broken.
+        """
+        return drivers.load(self.records, f"pml.{kind}", name)
 
     def driver(self, kind: str, name: str) -> Any:
         """A driver, constructed with its settings and services.
@@ -45,7 +95,7 @@ class Assembly:
         Raises:
             OperatorError: It is missing, broken, or its settings do not fit; says which and what to do.
         """
-        cls = drivers.load(self.records, f"pml.{kind}", name)
+        cls = self.driver_class(kind, name)
         record = next(r for r in self.records if r.kind == kind and r.name == name)
         settings = self._settings(record, cls)
         try:
@@ -101,6 +151,21 @@ class Assembly:
         """Everything the hook plugins contribute through ``hook``, with the plugin's name."""
         return self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault)
 
+    def gather_again(
+        self, hook: str, tables: Collection[str], on_fault: Callable[[str, str, Exception], None]
+    ) -> tuple[list[str], list[tuple[str, Any]]]:
+        """The plugins that have ``hook`` and read one of ``tables``, and what they contribute with their new settings.
+
+        Raises:
+            OperatorError: The settings of one do not fit.
+        """
+        names = []
+        for record, plugin in self._in_use():
+            if hook in self._hooks.hooks_of(record.name) and _tables_of(record, plugin) & set(tables):
+                self._serve(record)
+                names.append(record.name)
+        return names, self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault, names)
+
     def _settings(self, record: Record, plugin: Any) -> Any:
         """The plugin's settings; the secret ones are known before anybody can log them.
 
@@ -116,10 +181,10 @@ class Assembly:
         self._learn(secrets_in(settings))
         return settings
 
-    def warn_of_unknown_tables(self) -> None:
-        """Say which ``[plugins.*]`` tables no installed plugin reads."""
-        for problem in unknown_tables(self._config, self.records):
-            self._log.warning(problem)
+
+def _tables_of(record: Record, plugin: Any) -> set[str]:
+    """The tables that a plugin takes its settings from."""
+    return {record.name, getattr(plugin, "settings_fallback", "")}
 
 
 def secrets_in(settings: Any) -> list[str]:
@@ -131,7 +196,8 @@ def secrets_in(settings: Any) -> list[str]:
         if field.metadata.get("secret"):
             value = getattr(settings, field.name)
             several = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-            found += map(str, several)
+            for one in several:
+                found += secrets_in(one) if is_dataclass(one) else [str(one)]
     return found
 
 

@@ -8,11 +8,11 @@ import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
-from pml_hookspecs import CatalogEntry, Match
+from pml_hookspecs import CatalogEntry, Match, Session, ToolId
 
 SATURATION = 1.2
 """How soon more of the same word stops to count: BM25's ``k1``."""
@@ -36,6 +36,10 @@ CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 WORD = re.compile(r"[^\W\d_]+|\d+")
 UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 PLURALS = (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("che", "ch"), ("shes", "sh"), ("xes", "x"))
+
+
+MOST_VIEWS = 16
+"""Sets of tools that may be found by somebody, of which an index is kept."""
 
 
 @lru_cache(maxsize=20_000)
@@ -71,8 +75,11 @@ def _parameters(schema: Any, depth: int = 0) -> Iterator[tuple[str, Mapping[str,
                 yield from _parameters(inner.get("items"), depth + 1)
 
 
-def _fields(entry: CatalogEntry) -> dict[str, list[str]]:
-    """The terms of each field of a tool."""
+_Read: TypeAlias = tuple[ToolId, dict[str, dict[str, int]]]
+"""A tool, and by field how often it has which terms."""
+
+
+def _read(entry: CatalogEntry) -> _Read:
     names: list[str] = []
     texts: list[str] = []
     for name, schema in _parameters(entry.definition.get("inputSchema")):
@@ -80,28 +87,29 @@ def _fields(entry: CatalogEntry) -> dict[str, list[str]]:
         texts.append(str(schema.get("description") or ""))
         values = schema.get("enum")
         texts += [str(value) for value in values[:MOST_ENUM_VALUES]] if isinstance(values, list) else []
-    return {
-        "name": terms(f"{entry.name} {entry.definition.get('title') or ''}"),
-        "server": terms(entry.server),
-        "description": terms(entry.description[:LONGEST_DESCRIPTION]),
-        "parameters": terms(" ".join(names)),
-        "texts": terms(" ".join(texts)[:LONGEST_TEXTS]),
+    fields = {
+        "name": f"{entry.name} {entry.definition.get('title') or ''}",
+        "server": entry.server,
+        "description": entry.description[:LONGEST_DESCRIPTION],
+        "parameters": " ".join(names),
+        "texts": " ".join(texts)[:LONGEST_TEXTS],
     }
+    return entry.id, {name: dict(Counter(terms(text))) for name, text in fields.items()}
 
 
 class _Postings:
     """An inverted index: each term's tools, with what it adds to their score."""
 
-    def __init__(self, entries: Sequence[CatalogEntry]) -> None:
-        self._ids = [entry.id for entry in entries]
-        found = [_fields(entry) for entry in entries]
-        frequencies: list[dict[str, float]] = [defaultdict(float) for _ in entries]
+    def __init__(self, read: Sequence[_Read]) -> None:
+        self._ids = [id for id, _ in read]
+        frequencies: list[dict[str, float]] = [defaultdict(float) for _ in read]
         for name, (weight, marked_down) in FIELDS.items():
-            mean = max(1.0, sum(len(fields[name]) for fields in found)) / max(1, len(found))
-            for frequency, fields in zip(frequencies, found, strict=True):
-                share = weight / (1 - marked_down + marked_down * len(fields[name]) / mean)
-                for term in fields[name]:
-                    frequency[term] += share
+            lengths = [sum(fields[name].values()) for _, fields in read]
+            mean = max(1.0, sum(lengths)) / max(1, len(lengths))
+            for frequency, length, (_, fields) in zip(frequencies, lengths, read, strict=True):
+                share = weight / (1 - marked_down + marked_down * length / mean)
+                for term, times in fields[name].items():
+                    frequency[term] += share * times
         self._of: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for tool, frequency in enumerate(frequencies):
             for term, value in frequency.items():
@@ -136,12 +144,52 @@ class Bm25Index:
     """
 
     def __init__(self) -> None:
-        self._postings = _Postings(())
+        self._whole = _Whole(())
 
     async def build(self, entries: Sequence[CatalogEntry], revision: str) -> None:
         """Index ``entries`` in a thread: a large catalog takes a second, in which requests go on."""
-        self._postings = await asyncio.to_thread(_Postings, tuple(entries))
+        self._whole = await asyncio.to_thread(_Whole, tuple(entries))
 
-    async def search(self, query: str, *, limit: int, min_score: float) -> Sequence[Match]:
-        """At most ``limit`` matches scoring ``min_score`` or more, best first, ties by id. Empty query: none."""
-        return self._postings.search(query, limit, min_score)
+    async def search(
+        self,
+        query: str,
+        *,
+        limit: int,
+        min_score: float,
+        among: Collection[ToolId] | None = None,
+        session: Session | None = None,
+    ) -> Sequence[Match]:
+        """At most ``limit`` matches scoring ``min_score`` or more, best first, ties by id. Empty query: none.
+
+        With ``among`` the answer is that of an index of these tools alone: how rare a word is would tell of others.
+        That index is made by the first search and kept for the next ones. ``session`` makes no difference.
+        """
+        postings = await self._whole.of(among)
+        return postings.search(query, limit, min_score)
+
+
+class _Whole:
+    """All tools, and indexes of some of them."""
+
+    def __init__(self, entries: Sequence[CatalogEntry]) -> None:
+        self._tools = [_read(entry) for entry in entries]
+        self._postings = _Postings(self._tools)
+        self._ids = frozenset(id for id, _ in self._tools)
+        self._some: dict[frozenset[ToolId], asyncio.Future[_Postings]] = {}
+
+    async def of(self, among: Collection[ToolId] | None) -> _Postings:
+        """The index of those tools; made in a thread, once for all who ask meanwhile."""
+        # A frozenset remembers its hash and is equal to itself at once: the same object costs next to nothing.
+        kept = self._ids if among is None else among if isinstance(among, frozenset) else frozenset(among)
+        if kept >= self._ids:
+            return self._postings
+        making = self._some.pop(kept, None)
+        if making is None:
+            making = asyncio.ensure_future(asyncio.to_thread(self._make, kept))
+        self._some[kept] = making
+        if len(self._some) > MOST_VIEWS:
+            del self._some[next(iter(self._some))]
+        return await asyncio.shield(making)
+
+    def _make(self, kept: frozenset[ToolId]) -> _Postings:
+        return _Postings([tool for tool in self._tools if tool[0] in kept])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pml_hookspecs import (
     GATEWAY_SERVER,
@@ -35,12 +35,20 @@ def make_entry(server: str, definition: Mapping[str, Any], *, meta: bool = False
     return CatalogEntry(ToolId(f"{server}:{definition['name']}"), server, definition, len(raw) // 4, digest, meta)
 
 
+class _View(NamedTuple):
+    """What the filters keep for a session."""
+
+    all: frozenset[ToolId]
+    searched: frozenset[ToolId] | None
+    """Without the gateway's own; None when nothing is hidden."""
+
+
 class LiveCatalog:
     """The catalog that the gateway keeps. Implements :class:`pml_hookspecs.Catalog`."""
 
     def __init__(self, log: Any, index: SearchIndex) -> None:
         self._log, self._index = log, KeptIndex(index, log)
-        self._views: dict[tuple[str, str], frozenset[ToolId] | None] = {}
+        self._views: dict[tuple[str, str], _View] = {}
         self._own: list[CatalogEntry] = []
         self._theirs: dict[str, list[CatalogEntry]] = {}
         self._statuses: dict[str, ServerStatus] = {}
@@ -163,30 +171,44 @@ class LiveCatalog:
     def allows(self, entry: CatalogEntry, session: Session) -> bool:
         return self._refusing is None or self._refusing(entry, session) is None
 
+    def visible(self, session: Session) -> Collection[ToolId]:
+        return self._view(session).all
+
     async def search(
-        self, query: str, *, limit: int, min_score: float = 0.0, session: Session | None = None
+        self,
+        query: str,
+        *,
+        limit: int,
+        min_score: float = 0.0,
+        session: Session | None = None,
+        keep: Callable[[CatalogEntry], bool] | None = None,
     ) -> Sequence[Match]:
+        among = None if session is None else self._view(session).searched
+        if keep is not None:
+            among = frozenset(e.id for e in self if keep(e) and (e.id in among if among is not None else not e.own))
         found = await self._index.search(
             query,
             self.revision,
             lambda: [e for e in self if not e.own],
             limit=limit,
             min_score=min_score,
-            among=None if session is None else self._view(session),
+            among=among,
             session=session,
         )
         return [match for match in found if match.id in self._entries]  # the index may be of a moment ago
 
-    def _view(self, session: Session) -> frozenset[ToolId] | None:
-        """What the filters keep for ``session``, the same object each time; None when that is everything."""
+    def _view(self, session: Session) -> _View:
         key = (self.revision, session.key)
-        if key not in self._views:
-            theirs = [e for e in self if not e.own]
-            kept = frozenset(e.id for e in theirs if self.allows(e, session))
+        if (view := self._views.get(key)) is None:
+            kept = [e for e in self if self.allows(e, session)]
+            everything = frozenset(e.id for e in kept)
+            hides = len(everything) != len(self._entries)
+            theirs = frozenset(e.id for e in kept if not e.own) if hides else None
+            view = _View(everything, theirs)
             if len(self._views) >= VIEWS:
                 del self._views[next(iter(self._views))]
-            self._views[key] = None if len(kept) == len(theirs) else kept
-        return self._views[key]
+            self._views[key] = view
+        return view
 
     async def close(self) -> None:
         """Give up the index that is being built."""

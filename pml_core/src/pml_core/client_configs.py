@@ -1,19 +1,20 @@
-"""Servers as MCP clients write them down: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Gemini CLI.
+"""Servers as MCP clients write them down: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Gemini CLI, Codex.
 
-All of them keep a JSON object of servers under one of a few keys; the fields of a server differ a little. What PML has
-no use for is not lost silently: it becomes a note on the server.
+All of them keep an object of servers under one of a few keys, Codex in TOML and the others in JSON; the fields of a
+server differ a little. What PML has no use for is not lost silently: it becomes a note on the server.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
-from . import jsonc
+from . import codex_config, jsonc
 from .client_server import GEMINI_ONLY, REFERENCE, ImportedServer, ServerReader, join, kind_of
 
 __all__ = [
@@ -29,7 +30,7 @@ __all__ = [
     "servers_in",
 ]
 
-CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "windsurf", "gemini-cli")
+CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode", "windsurf", "gemini-cli", "codex")
 """Names of the clients in :func:`known_files`."""
 
 _RESERVED_NAME = "pml"
@@ -65,15 +66,17 @@ def read(text: str, where: str, *, project: Path | None = None) -> list[Imported
     """The servers in a client's file, in the order of the file.
 
     Args:
-        text: JSON; comments, trailing commas and a byte order mark are accepted.
+        text: JSON; comments, trailing commas and a byte order mark are accepted. Codex's is TOML.
         where: The file's path, for messages. In a folder ``.gemini``, ``$NAME`` refers to the environment too.
         project: Claude Code keeps the servers of all projects in one file. With a project, its servers and those that
             are for every project; without, all there are.
 
     Raises:
-        ClientConfigError: Not JSON (with line and column), no servers' key in it, or servers of the wrong shape: all
-            mistakes at once, each with its path. :class:`NoServersError` when only the key is missing.
+        ClientConfigError: Not JSON or TOML (with line and column), no servers' key in it, or servers of the wrong
+            shape: all mistakes at once, each with its path. :class:`NoServersError` when only the key is missing.
     """
+    if PurePath(where).suffix == ".toml" or f"[{codex_config.SERVERS}" in text:
+        return servers_in(_toml(text, where), where, project=project)
     try:
         tree = jsonc.loads(text)
     except jsonc.JsonSyntaxError as exc:
@@ -82,14 +85,24 @@ def read(text: str, where: str, *, project: Path | None = None) -> list[Imported
     return servers_in(tree, where, project=project)
 
 
+def _toml(text: str, where: str) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as exc:
+        raise ClientConfigError(f"{where}: not valid TOML: {exc}. Correct it there.") from None
+
+
 def servers_in(tree: object, where: str, *, project: Path | None = None) -> list[ImportedServer]:
-    """The same as :func:`read`, for JSON that is parsed already."""
+    """The same as :func:`read`, for what is parsed already."""
     if not isinstance(tree, Mapping):
         raise ClientConfigError(f"{where}: expected an object with mcpServers or servers, found {kind_of(tree)}.")
     scopes = list(_scopes(tree))
     if not scopes:
         raise NoServersError(
-            f"{where}: has no mcpServers (Claude, Cursor, Windsurf, Gemini CLI) and no servers as VS Code writes them. "
+            f"{where}: has no mcpServers (Claude, Cursor, Windsurf, Gemini CLI), no mcp_servers (Codex) and no servers "
+            "as VS Code writes them. "
             'Give the file of an MCP client, or wrap the servers: {"mcpServers": {…}}.'
         )
     if project is not None:
@@ -155,8 +168,13 @@ def known_files(home: Path, project: Path) -> list[tuple[str, Path]]:
         "vscode": [f / name for f in (project / ".vscode", *profiles) for name in ("mcp.json", "settings.json")],
         "windsurf": [home / ".codeium" / "windsurf" / "mcp_config.json", home / ".codeium" / "mcp_config.json"],
         "gemini-cli": [folder / ".gemini" / "settings.json" for folder in (project, home)],
+        "codex": [folder / "config.toml" for folder in (project / ".codex", _codex_home(home))],
     }
     return list(dict.fromkeys((client, path) for client in CLIENTS for path in places[client]))
+
+
+def _codex_home(home: Path) -> Path:
+    return Path(os.environ.get("CODEX_HOME") or home / ".codex")
 
 
 def is_gateway(server: ImportedServer) -> bool:
@@ -177,6 +195,8 @@ class _Scope:
 def _scopes(tree: Mapping[str, Any]) -> Iterator[_Scope]:
     if "mcpServers" in tree:
         yield _Scope("mcpServers", tree["mcpServers"])
+    if codex_config.SERVERS in tree:
+        yield _Scope(codex_config.SERVERS, codex_config.in_common_terms(tree[codex_config.SERVERS]))
     if "servers" in tree and _in_vscode_terms(tree):
         yield _Scope("servers", tree["servers"])
     if "mcp.servers" in tree:

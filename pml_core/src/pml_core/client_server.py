@@ -2,7 +2,7 @@
 
 Fields as the clients' documentation has them in 2026: Claude Code (``type``, ``timeout``), Cursor and VS Code
 (``envFile``, ``${workspaceFolder}``, ``${userHome}``), VS Code (``${input:…}``), Windsurf (``serverUrl``,
-``disabledTools``), Gemini CLI (``httpUrl``, ``trust``, ``includeTools``, ``$NAME``).
+``disabledTools``), Codex (``enabled_tools``), Gemini CLI (``httpUrl``, ``trust``, ``includeTools``, ``$NAME``).
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ _WHY_UNUSED = {
     "includeTools": _ALL_TOOLS,
     "excludeTools": _ALL_TOOLS,
     "disabledTools": _ALL_TOOLS,
+    "enabled_tools": _ALL_TOOLS,
+    "disabled_tools": _ALL_TOOLS,
     "tools": _ALL_TOOLS,
     "sandbox": _NO_SANDBOX,
     "sandboxEnabled": _NO_SANDBOX,

@@ -7,7 +7,6 @@ defaults for the rest, does not pay for it at start-up.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +17,10 @@ from typing import Any, Literal, TypeVar
 from pml_hookspecs import GATEWAY_SERVER, setting
 
 from . import client_configs, secret_values
+from .config_files import SECTIONS, candidates, read_file
 from .errors import OperatorError
 
 S = TypeVar("S")
-SECTIONS = ("gateway", "servers", "endpoints", "plugins")
 ENVIRONMENT_PREFIX = "PML_"
 SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|bearer|credential|cookie|session|dsn", re.IGNORECASE)
 DEFAULT_ENDPOINT = "default"
@@ -39,7 +38,7 @@ class GatewaySettings:
     store: str = setting("sqlite", "Where executions and the catalog are kept. An installed store's name.")
     tracers: tuple[str, ...] = setting(("log", "store"), "Tracers that watch every call, by name.")
     executors: dict[str, str] = setting(
-        dict, "Task kind (workflow, code, capability) to executor. Empty: all installed."
+        dict, "Kind of task (workflow, durable, capability, code, code.<language>) to executor, where several run it."
     )
     block: tuple[str, ...] = setting((), "Plugins or distributions that are not to be loaded.")
     strict: bool = setting(
@@ -200,77 +199,6 @@ def dig(tree: Any, path: Sequence[str]) -> Any:
     return tree
 
 
-def home() -> Path:
-    """The user's PML folder."""
-    return Path(os.environ.get("PML_HOME") or Path.home() / ".pml")
-
-
-def default_files(project: Path) -> list[Path]:
-    """Configuration files that exist, the project's before the user's."""
-    mine = [project / name for name in ("pml.toml", "pml.yaml", "pml.yml")]
-    users = [home() / name for name in ("config.toml", "config.yaml", "config.yml")]
-    return [path for path in (*mine, *users) if path.is_file()]
-
-
-def read_file(path: Path) -> tuple[dict[str, Any], bool]:
-    """The tree in ``path`` and whether it is an MCP client's file, which gives servers only.
-
-    Raises:
-        OperatorError: It cannot be read or parsed.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as exc:
-        raise OperatorError(f"{path}: cannot be read: {exc.strerror}", "Give the path of a file that exists.") from exc
-    except UnicodeDecodeError as exc:
-        raise OperatorError(f"{path}: is not UTF-8 text (byte {exc.start})") from exc
-    if path.suffix in (".yaml", ".yml"):
-        return _read_yaml(text, path), False
-    if path.suffix == ".json" or text.lstrip().startswith("{"):
-        return _read_json(text, path)
-    import tomllib
-
-    try:
-        return tomllib.loads(text), False
-    except tomllib.TOMLDecodeError as exc:
-        raise OperatorError(f"{path}: not valid TOML: {exc}") from exc
-
-
-def _read_json(text: str, path: Path) -> tuple[dict[str, Any], bool]:
-    try:
-        tree: Any = json.loads(text)
-    except ValueError:
-        tree = None  # a client's file may hold comments, which its own reader knows
-    if isinstance(tree, dict) and set(tree) <= set(SECTIONS) and not client_configs.looks_like(tree):
-        return tree, False
-    try:
-        servers = client_configs.read(text, str(path), project=Path.cwd())
-    except client_configs.ClientConfigError as exc:
-        raise OperatorError(str(exc)) from exc
-    itself = [s.name for s in servers if client_configs.is_gateway(s)]
-    notes = [f"{s.name}: {note}" for s in servers for note in s.notes]
-    notes += [f"{name}: left out, it starts this gateway again" for name in itself]
-    return {"servers": {s.name: s.table() for s in servers if s.name not in itself}, "notes": notes}, True
-
-
-def _read_yaml(text: str, path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        tree = yaml.safe_load(text) or {}
-    except yaml.YAMLError as exc:
-        raise OperatorError(f"{path}: not valid YAML: {exc}") from exc
-    if not isinstance(tree, dict):
-        raise OperatorError(f"{path}: expected a mapping with {', '.join(SECTIONS)}")
-    named: dict[str, Any] = _with_text_keys(tree)
-    return named
-
-
-def _with_text_keys(tree: Any) -> Any:
-    """YAML has keys of any type; a configuration has names."""
-    return {str(k): _with_text_keys(v) for k, v in tree.items()} if isinstance(tree, dict) else tree
-
-
 def normalise(tree: Mapping[str, Any]) -> dict[str, Any]:
     """``tree`` with ``gateway.<plugin>.*``, the older spelling, moved to ``plugins.<plugin>.*``."""
     gateway = tree.get("gateway")
@@ -323,9 +251,7 @@ def load(
     Raises:
         OperatorError: A source cannot be read, or what it says does not fit; every mistake is named.
     """
-    files = default_files(project or Path.cwd())
-    if config is not None:
-        files = [config, *(f for f in files if f.parent == home())]
+    files = [path for path in candidates(project or Path.cwd(), config) if path == config or path.is_file()]
     sources = [Source("--set", parse_override(text)) for text in overrides]
     if mode is not None:
         sources.append(Source("--mode", {"gateway": {"tools_exposure": mode}}))

@@ -6,24 +6,34 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, Link, Origin, Peer, RawObject, RpcError, Session, TransportError
-from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_ENVELOPE, METHOD_NOT_FOUND, MODERN_REVISIONS
+from pml_hookspecs.protocol import (
+    HANDSHAKE_REVISIONS,
+    INVALID_REQUEST,
+    META_ENVELOPE,
+    METHOD_NOT_FOUND,
+    MODERN_REVISIONS,
+)
 
+from .client import Asker, Client, current_client
 from .exchange import LegacyExchange, ModernAtLarge
 from .listeners import Listeners
 from .members import meta_of
 from .modern import Modern
 from .relay import LegacyMethod, Relay
 from .tool_calls import META_INTENT, call_tool
-from .upstream import Client, current_client
 
 if TYPE_CHECKING:
-    from .downstream import Instance, Server
+    from .downstream import Server
     from .gateway import Gateway
 
 ENVELOPE = b"io.modelcontextprotocol"
 """Begins the keys of a modern request's ``_meta``; the slash behind it may be written as an escape."""
 MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
 TOOLS_CHANGED = "notifications/tools/list_changed"
+LOCAL = "local"
+"""Principal of everybody where there are no keys."""
+HINTS = 4
+"""Lists that one client is told about when they change: the one without a hint, and those of its last hints."""
 
 
 class Conversation:
@@ -31,16 +41,19 @@ class Conversation:
 
     def __init__(self, gateway: Gateway, link: Link, peer: Peer) -> None:
         self._gateway, self._link, self.peer = gateway, link, peer
-        self._exposure = gateway.exposures[peer.endpoint]
-        self.session = self._identity("", "", self._exposure.intent)
-        self._listed: str | None = None
+        self._exposures = gateway.exposures
+        self._view = self._exposures.view(peer)
+        self.session = self._identity("", "")
+        """Who asks, with the mode and the hint that the configuration says now."""
+        self._listed: dict[str, str] = {}
+        """What the client has seen: the mark of the list by the hint that it sent for it."""
         self.initialized = False
         self.capabilities: Mapping[str, Any] = {}
         """What the client said that it can do."""
         self.log_level: str | None = None
         self.subscribed: dict[str, tuple[Server, str]] = {}
         """Resources that a client with a handshake wants to hear of: its URI, then the server and its URI there."""
-        self.askers: dict[Any, Instance] = {}
+        self.askers: dict[Any, Asker] = {}
         """Progress tokens of questions that the client is answering, and who asked."""
         self.listeners = Listeners()
         self.at_large: Client = ModernAtLarge(self) if peer.stateless else LegacyExchange(self, link)
@@ -55,22 +68,40 @@ class Conversation:
             **self.relay.legacy_methods,
         }
 
-    def _identity(self, client: str, protocol: str, intent: str) -> Session:
-        peer = self.peer
+    def _identity(self, client: str, protocol: str, hint: str = "") -> Session:
+        """``hint`` is the client's own; without one, its key's or its endpoint's counts."""
+        peer, intent, mode = self.peer, hint or self._view.intent, self._view.mode
+        scopes = " ".join(sorted(peer.scopes))
         return Session(
-            key=f"{peer.endpoint}\n{peer.principal}\n{intent}",
+            key=f"{peer.endpoint}\n{peer.principal}\n{scopes}\n{mode}\n{intent}",
             endpoint=peer.endpoint,
             principal=peer.principal,
             scopes=peer.scopes,
             client=client,
             protocol=protocol,
             intent=intent,
+            mode=mode,
         )
+
+    def _keep_up(self) -> None:
+        """See to it that the configuration counts as it is now.
+
+        Raises:
+            RpcError: The client's endpoint is not configured any more.
+        """
+        if self._exposures is not (now := self._gateway.exposures):
+            try:
+                self._view = now.view(self.peer)
+            except LookupError as exc:
+                raise RpcError(INVALID_REQUEST, str(exc)) from None
+            self._exposures = now
+            self.session = self._identity(self.session.client, self.session.protocol)
 
     # pml_hookspecs.Handler
 
     async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         """Answer one request."""
+        self._keep_up()
         stands_alone = self.peer.stateless
         if stands_alone or ENVELOPE in params.raw:
             meta = meta_of(params)
@@ -125,7 +156,7 @@ class Conversation:
 
     def _introduced(self, info: Any, protocol: str) -> None:
         client = _name_of(info) if isinstance(info, Mapping) else ""
-        self.session = self._identity(client, protocol, self.session.intent)
+        self.session = self._identity(client, protocol)
         self._gateway.log.debug("client connected", client=client, protocol=protocol)
 
     async def _ping(self, _params: RawObject, _client: LegacyExchange) -> Mapping[str, Any]:
@@ -133,34 +164,55 @@ class Conversation:
 
     # Tools
 
-    async def list_tools(self, params: RawObject) -> Mapping[str, Any]:
-        """The result of ``tools/list`` for this client."""
+    async def list_tools(self, params: RawObject) -> tuple[Mapping[str, Any], bool]:
+        """The result of ``tools/list`` for this client, and whether everybody gets the same from its endpoint."""
         await self._gateway.servers_tried()
-        session = self.session
-        if (hint := meta_of(params).get(META_INTENT)) and isinstance(hint, str):
-            session = self._identity(session.client, session.protocol, hint)
-        if session is self.session and self._listed is None:
-            await self.remember_list()
-        return await self._exposure.tools(session, params.get("cursor"))
+        hint = meta_of(params).get(META_INTENT)
+        hint = hint if isinstance(hint, str) else ""
+        session = self._with_hint(hint)
+        exposure = await self._exposures.of(session)
+        listed = await exposure.listed(session)
+        self._has_seen(hint, listed.mark)
+        # Where keys tell clients apart, another one may have another mode.
+        alike = listed.shared and not hint and self.peer.principal == LOCAL
+        return await exposure.tools(session, params.get("cursor")), alike
+
+    def _with_hint(self, hint: str) -> Session:
+        return self._identity(self.session.client, self.session.protocol, hint) if hint else self.session
 
     async def remember_list(self) -> None:
         """Know what the client sees, so that it is told when that changes."""
-        self._listed = await self._exposure.fingerprint(self.session)
+        self._has_seen("", (await (await self._exposures.of(self.session)).listed(self.session)).mark)
+
+    def _has_seen(self, hint: str, mark: str) -> None:
+        """A list that was seen before stays as it was then, so that its change is still told of."""
+        self._listed[hint] = self._listed.pop(hint, mark)
+        if len(self._listed) > HINTS:
+            del self._listed[next(hint for hint in self._listed if hint)]
 
     async def tools_changed(self) -> None:
         """Tell the client when what *it* sees has changed."""
-        if self._listed is None:
+        if not self._listed:
             return
-        now = await self._exposure.fingerprint(self.session)
-        if now == self._listed:
+        try:
+            self._keep_up()
+        except RpcError:
+            return  # it is told when it asks
+        before = dict(self._listed)
+        now = {hint: await self._mark(hint) for hint in before}
+        if now == before:
             return
-        self._listed = now
+        self._listed.update(now)
         self.listeners.tell(TOOLS_CHANGED)
         if self.initialized:
             self._link.notify(TOOLS_CHANGED, EMPTY)
 
+    async def _mark(self, hint: str) -> str:
+        session = self._with_hint(hint)
+        return (await (await self._exposures.of(session)).listed(session)).mark
+
     async def _list_tools(self, params: RawObject, _client: LegacyExchange) -> Mapping[str, Any]:
-        return await self.list_tools(params)
+        return (await self.list_tools(params))[0]
 
     async def _call_tool(self, params: RawObject, client: LegacyExchange) -> Mapping[str, Any]:
         return await call_tool(self._gateway.dispatcher, self.session, params, client)

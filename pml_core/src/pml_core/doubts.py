@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from pml_core.config import DEFAULT_ENDPOINT, Config
 from pml_hookspecs import GATEWAY_SERVER, split_tool_id
+
+from .config import DEFAULT_ENDPOINT, Config
 
 MANY = 100
 """More listed tools than this fill a context [tools]."""
@@ -32,7 +33,7 @@ def doubts(config: Config, types: Mapping[str, type[Any]]) -> list[str]:
         types: The settings classes of plugins, by name.
     """
     hybrid = DEFAULTS
-    if (settings := config.plugin("hybrid", types.get("hybrid"))) is not None:
+    if "hybrid" in types and (settings := config.plugin("hybrid", types["hybrid"])) is not None:
         hybrid = {**DEFAULTS, **asdict(settings)}
     modes = {DEFAULT_ENDPOINT: (config.gateway.tools_exposure, config.gateway.intent)}
     modes |= {name: (endpoint.tools_exposure, endpoint.intent) for name, endpoint in config.endpoints.items()}

@@ -39,6 +39,7 @@ def load(records: Sequence[Record], group: str, name: str) -> Any:
     if record.state in (State.INCOMPATIBLE, State.BLOCKED):
         raise DriverError(f"{record.label}: {record.problem}", record.remedy)
     if record.provided is not None:
+        record.state = State.LOADED
         return record.provided
     from stevedore import DriverManager
 

@@ -47,16 +47,17 @@ class Executors:
         """
         for kind in _kinds_of(name, executor):
             choice = chosen.get(kind, chosen.get(kind.partition(".")[0]))
-            if choice is None and getattr(executor, "opt_in", False):
-                self._on_request[kind] = name
-                continue
-            if choice not in (None, name):
+            if choice not in (None, name) or (choice is None and getattr(executor, "opt_in", False)):
                 continue
             if (other := self._by_kind.get(kind)) is not None:
                 raise OperatorError(
                     f"executors {other[0]!r} and {name!r} both run {kind} tasks", f"Choose: {_choice(kind, name)}"
                 )
             self._by_kind[kind] = (name, executor)
+
+    def leave_out(self, name: str, executor: type[Executor]) -> None:
+        """Know what a driver would run that waits to be named."""
+        self._on_request.update(dict.fromkeys(_kinds_of(name, executor), name))
 
     def _harmless(self, task: Task) -> bool:
         """A workflow, whose tasks come down here by themselves, or a tool of the gateway's own that only reads."""
@@ -95,7 +96,7 @@ def kind_of(task: Task) -> str:
     return DURABLE if isinstance(task, Workflow) and task.durable else KINDS[type(task)]
 
 
-def _kinds_of(name: str, executor: Executor) -> Iterator[str]:
+def _kinds_of(name: str, executor: Executor | type[Executor]) -> Iterator[str]:
     for task_type in executor.handles:
         kind = KINDS.get(task_type)
         if kind is None:

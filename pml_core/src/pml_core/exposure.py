@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import CatalogEntry, ExposureMode, RawObject, Selection, Session, ToolId, encode
 
@@ -21,6 +21,18 @@ KEPT = 64
 """Rendered lists kept, one per view."""
 
 
+class Listed(NamedTuple):
+    """The list of one view."""
+
+    tools: list[bytes]
+    whole: RawObject
+    """All of them, as the result of ``tools/list``."""
+    mark: str
+    """Changes with the list."""
+    shared: bool
+    """Whether every session gets this list."""
+
+
 class MetaOnlyView:
     """What is shown when no mode can be used: the meta-tools. Implements :class:`pml_hookspecs.ExposureMode`."""
 
@@ -30,24 +42,15 @@ class MetaOnlyView:
 
 
 class Exposure:
-    """The list that each view of one endpoint gets."""
+    """The list that each view gets of one mode."""
 
     def __init__(
-        self,
-        mode: ExposureMode,
-        catalog: LiveCatalog,
-        filters: Filters,
-        log: Any,
-        *,
-        intent: str = "",
-        page_size: int = 0,
+        self, mode: ExposureMode, catalog: LiveCatalog, filters: Filters, log: Any, *, page_size: int = 0
     ) -> None:
         """``page_size`` is the number of tools on a page, 0 for all on one."""
         self._mode, self._catalog, self._filters, self._log = mode, catalog, filters, log
-        self.intent = intent
-        """Hint at what the endpoint's clients do."""
         self._page_size = page_size
-        self._lists: dict[tuple[str, str], tuple[list[bytes], RawObject, str]] = {}
+        self._lists: dict[tuple[str, str], Listed] = {}
         self._rendering = asyncio.Lock()
 
     async def tools(self, session: Session, cursor: Any = None) -> RawObject:
@@ -56,25 +59,24 @@ class Exposure:
         Raises:
             RpcError: The cursor is not one of this list's.
         """
-        rendered, ready, mark = await self._list(session)
-        if cursor is None and not 0 < self._page_size < len(rendered):
-            return ready
-        shown, following = page(rendered, cursor, self._page_size, mark)
+        listed = await self.listed(session)
+        if cursor is None and not 0 < self._page_size < len(listed.tools):
+            return listed.whole
+        shown, following = page(listed.tools, cursor, self._page_size, listed.mark)
         return _result(shown, following)
 
-    async def fingerprint(self, session: Session) -> str:
-        """Changes with what :meth:`tools` lists."""
-        return (await self._list(session))[2]
-
-    async def _list(self, session: Session) -> tuple[list[bytes], RawObject, str]:
+    async def listed(self, session: Session) -> Listed:
+        """The list of a session's view, made once for each revision of the catalog."""
         key = (self._catalog.revision, session.key)
         if (ready := self._lists.get(key)) is not None:
             return ready
         async with self._rendering:
             if (ready := self._lists.get(key)) is None:
-                rendered = [self._render(e) for e in await self.entries(session)]
+                entries, shared = await self._selected(session)
+                rendered = [self._render(e) for e in entries]
                 whole = _result(rendered, None)
-                ready = (rendered, whole, hashlib.sha256(whole.raw).hexdigest()[:16])
+                mark = hashlib.sha256(whole.raw).hexdigest()[:16]
+                ready = Listed(rendered, whole, mark, shared and not self._filters)
                 if len(self._lists) >= KEPT:
                     del self._lists[next(iter(self._lists))]
                 self._lists[key] = ready
@@ -82,12 +84,16 @@ class Exposure:
 
     async def entries(self, session: Session) -> list[CatalogEntry]:
         """What the mode selects and the filters keep, in the mode's order."""
+        return (await self._selected(session))[0]
+
+    async def _selected(self, session: Session) -> tuple[list[CatalogEntry], bool]:
         try:
-            found = self._known((await self._mode.select(self._catalog, session)).tools)
+            selection = await self._mode.select(self._catalog, session)
+            found, shared = self._known(selection.tools), selection.shared
         except Exception:
-            self._log.exception("exposure mode failed; showing the meta-tools only")
-            found = self._known((await MetaOnlyView().select(self._catalog, session)).tools)
-        return [entry for entry in found if self._filters.refusing(entry, session) is None]
+            self._log.exception("exposure mode failed; showing the meta-tools only", mode=session.mode)
+            found, shared = self._known((await MetaOnlyView().select(self._catalog, session)).tools), False
+        return [entry for entry in found if self._filters.refusing(entry, session) is None], shared
 
     def _known(self, selection: Sequence[ToolId]) -> list[CatalogEntry]:
         found: dict[ToolId, CatalogEntry] = {}

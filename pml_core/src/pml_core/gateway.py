@@ -285,7 +285,12 @@ class Gateway:
     async def _fold_chain(self) -> Any:
         downstream = Downstream(self.servers, self.extensions.learn)
         executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog)
-        for name in self._executor_names():
+        named = set(self.config.gateway.executors.values())
+        for name in sorted({*named, *self.assembly.installed("executor")}):
+            cls = self.assembly.driver_class("executor", name)
+            if name not in named and getattr(cls, "opt_in", False):
+                executors.leave_out(name, cls)
+                continue
             executor = self.assembly.driver("executor", name)
             await self.supervisor.enter(name, executor, required=True)
             executors.add(name, executor, self.config.gateway.executors)
@@ -293,9 +298,6 @@ class Gateway:
         wrappers += [Wrapped(plugin, wrapper) for plugin, wrapper in self._gather("pml_wrap_executor")]
         self.wrappers = ordered(wrappers)
         return fold(wrappers, executors.execute, self.log)
-
-    def _executor_names(self) -> list[str]:
-        return sorted({*self.config.gateway.executors.values(), *self.assembly.installed("executor")})
 
     # The catalog changes
 
@@ -319,9 +321,9 @@ class Gateway:
                 "reason": s.reason,
                 "tools": s.tools,
                 "restarts": s.restarts,
+                "description": s.description,
             }
             for s in self.catalog.servers()
         ]
         plugins = {r.name: self.supervisor.health.get(r.name, r.state) for r in self.assembly.records}
-        mode = self.config.gateway.tools_exposure
-        return {"version": self.version, "mode": mode, "servers": servers, "plugins": plugins}
+        return {"version": self.version, **self.announcement.modes(), "servers": servers, "plugins": plugins}

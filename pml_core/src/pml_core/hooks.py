@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pluggy
@@ -71,14 +71,28 @@ class HookManager(pluggy.PluginManager):
             else:
                 record.state = State.LOADED
 
-    def gather(self, hook: str, arguments: Callable[[str], dict[str, Any]], on_fault: Fault) -> list[tuple[str, Any]]:
+    def hooks_of(self, name: str) -> set[str]:
+        """Names of the hooks that a plugin has."""
+        plugin = self.get_plugin(name)
+        return set() if plugin is None else {caller.name for caller in self.get_hookcallers(plugin) or ()}
+
+    def gather(
+        self,
+        hook: str,
+        arguments: Callable[[str], dict[str, Any]],
+        on_fault: Fault,
+        among: Collection[str] | None = None,
+    ) -> list[tuple[str, Any]]:
         """Call ``hook`` on each plugin by itself; ``(plugin name, item)`` pairs in name order.
 
-        One plugin's exception does not stop the others, and each gets its own arguments.
+        One plugin's exception does not stop the others, and each gets its own arguments. ``among`` are the plugins to
+        ask; None for all.
         """
         found: list[tuple[str, Any]] = []
         caller = getattr(self.hook, hook)
         for name, plugin in sorted(self.list_name_plugin()):
+            if among is not None and name not in among:
+                continue
             for impl in caller.get_hookimpls():
                 if impl.plugin is not plugin:
                     continue

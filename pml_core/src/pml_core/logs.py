@@ -24,6 +24,10 @@ class Logs:
         self.form = form
         self.redactor = redactor or Redactor()
 
+    def level(self, level: str) -> None:
+        """Have lines of ``level`` and above written from now on."""
+        self.threshold = LEVELS[level]
+
     @functools.cached_property
     def structlog(self) -> Any:
         """Structlog's logger, configured."""

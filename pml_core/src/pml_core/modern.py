@@ -19,12 +19,12 @@ from pml_hookspecs.protocol import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 
+from .client import current_client
 from .exchange import ModernExchange
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
 from .parking import Bound, Work
 from .tool_calls import call_tool
-from .upstream import current_client
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -39,6 +39,8 @@ Answer = Callable[[RawObject, ModernExchange, Origin], Coroutine[Any, Any, Mappi
 NOT_MODERN = frozenset({"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """Methods of the other era, which this one does not have (MCP 2026-07-28, changes)."""
 COMPLETE = b'"resultType":"complete"'
+PUBLIC = b'"cacheScope":"public"'
+"""Of a list that is the same for all clients of an endpoint; other lists are ``private`` (MCP 2026-07-28, caching)."""
 FRESH_MS = 0
 """How long clients may keep what they are told: the gateway's lists change when a server's do [ms]."""
 
@@ -141,7 +143,8 @@ class Modern:
         return {"_meta": listener.meta}
 
     async def _list_tools(self, params: RawObject, _exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
-        return await self._conversation.list_tools(params)
+        listed, alike = await self._conversation.list_tools(params)
+        return enclosed(PUBLIC, RawObject.of(listed)) if alike else listed
 
     async def _call_tool(self, params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
         return await call_tool(self._gateway.dispatcher, exchange.session, params, exchange)

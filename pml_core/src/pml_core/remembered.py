@@ -21,13 +21,15 @@ class Remembered:
 
     async def begin(self, servers: Mapping[str, Server], catalog: LiveCatalog) -> None:
         """Show what is known of servers that are not up yet, and keep what they list from now on."""
+        described = {status.name: status.description for status in await self._store.catalog.statuses()}
         for server in servers.values():
             server.on_listed, server.on_status = self._save_tools, self._save_status
             if server.status.state == "up":
                 self._save_tools(server, [e for e in catalog if e.server == server.name])
                 self._save_status(server.status)
             elif server.settings.enabled:
-                server.remember(await self._store.catalog.entries(server.name, server.fingerprint))
+                entries = await self._store.catalog.entries(server.name, server.fingerprint)
+                server.remember(entries, described.get(server.name, ""))
 
     def _save_tools(self, server: Server, entries: list[CatalogEntry]) -> None:
         arguments = (server.name, server.fingerprint, entries)

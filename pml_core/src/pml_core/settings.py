@@ -20,7 +20,6 @@ from pydantic_settings import (
 
 from .config import (
     ENVIRONMENT_PREFIX,
-    SECTIONS,
     EndpointSettings,
     GatewaySettings,
     ServerSettings,
@@ -31,10 +30,16 @@ from .config import (
     normalise,
     server_problems,
 )
+from .config_files import SECTIONS
 from .errors import OperatorError
 
 S = TypeVar("S")
 ENVIRONMENT = "environment"
+ALTERNATIVES: Mapping[str, str] = {
+    "dataclass_type": "Input should be a table",
+    "unexpected_keyword_argument": "unknown key",
+}
+"""What pydantic says of a table in the place of a value in words that are not those of a configuration."""
 MISTAKES = "the configuration does not fit:"
 
 
@@ -181,17 +186,39 @@ def _explain(
     models: Mapping[str, type[BaseModel]],
     prefix: tuple[str, ...] = (),
 ) -> str:
-    lines = []
+    found: dict[tuple[str, ...], list[str]] = {}
     for problem in error.errors(include_url=False):
-        path = [*prefix, *(str(part) for part in problem["loc"])]
-        text = problem["msg"].replace("a valid tuple", "a list")
+        path = _written((*prefix, *map(str, problem["loc"])), sources, certain=len(prefix) + 1)
+        text = ALTERNATIVES.get(problem["type"]) or problem["msg"].replace("a valid tuple", "a list")
         if problem["type"] == "extra_forbidden":
             model = models.get(path[0]) if len(path) > 1 else None
             names = list(model.model_fields) if model is not None else list(SECTIONS)
             near = difflib.get_close_matches(path[-1], names, n=1)
             text = "unknown key" + (f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(names))}")
-        lines.append(f"{'.'.join(path)} ({source_of(sources, path)}): {text}")
+        found.setdefault(path, []).append(text)
+    # What is wrong inside a table says more than that the table might have been something else.
+    apt = [path for path in found if not any(other[: len(path)] == path != other for other in found)]
+    lines = [f"{'.'.join(path)} ({source_of(sources, path)}): {', or: '.join(found[path])}" for path in apt]
     return f"{MISTAKES} {lines[0]}" if len(lines) == 1 else "\n  ".join([MISTAKES, *lines])
+
+
+def _written(path: Sequence[str], sources: Sequence[Source], *, certain: int) -> tuple[str, ...]:
+    """``path`` without the names that pydantic gives to the alternatives of a type, which nobody wrote.
+
+    Args:
+        certain: How many parts at its beginning are none of these.
+    """
+    kept = list(path[:certain])
+    for part in path[certain:]:
+        here = [value for source in sources if (value := dig(source.tree, kept)) is not None]
+        if not here or any(_has(value, part) for value in here):
+            kept.append(part)
+    return tuple(kept)
+
+
+def _has(value: Any, part: str) -> bool:
+    """Whether something in a source may have a part of such a name; of JSON in a variable that is not known."""
+    return isinstance(value, str) or (part in value if isinstance(value, Mapping) else part.isdigit())
 
 
 def json_schema(plugins: Mapping[str, type[Any]]) -> dict[str, Any]:

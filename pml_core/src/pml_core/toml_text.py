@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 SERVERS = "servers"
@@ -12,6 +12,8 @@ SERVERS = "servers"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPED = re.compile(r'[\x00-\x1f"\\\x7f]')
 _SHORT_ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+_CLOSING = ('"""', "'''", "]", "}")
+"""What a value of several lines ends with."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -117,23 +119,58 @@ def _at_end(text: str, block: str, newline: str) -> str:
 def _with_block(text: str, name: str, block: str) -> str:
     """``text`` with the table of ``name``, and the tables in it, replaced by ``block``."""
     lines = _LINE.findall(text)
-    headers = [(number, _header(line)) for number, line in enumerate(lines)]
-    starts = [(number, path[:2] == (SERVERS, name)) for number, path in headers if path]
+    starts = [(number, path[:2] == (SERVERS, name)) for number, path in headers(lines)]
     ends = [*(number for number, _ in starts), len(lines)][1:]
     result, position = "", 0
     for (start, ours), following in zip(starts, ends, strict=True):
         if not ours:
             continue
         end = following
-        while end > start + 1 and _says_nothing(lines[end - 1]):
+        while end > start + 1 and says_nothing(lines[end - 1]):
             end -= 1
         result += "".join(lines[position:start]) + block
         block, position = "", end
     return result + "".join(lines[position:])
 
 
-def _says_nothing(line: str) -> bool:
+def says_nothing(line: str) -> bool:
+    """Whether a line is empty, or a comment."""
     return not line.strip() or line.lstrip().startswith("#")
+
+
+def headers(lines: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Number and path of each line that begins a table; what looks like one within a text or an array is none."""
+    number = 0
+    while number < len(lines):
+        if path := _header(lines[number]):
+            yield number, path
+            number += 1
+        else:
+            number = behind(lines, number, len(lines))
+
+
+def behind(lines: Sequence[str], first: int, end: int) -> int:
+    """The number behind the last line of what begins at ``first``; the next one where that cannot be told."""
+    if says_nothing(lines[first]):
+        return first + 1
+    for last in range(first + 1, end + 1):
+        if last > first + 1 and not any(closing in lines[last - 1] for closing in _CLOSING):
+            continue
+        try:
+            tomllib.loads("".join(lines[first:last]))
+        except tomllib.TOMLDecodeError:
+            continue
+        return last
+    return first + 1
+
+
+def only_path(tree: Any) -> tuple[str, ...]:
+    """The names that lead to the first value."""
+    path: list[str] = []
+    while isinstance(tree, dict) and tree:
+        name, tree = next(iter(tree.items()))
+        path.append(name)
+    return tuple(path)
 
 
 def _header(line: str) -> tuple[str, ...]:
@@ -141,11 +178,6 @@ def _header(line: str) -> tuple[str, ...]:
     if not line.lstrip().startswith("["):
         return ()
     try:
-        tree: Any = tomllib.loads(line)
+        return only_path(tomllib.loads(line))
     except tomllib.TOMLDecodeError:
         return ()
-    path: list[str] = []
-    while isinstance(tree, dict) and tree:
-        key, tree = next(iter(tree.items()))
-        path.append(key)
-    return tuple(path)

@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--bad", choices=["exit", "junk", "only-junk", "stubborn", *BAD_TOOLS])
     parser.add_argument("--pids", type=Path)
     parser.add_argument("--notes", type=Path, default=Path(os.devnull))
+    parser.add_argument("--delay", type=float, default=0.0, help="how long each call takes [s]")
     given = parser.parse_args()
     if given.pids:
         (given.pids / str(os.getpid())).touch()
@@ -51,6 +52,7 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message:
             continue
+        time.sleep(given.delay if message["method"] == "tools/call" else 0)
         answer = {"jsonrpc": "2.0", "id": message["id"], **respond(message, tools, given.notes)}
         sys.stdout.write(json.dumps(answer) + "\n")
         if given.bad == "junk":

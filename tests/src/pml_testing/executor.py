@@ -18,18 +18,18 @@ from pml_hookspecs.executor import GROUP
 from .fakes import FakeRun, outcome
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Executor, Run
+    from pml_hookspecs import Executor, Journal, Run
 
 CODE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 """What codes of failures look like: ``tool.not_connected``."""
-GOOD, FAILS, TIMES_OUT, NEVER_ENDS = (
-    ToolId(f"contract:{name}") for name in ("good", "fails", "times_out", "never_ends")
+GOOD, FAILS, TIMES_OUT, WAITS, NEVER_ENDS = (
+    ToolId(f"contract:{name}") for name in ("good", "fails", "times_out", "waits", "never_ends")
 )
 CLEAN_UP_S = 2.0
 
 
 class ContractRun(FakeRun):
-    """A run whose tools do what their names say; every other task ends well."""
+    """A run whose tools do what their names say; a workflow runs its tasks at once, every other task ends well."""
 
     def __init__(self) -> None:
         super().__init__(self._answer)
@@ -38,8 +38,31 @@ class ContractRun(FakeRun):
         self.under_way = 0
         """Calls of :data:`NEVER_ENDS` that have not been cancelled yet."""
 
+    async def dispatch(self, task: Task, *, journal: Journal | None = None) -> Outcome:
+        """Tasks of a workflow that is given a journal are kept in it."""
+        if not isinstance(task, Workflow):
+            return await super().dispatch(task)
+        self.dispatched.append(task)
+        left = [inner for inner in task.tasks if inner.id not in task.known]
+        ended = await asyncio.gather(*(self._kept(inner, journal) for inner in left))
+        bad = next((one for one in ended if not one.status.good), None)
+        output = {one.task_id: one.status.value for one in ended}
+        if bad is None:
+            return outcome(task.id, output)
+        waits = bad.status is Status.INPUT_REQUIRED
+        failure = Failure("workflow.waiting" if waits else "workflow.failed", "Not all of it ended well.")
+        return outcome(task.id, output, Status.INPUT_REQUIRED if waits else Status.ERROR, failure=failure)
+
+    async def _kept(self, task: Task, journal: Journal | None) -> Outcome:
+        if journal is None:
+            return await self.dispatch(task)
+        return await journal.keep(task.id, task, lambda: self.dispatch(task))
+
     async def _answer(self, task: Task, _run: Run) -> Outcome:
         tool = task.tool if isinstance(task, ToolCall) else GOOD
+        if tool == WAITS:
+            failure = Failure("approval.needed", "A human has to look.", details={"approval_id": "contract"})
+            return outcome(task.id, status=Status.INPUT_REQUIRED, failure=failure)
         if tool == FAILS:
             return outcome(task.id, status=Status.ERROR, failure=Failure("tool.failed", "It broke."))
         if tool == TIMES_OUT:
@@ -192,6 +215,24 @@ class ExecutorContract:
             ended = await asyncio.gather(*tasks)
         assert [one.task_id for one in ended] == ids
         assert len({one.status for one in ended}) == 1
+
+    async def test_what_ran_before_is_not_run_again(self, executor: Executor, run: ContractRun) -> None:
+        if Workflow not in executor.handles:
+            return
+        before = outcome("before", {"content": [{"type": "text", "text": "done before"}]})
+        ended = await executor.execute(replace(workflow_of(GOOD), known={"before": before}), run)
+        assert ended.status is Status.OK
+        assert {"it", "after"} <= {task.id for task in run.dispatched}
+        assert "before" not in {task.id for task in run.dispatched}
+
+    async def test_a_task_that_waits_for_somebody_makes_the_workflow_wait(
+        self, executor: Executor, run: ContractRun
+    ) -> None:
+        if Workflow not in executor.handles:
+            return
+        ended = await executor.execute(workflow_of(WAITS), run)
+        assert ended.status is Status.INPUT_REQUIRED
+        assert ended.failure is not None
 
     async def test_functions_among_the_inputs_are_refused(self, executor: Executor, run: ContractRun) -> None:
         made: dict[type, Task] = {

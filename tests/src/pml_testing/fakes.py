@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -97,14 +97,23 @@ class FakeCatalog:
     def exposed_name(self, id: ToolId) -> str:
         return id.removeprefix(f"{GATEWAY_SERVER}:").replace(":", "__")
 
+    def visible(self, session: Session) -> Collection[ToolId]:
+        return frozenset(e.id for e in self if self.allows(e, session))
+
     async def search(
-        self, query: str, *, limit: int, min_score: float = 0.0, session: Session | None = None
+        self,
+        query: str,
+        *,
+        limit: int,
+        min_score: float = 0.0,
+        session: Session | None = None,
+        keep: Callable[[CatalogEntry], bool] | None = None,
     ) -> Sequence[Match]:
         words = set(query.lower().split())
         hits = []
         for e in self:
             text = set(f"{e.name} {e.description}".lower().replace("_", " ").split())
-            hidden = session is not None and not self.allows(e, session)
+            hidden = (session is not None and not self.allows(e, session)) or (keep is not None and not keep(e))
             if not e.own and not hidden and words and (shared := words & text):
                 hits.append(Match(e.id, len(shared) / len(words)))
         hits = [h for h in hits if h.score >= min_score]

@@ -54,7 +54,7 @@ class RequestLink(ScriptedLink):
 class Client:
     """An MCP client of the gateway, without a wire between them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing that clients differ in
         self,
         gateway: Gateway,
         *,
@@ -65,6 +65,10 @@ class Client:
         stateless: bool = False,
         principal: str = "local",
         behind: Client | None = None,
+        mode: str = "",
+        intent: str = "",
+        scopes: frozenset[str] = frozenset(),
+        endpoint: str = "default",
     ) -> None:
         """A client that has just connected.
 
@@ -76,6 +80,10 @@ class Client:
             log_level: From which level on it wants servers' messages, in the envelope.
             stateless: Its requests come on connections of their own, as over HTTP.
             principal: Who the listener says that it is.
+            mode: The exposure mode of its key.
+            intent: The hint of its key.
+            scopes: What its key allows.
+            endpoint: Which one it addresses.
             behind: A client whose requests the listener cannot tell from this one's: the same principal, stateless.
         """
         self.peer = ScriptedServer()
@@ -84,7 +92,15 @@ class Client:
         """Has everything that the client was told."""
         self.late: list[tuple[str, Mapping[str, Any]]] = []
         """What it was told about a request that was answered already, which must not happen."""
-        peer = Peer(address="test", principal=principal, stateless=stateless)
+        peer = Peer(
+            address="test",
+            principal=principal,
+            scopes=scopes,
+            endpoint=endpoint,
+            mode=mode,
+            intent=intent,
+            stateless=stateless,
+        )
         self._handler: Handler = gateway.accept(self.link, peer) if behind is None else behind._handler
         self._requests = 0
         self.modern, self.capabilities, self.info, self.log_level = modern, capabilities, info, log_level

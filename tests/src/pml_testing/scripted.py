@@ -96,6 +96,10 @@ class ScriptedServer:
         self._questions = 0
         self.offers: dict[str, Any] = {"tools": {}}
         """Capabilities declared."""
+        self.about: dict[str, Any] = dict(ABOUT)
+        """How it introduces itself."""
+        self.instructions: Any = None
+        """What it says that it is for; nothing if None."""
         self.hello: dict[str, Any] = {}
         """Params of the last handshake."""
         self.others: dict[str, Other] = {}
@@ -119,19 +123,21 @@ class ScriptedServer:
         result = await self._serve_modern(method, params)
         if isinstance(result, RawObject):
             return result
-        return {"resultType": "complete", "_meta": {META_SERVER_INFO: ABOUT}, **result}
+        return {"resultType": "complete", "_meta": {META_SERVER_INFO: self.about}, **result}
 
     async def _serve_legacy(self, method: str, params: dict[str, Any]) -> Mapping[str, Any]:
         if "legacy" not in self.eras:
             raise RpcError(-32022, "Unsupported protocol version", {"supported": list(MODERN_REVISIONS)})
         if method == "initialize":
             self.hello = params
-            return {"protocolVersion": params["protocolVersion"], "capabilities": self.offers, "serverInfo": ABOUT}
+            said = {"protocolVersion": params["protocolVersion"], "capabilities": self.offers, "serverInfo": self.about}
+            return said if self.instructions is None else {**said, "instructions": self.instructions}
         return await self._serve_both(method, params)
 
     async def _serve_modern(self, method: str, params: dict[str, Any]) -> Mapping[str, Any]:
         if method == "server/discover" and method not in self.others:
-            return {"supportedVersions": list(MODERN_REVISIONS), "capabilities": self.offers}
+            said = {"supportedVersions": list(MODERN_REVISIONS), "capabilities": self.offers}
+            return said if self.instructions is None else {**said, "instructions": self.instructions}
         if method == "subscriptions/listen" and method not in self.others:
             return await self._tell_changes(params["notifications"])
         if method in ("initialize", "ping", "logging/setLevel", "resources/subscribe"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
 
-from . import configured, queries
+from . import queries
 from .counting import counter
 from .evaluation import SEARCH, Row, evaluate
 from .modes import Sizes, variants
@@ -69,8 +69,7 @@ async def run(arguments: argparse.Namespace, services: Services) -> int:
     if arguments.context < LEAST_CONTEXT:
         raise InvalidArguments(f"--context {arguments.context}: give your model's context, {LEAST_CONTEXT} or more.")
     theirs = tools_of(services)
-    known = await configured.read(arguments)
-    modes, sizes = variants(known, services), Sizes(services, counter(arguments.tokenizer))
+    modes, sizes = await variants(services), Sizes(services, counter(arguments.tokenizer))
     costs = await measure(modes, services, sizes)
     asked = await queries.gather(services, file=None, source=None, limit=SAMPLE)
     found = {row.name: row for row in await evaluate(modes, services, sizes, asked.items)}

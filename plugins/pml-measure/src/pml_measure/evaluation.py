@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments, Session
+from pml_hookspecs import InvalidArguments, Match, Session
 
-from . import configured, queries, scores
+from . import queries, scores
+from .answers import answer_tokens
 from .counting import counter
 from .modes import CONFIGURED, Sizes, Variant, variants
 from .output import number, print_json, print_table, say, share
@@ -39,9 +40,13 @@ class Row:
     values: Mapping[str, float]
     """By name of :data:`METRICS`, in the mean; ``listed``: share of the tools needed that the client sees at all."""
     tokens: float
-    """In the client's context, in the mean."""
+    """Of the list in the client's context, in the mean."""
+    answer_tokens: float | None
+    """Of an answer of ``search_tools``, in the mean; None where nothing is asked."""
     p50_ms: float
     p95_ms: float
+    found: Sequence[Sequence[Match]] = ()
+    """Of the search: what each query found."""
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -49,6 +54,7 @@ class Row:
             "name": self.name,
             **self.values,
             "tokens": self.tokens,
+            "answer_tokens": self.answer_tokens,
             "p50_ms": round(self.p50_ms, 3),
             "p95_ms": round(self.p95_ms, 3),
         }
@@ -72,17 +78,30 @@ async def run(arguments: argparse.Namespace, services: Services) -> int:
     if arguments.limit < 1:
         raise InvalidArguments(f"--limit {arguments.limit}: give 1 or more.")
     tools_of(services)
-    modes = variants(await configured.read(arguments), services)
+    if arguments.compare_embedder:
+        from .comparison import compare
+
+        return await compare(arguments, services)
+    modes = await variants(services)
+    if arguments.only is not None:
+        modes = _only(arguments.only, modes)
     floors = [floor(text, modes) for text in arguments.floor]
     asked = await queries.gather(services, file=arguments.queries, source=arguments.source, limit=arguments.limit)
     sizes = Sizes(services, counter(arguments.tokenizer))
     rows = await evaluate(modes, services, sizes, asked.items)
     missed = [one for one in floors if _value(rows, one) < one.least]
     if arguments.json:
-        print_json(_document(rows, asked, missed))
+        print_json(_document(rows, asked, missed, details=arguments.details))
     else:
         _show(rows, asked, missed)
     return BELOW if missed else 0
+
+
+def _only(name: str, modes: Sequence[Variant]) -> list[Variant]:
+    names = [SEARCH, *(mode.name for mode in modes)]
+    if name not in names:
+        raise InvalidArguments(f"--only {name}: there is no such row; rows: {', '.join(names)}.")
+    return [mode for mode in modes if mode.name == name]
 
 
 def floor(text: str, modes: Sequence[Variant]) -> Floor:
@@ -110,21 +129,28 @@ def floor(text: str, modes: Sequence[Variant]) -> Floor:
 
 async def evaluate(modes: Sequence[Variant], services: Services, sizes: Sizes, asked: Sequence[Query]) -> list[Row]:
     """One row for the search, then one for each mode with the query as the client's hint."""
-    await services.catalog.search(asked[0].text, limit=DEPTH)  # builds the index, which no query is to wait for
-    return [await _search(services, sizes, asked), *[await _mode(mode, services, sizes, asked) for mode in modes]]
+    return [await search(services, sizes, asked), *[await _mode(mode, services, sizes, asked) for mode in modes]]
 
 
-async def _search(services: Services, sizes: Sizes, asked: Sequence[Query]) -> Row:
-    session = Session(key="measure\n")
-    ranked, times = [], []
+async def find(services: Services, query: str) -> Sequence[Match]:
+    """What a local client finds that has done nothing yet: its past would know the answers to its own queries."""
+    session = Session(key=f"measure\n{query}", intent=query)
+    return await services.catalog.search(query, limit=DEPTH, session=session)
+
+
+async def search(services: Services, sizes: Sizes, asked: Sequence[Query]) -> Row:
+    """The row of the search."""
+    await find(services, asked[0].text)  # builds the index, which no query is to wait for
+    found, times = [], []
     for query in asked:
         began = time.perf_counter()
-        hits = await services.catalog.search(query.text, limit=DEPTH)
+        found.append(await find(services, query.text))
         times.append(time.perf_counter() - began)
-        found = [entry for hit in hits if (entry := services.catalog.get(hit.id)) is not None]
-        ranked.append([entry.id for entry in found if services.catalog.allows(entry, session)])
     meta = sizes.all([entry for entry in services.catalog if entry.meta])
-    return _row(SEARCH, ranked, asked, [meta], times)
+    answers = await answer_tokens(services, sizes, [query.text for query in asked])
+    return _row(
+        SEARCH, [[hit.id for hit in hits] for hits in found], asked, [meta], times, answers=answers, found=found
+    )
 
 
 async def _mode(mode: Variant, services: Services, sizes: Sizes, asked: Sequence[Query]) -> Row:
@@ -139,7 +165,14 @@ async def _mode(mode: Variant, services: Services, sizes: Sizes, asked: Sequence
 
 
 def _row(
-    name: str, ranked: Sequence[Sequence[str]], asked: Sequence[Query], tokens: Sequence[int], times_s: Sequence[float]
+    name: str,
+    ranked: Sequence[Sequence[str]],
+    asked: Sequence[Query],
+    tokens: Sequence[int],
+    times_s: Sequence[float],
+    *,
+    answers: float | None = None,
+    found: Sequence[Sequence[Match]] = (),
 ) -> Row:
     pairs = list(zip(ranked, asked, strict=True))
     values = {
@@ -151,40 +184,53 @@ def _row(
         "listed": fmean(scores.recall(found, query) for found, query in pairs),
     }
     times_ms = [1000 * seconds for seconds in times_s]
-    return Row(name, values, fmean(tokens), scores.quantile(times_ms, 0.5), scores.quantile(times_ms, 0.95))
+    p50, p95 = scores.quantile(times_ms, 0.5), scores.quantile(times_ms, 0.95)
+    return Row(name, values, fmean(tokens), answers, p50, p95, found)
 
 
 def _value(rows: Sequence[Row], one: Floor) -> float:
     return next(row.values[one.metric] for row in rows if row.name == one.row)
 
 
-def _document(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor]) -> dict[str, Any]:
-    return {
+def _document(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor], *, details: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {
         "queries": {"source": asked.source, "count": len(asked.items)},
         "rows": [row.as_json() for row in rows],
         "floors_missed": [
             {"row": one.row, "metric": one.metric, "least": one.least, "value": _value(rows, one)} for one in missed
         ],
     }
+    if details:
+        told["details"] = [
+            {"query": query.text, "found": [{"tool": hit.id, "score": hit.score} for hit in hits]}
+            for query, hits in zip(asked.items, rows[0].found, strict=True)
+        ]
+    return told
 
 
-def _show(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor]) -> None:
-    say(asked.about)
-    say()
+def print_rows(rows: Sequence[Row]) -> None:
+    """A table for people."""
     table = [
         (
             row.name,
             *(share(row.values[metric]) for metric in METRICS),
             number(row.tokens),
+            "-" if row.answer_tokens is None else number(row.answer_tokens),
             f"{row.p50_ms:.2f}",
             f"{row.p95_ms:.2f}",
         )
         for row in rows
     ]
-    header = ("ROW", *(metric.upper() for metric in METRICS), "TOKENS", "P50 MS", "P95 MS")
-    print_table(header, table)
+    print_table(("ROW", *(metric.upper() for metric in METRICS), "TOKENS", "ANSWER", "P50 MS", "P95 MS"), table)
+
+
+def _show(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor]) -> None:
+    say(asked.about)
+    say()
+    print_rows(rows)
     say()
     say(f"{SEARCH}: what search_tools finds, in any mode. Modes: what the client sees with the query as its hint;")
     say(f"full_proxy lists in no order of relevance. {CONFIGURED!r} uses the configured intent if there is one.")
+    say("Tokens: of the list, once in each conversation; answer: of what search_tools answers, each time.")
     for one in missed:
         say(f"BELOW: {one.row} {one.metric} is {_value(rows, one):.3f}, the floor is {one.least:g}.")

@@ -46,4 +46,4 @@ def share(value: float | None) -> str:
 
 
 def _right(title: str) -> bool:
-    return title.isupper() and title not in ("MODE", "SERVER", "TOOL", "WAY", "AGENT", "WEEK", "ROW")
+    return title.isupper() and title not in ("MODE", "SERVER", "TOOL", "WAY", "AGENT", "WEEK", "ROW", "ENDPOINT")

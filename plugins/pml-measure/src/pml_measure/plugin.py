@@ -24,6 +24,10 @@ def pml_commands(subcommands: Any) -> None:
     _add_eval(_command(subcommands, "eval", eval_command, "how well search and modes find tools on your own catalog"))
     metrics = _command(subcommands, "metrics", metrics_command, "how tools were reached, from your own history")
     metrics.add_argument("--days", type=int, default=30, metavar="N", help="how far to look back [days]")
+    metrics.add_argument("--watch", action="store_true", help="show it while it happens; with --json a line each time")
+    metrics.add_argument(
+        "--interval", type=float, default=2.0, metavar="S", help="with --watch: time between looks [s]"
+    )
 
 
 def _command(subcommands: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
@@ -55,6 +59,14 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="METRIC=VALUE",
         help="exit status 1 below it, such as recall@5=0.7, or hybrid_balanced.listed=0.5 for one row; may be repeated",
+    )
+    parser.add_argument("--only", metavar="ROW", help="search, and this row; search for the search alone")
+    parser.add_argument("--details", action="store_true", help="with --json: what the search found for each query")
+    parser.add_argument(
+        "--compare-embedder", action="store_true", help="the search with and without the configured embedder"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=600.0, metavar="S", help="with --compare-embedder: for the tools' vectors [s]"
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
 
-from . import configured, queries
+from . import queries
 from .counting import Counter, counter
 from .modes import CONFIGURED, Sizes, Variant, variants
 from .output import number, print_json, print_table, say, share
@@ -72,7 +72,7 @@ async def run(arguments: argparse.Namespace, services: Services) -> int:
     count = counter(arguments.tokenizer)
     theirs = tools_of(services)
     sizes = Sizes(services, count)
-    costs = await measure(variants(await configured.read(arguments), services), services, sizes)
+    costs = await measure(await variants(services), services, sizes)
     if arguments.json:
         print_json(_document(costs, theirs, sizes, count, arguments.top))
     else:

@@ -71,12 +71,12 @@ class Application:
         if first == HEALTH and not rest:
             await reply(send, OK, (b'{"status":"ok"}',), (JSON,))
             return
-        principal = self._guard.principal(headers)
+        access = self._guard.access(headers)
         if first == MCP:
             endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
-            await self._mcp(Request(scope, receive, send, headers, principal, endpoint))
+            await self._mcp(Request(scope, receive, send, headers, access, endpoint))
         elif first in self._plugins:
-            scope.setdefault("state", {})["principal"] = principal
+            scope.setdefault("state", {})["principal"] = access.principal
             await self._plugins[first](scope, receive, send)
         else:
             raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")

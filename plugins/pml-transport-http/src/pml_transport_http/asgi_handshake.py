@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pml_hookspecs import Origin, Peer, RawObject, TransportError
+from pml_hookspecs import Origin, RawObject, TransportError
 from pml_hookspecs.protocol import INVALID_REQUEST
 
 from . import asgi_messages as messages
@@ -60,7 +60,7 @@ class Handshake:
         id = request.headers.get(SESSION_ID)
         if id is None:
             raise Refusal(400, INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")
-        return self.sessions.find(id.decode("latin-1"), request.principal, request.endpoint)
+        return self.sessions.find(id.decode("latin-1"), request.access, request.endpoint)
 
     async def _initialize(self, request: Request, message: Message) -> None:
         if SESSION_ID in request.headers:
@@ -69,10 +69,9 @@ class Handshake:
         call = messages.call_of(message)
         self._works.check_open(call.key)
         self.sessions.make_room()
-        session = Session(request.principal, request.endpoint, self._settings, self._log)
-        peer = Peer(address=request.address, principal=request.principal, endpoint=request.endpoint)
+        session = Session(request.access, request.endpoint, self._settings, self._log)
         try:
-            session.handler = self._accept(session, peer)
+            session.handler = self._accept(session, request.peer())
         except LookupError as error:
             raise no_endpoint(error, call.key) from None
         self.sessions.add(session)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pml_hookspecs import Origin, Peer, RawObject, TransportError
+from pml_hookspecs import Origin, RawObject, TransportError
 from pml_hookspecs.protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -23,7 +23,7 @@ from .asgi_exchange import CANCELLED, Exchange, Work
 from .asgi_handshake import no_endpoint
 from .asgi_ladder import check_envelope, check_version
 from .asgi_params import Listing
-from .asgi_replies import ACCEPTED, OK, Refusal, Request, reply
+from .asgi_replies import ACCEPTED, OK, Access, Refusal, Request, reply
 from .asgi_works import LASTING, Works
 from .streams import PING_S, Stream
 
@@ -76,7 +76,7 @@ class AnswerLink(NoWay):
 
 
 class Client:
-    """One handler for all requests of one principal to one endpoint."""
+    """One handler for all requests with one key to one endpoint."""
 
     def __init__(self, handler: Handler, log: Any) -> None:
         self.handler = handler
@@ -88,7 +88,7 @@ class Modern:
 
     def __init__(self, accept: Accept, works: Works, log: Any) -> None:
         self._accept, self._works, self._log = accept, works, log
-        self._clients: dict[tuple[str, str], Client] = {}
+        self._clients: dict[tuple[Access, str], Client] = {}
         self._counters: Counter[str] = Counter()
 
     async def post(self, request: Request, message: Message) -> None:
@@ -109,12 +109,11 @@ class Modern:
         await self._serve(self._client(request, call.key), request, call)
 
     def _client(self, request: Request, id: Any) -> Client:
-        key = (request.principal, request.endpoint)
+        key = (request.access, request.endpoint)
         client = self._clients.get(key)
         if client is None:
-            peer = Peer(address=request.address, principal=request.principal, endpoint=request.endpoint, stateless=True)
             try:
-                client = Client(self._accept(NoWay(), peer), self._log)
+                client = Client(self._accept(NoWay(), request.peer(stateless=True)), self._log)
             except LookupError as error:
                 raise no_endpoint(error, id) from None
             self._clients[key] = client

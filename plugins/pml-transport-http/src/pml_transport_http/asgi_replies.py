@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, NamedTuple, TypeAlias
 
-from pml_hookspecs import encode
+from pml_hookspecs import Peer, encode
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -18,6 +18,15 @@ AT_ONCE = 64 * 1024
 JSON = (b"content-type", b"application/json")
 
 
+class Access(NamedTuple):
+    """What a client may do, as its key says."""
+
+    principal: str
+    mode: str = ""
+    intent: str = ""
+    scopes: frozenset[str] = frozenset()
+
+
 class Request(NamedTuple):
     """An HTTP request that was let in."""
 
@@ -26,8 +35,21 @@ class Request(NamedTuple):
     send: Send
     headers: dict[bytes, bytes]
     """By name in lower case; of a header that comes twice, the last."""
-    principal: str
+    access: Access
     endpoint: str
+
+    def peer(self, *, stateless: bool = False) -> Peer:
+        """Its client."""
+        who = self.access
+        return Peer(
+            address=self.address,
+            principal=who.principal,
+            scopes=who.scopes,
+            endpoint=self.endpoint,
+            mode=who.mode,
+            intent=who.intent,
+            stateless=stateless,
+        )
 
     @property
     def address(self) -> str:

@@ -15,16 +15,16 @@ from urllib.parse import urlsplit
 from pml_hookspecs import TransportError
 from pml_hookspecs.protocol import INVALID_REQUEST
 
-from .asgi_replies import NO_CONTENT, Refusal, Send, reply
+from .asgi_replies import NO_CONTENT, Access, Refusal, Send, reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
     from typing import Any
 
-    from .settings import Settings
+    from .settings import Key, Settings
 
-LOCAL = "local"
-"""Principal of everybody when there are no tokens."""
+LOCAL = Access("local")
+"""Everybody when there are no tokens."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HTTP_PORT = 80
 BEARER = b"bearer "
@@ -49,11 +49,17 @@ def check_binding(host: str, settings: Settings) -> None:
     Raises:
         TransportError: It would be, or a token is no good.
     """
-    for principal, token in settings.tokens.items():
+    owners: dict[str, str] = {}
+    for name, said in settings.tokens.items():
+        token = said if isinstance(said, str) else said.token
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise TransportError(
-                f"the token of {principal!r} in [plugins.http] tokens must be printable ASCII without spaces, "
-                "and not empty",
+                f"the token of {name!r} in [plugins.http] tokens must be printable ASCII without spaces, and not empty",
+                retryable=False,
+            )
+        if (other := owners.setdefault(token, name)) != name:
+            raise TransportError(
+                f"{other!r} and {name!r} in [plugins.http] tokens have the same token; give one of them another",
                 retryable=False,
             )
     if not settings.tokens and not is_loopback(host):
@@ -80,7 +86,7 @@ class Guard:
         self._origins = {f"http://{name}:{port}".encode() for name in LOOPBACK_NAMES}
         self._allowed_hosts = _patterns(settings.allowed_hosts)
         self._allowed_origins = _patterns(settings.allowed_origins)
-        self._tokens = [(name, token.encode()) for name, token in settings.tokens.items()]
+        self._keys = [_key(name, said) for name, said in settings.tokens.items()]
 
     def check_place(self, headers: Mapping[bytes, bytes], raw: Iterable[tuple[bytes, bytes]]) -> None:
         """See that the client means this server, and that no foreign web page sent it.
@@ -119,26 +125,33 @@ class Guard:
         # A page of a plugin's, served here: that the host is this one has been seen to.
         return origin in (b"http://" + host, b"https://" + host)
 
-    def principal(self, headers: Mapping[bytes, bytes]) -> str:
-        """Who it is.
+    def access(self, headers: Mapping[bytes, bytes]) -> Access:
+        """Who it is, and what its key says.
 
         Raises:
             Refusal: Nobody we know; with status 401.
         """
-        if not self._tokens:
+        if not self._keys:
             return LOCAL
         given = headers.get(b"authorization", b"")
         found = None
         if given[: len(BEARER)].lower() == BEARER:
             token = given[len(BEARER) :].strip()
-            for name, expected in self._tokens:
+            for expected, access in self._keys:
                 if hmac.compare_digest(token, expected):
-                    found = name
+                    found = access
         if found is None:
             challenge = b'Bearer error="invalid_token"' if given else b"Bearer"
             what = "The bearer token is not valid" if given else "A bearer token is needed"
             raise Refusal(401, INVALID_REQUEST, what, headers=[(b"www-authenticate", challenge)])
         return found
+
+
+def _key(name: str, said: str | Key) -> tuple[bytes, Access]:
+    if isinstance(said, str):
+        return said.encode(), Access(name)
+    access = Access(said.principal or name, said.tools_exposure, said.intent, frozenset(said.scopes))
+    return said.token.encode(), access
 
 
 def _patterns(entries: Iterable[str]) -> frozenset[bytes]:

@@ -14,7 +14,7 @@ from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
 
 from . import asgi_messages as messages
 from .asgi_exchange import CANCELLED, Work
-from .asgi_replies import Refusal
+from .asgi_replies import Access, Refusal
 from .envelope import error_of, own_id
 from .streams import Replay, Stream
 
@@ -44,10 +44,10 @@ class Session:
 
     handler: Handler
 
-    def __init__(self, principal: str, endpoint: str, settings: Settings, log: Any) -> None:
-        """Make one for ``principal`` alone."""
+    def __init__(self, access: Access, endpoint: str, settings: Settings, log: Any) -> None:
+        """Make one for clients with this ``access`` alone."""
         self.id = secrets.token_urlsafe(24)
-        self.principal, self.endpoint = principal, endpoint
+        self.access, self.endpoint = access, endpoint
         self.revision = ""
         self.works: set[Work] = set()
         self.counters: Counter[str] = Counter()
@@ -234,14 +234,14 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(tuple(self._open.values()))
 
-    def find(self, id: str, principal: str, endpoint: str) -> Session:
+    def find(self, id: str, access: Access, endpoint: str) -> Session:
         """The session of that id, if it belongs to the one who asks.
 
         Raises:
             Refusal: There is none; with status 404.
         """
         session = self._open.get(id)
-        if session is None or session.principal != principal or session.endpoint != endpoint:
+        if session is None or session.access != access or session.endpoint != endpoint:
             raise Refusal(404, INVALID_REQUEST, NOT_FOUND)
         return session
 

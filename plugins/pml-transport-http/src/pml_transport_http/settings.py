@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pml_hookspecs import setting
 
 MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One of ``tokens`` that says more than who it stands for."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    token: str = setting("", "What clients present; there is no key without one.", secret=True)
+    principal: str = setting("", "Whom it stands for; the key's name if empty. Several keys may stand for one.")
+    tools_exposure: str = setting("", "Exposure mode of its clients; the endpoint's if empty.")
+    intent: str = setting("", "Hint at what its clients do, for modes that select by it; the endpoint's if empty.")
+    scopes: tuple[str, ...] = setting((), "What plugins may tell its clients apart by.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +42,10 @@ class Settings:
     )
 
     # The listener: clients that use the gateway.
-    tokens: dict[str, str] = setting(
-        dict, "Bearer tokens that clients may present, by the principal each stands for.", secret=True
+    tokens: dict[str, str | Key] = setting(
+        dict,
+        "Bearer tokens that clients may present, by the principal each stands for; or tables with more about each.",
+        secret=True,
     )
     allowed_hosts: tuple[str, ...] = setting(
         (), "Host headers to accept besides those of the bound address, such as `gateway.example:8808`."

@@ -193,8 +193,7 @@ def run_schema(_arguments: argparse.Namespace) -> int:
 def run_check(arguments: argparse.Namespace) -> int:
     """Validate everything; 1 and one line per problem when something does not fit."""
     from pml_core.check import problems
-
-    from .config_doubts import doubts
+    from pml_core.doubts import doubts
 
     found = problems(lambda: _load(arguments), settings_types)
     doubtful = [] if found else doubts(_load(arguments), settings_types())

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pml_core.config import Config, default_files, home, load, normalise, read_file
+from pml_core.config import Config, load, normalise
+from pml_core.config_files import default_files, home, read_file
 from pml_core.errors import OperatorError
 from pml_core.toml_text import TomlEditError
 

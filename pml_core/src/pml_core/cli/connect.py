@@ -100,7 +100,7 @@ def pml_command(*, shared: bool) -> list[str]:
 
 def _options(arguments: argparse.Namespace) -> list[str]:
     """Options of ``pml serve``. Clients start servers anywhere, so this folder's configuration is named."""
-    from pml_core.config import default_files
+    from pml_core.config_files import default_files
 
     here = Path.cwd()
     config = arguments.config
@@ -143,9 +143,6 @@ def _notes(where: Place, servers: Mapping[str, Any], name: str) -> Iterator[str]
     others = [other for other in servers if other != name]
     if others:
         have = f"{CLIENTS[where.client]} still starts {', '.join(others)} itself"
-        if where.client == "codex":
-            yield f"{have}; to have them behind PML, put them into its configuration and take them out there."
-            return
         imported = IMPORTED_AS.get(where.client, where.client)
         yield f"{have}; pml import --from {imported} takes them over, then take them out there."
 

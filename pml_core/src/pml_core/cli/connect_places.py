@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -74,7 +73,7 @@ def place(client: str, home: Path, project: Path, *, of_project: bool) -> Place:
     """
     if of_project and client in USERS_ONLY:
         raise OperatorError(f"--project: {CLIENTS[client]} has one file for all projects", "Leave --project out.")
-    found = _codex(home, project) if client == "codex" else _json(client, home, project)
+    found = _files(client, home, project)
     there = [path for path, projects in found if projects is of_project]
     path = next((path for path in there if path.is_file()), there[0])
     if client == "codex":
@@ -82,12 +81,7 @@ def place(client: str, home: Path, project: Path, *, of_project: bool) -> Place:
     return Place(client, path, ("servers" if client == "vscode" else "mcpServers",))
 
 
-def _codex(home: Path, project: Path) -> list[tuple[Path, bool]]:
-    users = Path(os.environ.get("CODEX_HOME") or home / ".codex")
-    return [(users / "config.toml", False), (project / ".codex" / "config.toml", True)]
-
-
-def _json(client: str, home: Path, project: Path) -> list[tuple[Path, bool]]:
+def _files(client: str, home: Path, project: Path) -> list[tuple[Path, bool]]:
     """Every file of the client's, and whether it is the project's; this system's before the others'."""
     found = []
     for known, path in known_files(home, IN_PROJECT):

@@ -69,11 +69,11 @@ def add(subcommands: Any) -> None:
         "import",
         help="take over the servers of an MCP client",
         description=(
-            "Read the servers that Claude Desktop, Claude Code, Cursor, VS Code, Windsurf or Gemini CLI has configured "
-            "and add them to pml.toml. Without FILE and --from, show what there is to import."
+            "Read the servers that Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Gemini CLI or Codex has "
+            "configured and add them to pml.toml. Without FILE and --from, show what there is to import."
         ),
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="a client's JSON file; - reads standard input")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="a client's file; - reads standard input")
     parser.add_argument("--from", dest="client", choices=client_configs.CLIENTS, help="read the files of this client")
     parser.add_argument(
         "--to", metavar="FILE", type=Path, default=Path(DEFAULT_TARGET), help="write here (default: pml.toml)"

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pml_core.config import home, read_file
+from pml_core.config_files import home, read_file
 from pml_core.errors import OperatorError
 
 from .trees import KeyPath, flat

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
+import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import add_sources
+
+if TYPE_CHECKING:
+    from pml_core.config import Config
+    from pml_core.config_files import State
+    from pml_core.gateway import Gateway
 
 BY_HAND = (
     "pml serve speaks MCP on standard input and output: your MCP client starts it, nobody types into it.\n"
@@ -22,7 +30,10 @@ def add(subcommands: Any) -> None:
     parser: argparse.ArgumentParser = subcommands.add_parser(
         "serve",
         help="run the gateway for MCP clients",
-        description="Serve one MCP client on standard input and output, or many over HTTP, in front of all servers.",
+        description=(
+            "Serve one MCP client on standard input and output, or many over HTTP, in front of all servers. Changes of "
+            "the configuration files take effect while it runs, as far as they can; SIGHUP has it look at once."
+        ),
     )
     add_sources(parser)
     parser.add_argument(
@@ -37,41 +48,83 @@ def add(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the client goes away or a signal comes; the exit status."""
     from pml_core.config import load
+    from pml_core.config_files import candidates, state_of
 
     overrides = [*arguments.overrides, *(["gateway.strict=true"] if arguments.strict else [])]
-    config = load(arguments.config, overrides=overrides, mode=arguments.mode)
+    read = functools.partial(load, arguments.config, overrides=overrides, mode=arguments.mode)
+    files = candidates(Path.cwd(), arguments.config)
+    known = state_of(files)  # before they are read, so that no change is missed
+    served = Served(read(), read, files, known)
     if arguments.http is not None:
-        return asyncio.run(_serve(config, f"http://{arguments.http}", one_client=False, started=_say_where))
+        return asyncio.run(_serve(served, f"http://{arguments.http}", one_client=False, started=_say_where))
     if sys.stdin is not None and sys.stdin.isatty():
         print(BY_HAND, file=sys.stderr)
-    return asyncio.run(_serve(config, "stdio:", one_client=True))
+    return asyncio.run(_serve(served, "stdio:", one_client=True))
+
+
+class Served(NamedTuple):
+    """A configuration, and how to read it again."""
+
+    config: Config
+    read: Callable[[], Config]
+    files: Sequence[Path]
+    known: State
+    """How the files were when the configuration was read."""
 
 
 def _say_where(bound: str) -> None:
     print(f"serving MCP at {bound}/mcp (Ctrl-C ends it)", file=sys.stderr, flush=True)
 
 
-async def _serve(config: Any, address: str, *, one_client: bool, started: Callable[[str], None] | None = None) -> int:
+async def _serve(
+    served: Served, address: str, *, one_client: bool, started: Callable[[str], None] | None = None
+) -> int:  # fmt: skip
     from pml_core.garbage import seldom_collected
     from pml_core.gateway import Gateway
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stopped_by: list[signal.Signals] = []
+    asked = asyncio.Event()
+    at_terminal = _has_terminal()
 
     def stop(number: signal.Signals) -> None:
         stopped_by.append(number)
         if task is not None:
             task.cancel()
 
+    def hang_up() -> None:
+        if at_terminal and not _has_terminal():  # it was closed, and with it everything that runs in it
+            stop(signal.SIGHUP)
+        asked.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
     try:
         with seldom_collected() as up:
-            async with Gateway(config, one_client=one_client) as gateway:
+            async with Gateway(served.config, one_client=one_client) as gateway:
                 up()
+                gateway.soon(_follow, gateway, served, asked)
                 await gateway.serve(address, started=started)
     except asyncio.CancelledError:
         if not stopped_by:
             raise
         return 128 + stopped_by[0]
     return 0
+
+
+def _has_terminal() -> bool:
+    """Whether the process belongs to a terminal that is still there."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+async def _follow(gateway: Gateway, served: Served, asked: asyncio.Event) -> None:
+    """Apply changes of the configuration, once the gateway has started."""
+    await gateway.announcement.made.wait()
+    from pml_core.reload import Reload
+
+    await Reload(gateway, served.read).follow(served.files, served.known, asked)

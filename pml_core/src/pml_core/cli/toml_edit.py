@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from pml_core.toml_text import TomlEditError, key_text, value_text
+from pml_core.toml_text import TomlEditError, behind, headers, key_text, only_path, says_nothing, value_text
 
 from .trees import KeyPath, at, with_value, without
 
@@ -108,19 +108,18 @@ def _assignments(lines: list[str], start: int, end: int) -> Iterator[tuple[int, 
     """First line, line behind the last, name as written, and the tree that it makes."""
     first = start
     while first < end:
-        last = first + 1
-        if _says_nothing(lines[first]):
-            first = last
-            continue
-        while last <= end:
-            try:
-                tree = tomllib.loads("".join(lines[first:last]))
-            except tomllib.TOMLDecodeError:
-                last += 1
-                continue
-            yield first, last, _written_name("".join(lines[first:last])), tree
-            break
+        last = behind(lines, first, end)
+        chunk = "".join(lines[first:last])
+        if tree := _tree(chunk):
+            yield first, last, _written_name(chunk), tree
         first = last
+
+
+def _tree(chunk: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(chunk)
+    except tomllib.TOMLDecodeError:
+        return {}
 
 
 def _written_name(chunk: str) -> KeyPath:
@@ -130,16 +129,8 @@ def _written_name(chunk: str) -> KeyPath:
             tree: Any = tomllib.loads(f"{chunk[:position]}= 0")
         except tomllib.TOMLDecodeError:
             continue
-        return _only_path(tree)
+        return only_path(tree)
     return ()
-
-
-def _only_path(tree: Any) -> KeyPath:
-    path: list[str] = []
-    while isinstance(tree, dict) and tree:
-        name, tree = next(iter(tree.items()))
-        path.append(name)
-    return tuple(path)
 
 
 def _assignment(chunk: str, tree: Mapping[str, Any], value: Any) -> str:
@@ -165,33 +156,18 @@ def _assignment(chunk: str, tree: Mapping[str, Any], value: Any) -> str:
 
 
 def _sections(lines: list[str]) -> Iterator[_Section]:
-    headers = [(number, path) for number, line in enumerate(lines) if (path := _header(line))]
-    ends = [*(number for number, _ in headers), len(lines)][1:]
-    for (number, path), end in zip(headers, ends, strict=True):
+    found = list(headers(lines))
+    ends = [*(number for number, _ in found), len(lines)][1:]
+    for (number, path), end in zip(found, ends, strict=True):
         yield path, number + 1, end
 
 
 def _behind(lines: list[str], start: int, end: int) -> int:
     """The line behind the last one that says something."""
-    while end > start and _says_nothing(lines[end - 1]):
+    while end > start and says_nothing(lines[end - 1]):
         end -= 1
     return end
 
 
 def _first_header(lines: list[str]) -> int:
-    return next((number for number, line in enumerate(lines) if _header(line)), len(lines))
-
-
-def _says_nothing(line: str) -> bool:
-    return not line.strip() or line.lstrip().startswith("#")
-
-
-def _header(line: str) -> KeyPath:
-    """The path in a table's header; empty for other lines, and for a table of several."""
-    if not line.lstrip().startswith("["):
-        return ()
-    try:
-        tree: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return ()
-    return _only_path(tree)
+    return next((number for number, _ in headers(lines)), len(lines))

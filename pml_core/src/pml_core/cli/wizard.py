@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pml_core.config import read_file
+from pml_core.config_files import read_file
 from pml_core.errors import OperatorError
 
 from . import config_change, presets

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any, Literal
 
 from pml_core.client import Client
-from pml_core.members import with_meta
+from pml_core.members import meta_of, with_meta
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import (
     HANDSHAKE_REVISIONS,
@@ -16,6 +16,7 @@ from pml_hookspecs.protocol import (
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_PROTOCOL_VERSION,
+    META_SERVER_INFO,
     MODERN_REVISIONS,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
@@ -24,6 +25,9 @@ Era = Literal["legacy", "modern"]
 PROBE_S = 5.0
 """Longest wait for a server's answer to ``server/discover``, if half of the time for its start is not less: one that
 knows nothing of it may not answer at all [s]."""
+
+LONGEST_DESCRIPTION = 4000
+"""More of what a server says about itself is of no use [characters]."""
 
 
 class OtherEra(Exception):  # noqa: N818 - it is no error, but what to do next
@@ -41,8 +45,8 @@ class Offer:
     era: Era
     protocol: str
     capabilities: Mapping[str, Any]
-    instructions: str = ""
-
+    description: str = ""
+    """What it says that it is for."""
     refused: Era | None = None
     """The era that it was first spoken to in, and refused."""
 
@@ -68,7 +72,8 @@ async def shake_hands(link: Link, capabilities: Mapping[str, Any], within_s: flo
     answer = await link.request("initialize", hello, timeout_s=within_s)
     link.notify("notifications/initialized", EMPTY)
     protocol = answer.get("protocolVersion")
-    return Offer("legacy", str(protocol or HANDSHAKE_REVISIONS[-1]), _object(answer, "capabilities"), _text(answer))
+    description = _description(answer, answer.get("serverInfo"))
+    return Offer("legacy", str(protocol or HANDSHAKE_REVISIONS[-1]), _object(answer, "capabilities"), description)
 
 
 async def discover(link: Link, capabilities: Mapping[str, Any], within_s: float) -> Offer:
@@ -86,7 +91,8 @@ async def discover(link: Link, capabilities: Mapping[str, Any], within_s: float)
     supported = answer.get("supportedVersions")
     if not isinstance(supported, list) or MODERN_REVISIONS[-1] not in supported:
         raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, f"it speaks {supported}, not {MODERN_REVISIONS[-1]}")
-    return Offer("modern", MODERN_REVISIONS[-1], _object(answer, "capabilities"), _text(answer))
+    description = _description(answer, meta_of(answer).get(META_SERVER_INFO))
+    return Offer("modern", MODERN_REVISIONS[-1], _object(answer, "capabilities"), description)
 
 
 async def begin(
@@ -137,6 +143,8 @@ def _object(answer: RawObject, name: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(answer: RawObject) -> str:
-    value = answer.get("instructions")
-    return value if isinstance(value, str) else ""
+def _description(answer: RawObject, info: Any) -> str:
+    """The server's instructions, else what its own record says of it, cut where it gets long."""
+    about = info if isinstance(info, Mapping) else {}
+    said = (answer.get("instructions"), about.get("description"), about.get("title"))
+    return next((text.strip()[:LONGEST_DESCRIPTION] for text in said if isinstance(text, str) and text.strip()), "")

@@ -152,7 +152,9 @@ class Server:
             await instance.client_left(conversation)
 
     async def _ready(self, instance: Instance, link: Link) -> None:
-        self._published(await self._list_tools(instance, link))
+        entries = await self._list_tools(instance, link)
+        self.status = replace(self.status, description=instance.offer.description)
+        self._published(entries)
 
     def _up(self) -> None:
         self._say(replace(self.status, state="up", reason="", restarts=self._main.restarts))
@@ -183,12 +185,12 @@ class Server:
         definitions = usable_tools(await every_item(ask, "tools/list", "tools"), self._log)
         return [make_entry(self.name, definition) for definition in definitions]
 
-    def remember(self, entries: Sequence[CatalogEntry]) -> None:
-        """Show what the server had when last seen, until it is up."""
+    def remember(self, entries: Sequence[CatalogEntry], description: str = "") -> None:
+        """Show what the server had, and said of itself, when last seen, until it is up."""
         if entries and self.status.state != "up":
-            self._catalog.publish(self.name, entries)
-            self.status = replace(self.status, tools=len(entries))
+            self.status = replace(self.status, tools=len(entries), description=description)
             self._catalog.report(self.status)
+            self._catalog.publish(self.name, entries)
         self._remembered.set()
 
     def _published(self, entries: list[CatalogEntry]) -> None:

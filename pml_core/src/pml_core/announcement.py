@@ -1,0 +1,76 @@
+"""What the operator is told about the configuration in force: at the start, and when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from .assembly import unknown_tables
+from .config import DEFAULT_ENDPOINT
+from .doubts import doubts
+
+if TYPE_CHECKING:
+    from .gateway import Gateway
+
+AFTER_FIRST_LIST_S = 0.3
+
+
+class Announcement:
+    """Says each thing once."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._said: set[str] = set()
+        self.made = asyncio.Event()
+        """The operator was told what is running."""
+
+    async def begin(self) -> None:
+        """Log what is running (EXP-38), once the first client need not wait for it: structlog takes its time."""
+        try:
+            await self._gateway.servers_tried()
+            await asyncio.sleep(AFTER_FIRST_LIST_S)
+            self._say_what_runs()
+            self.warn()
+        finally:
+            self.made.set()
+
+    def _say_what_runs(self) -> None:
+        gateway = self._gateway
+        statuses = gateway.catalog.servers()
+        down = {s.name: s.reason for s in statuses if s.state == "down"}
+        up = sum(s.state == "up" for s in statuses)
+        tools = len(gateway.catalog)
+        gateway.log.info("gateway is running", **self.modes(), servers_up=up, servers_down=down, tools=tools)
+
+    def modes(self) -> dict[str, object]:
+        """The exposure mode, and those of the endpoints that are named."""
+        modes = {view.endpoint: view.mode for view in self._gateway.exposures.endpoints()}
+        mode = modes.pop(DEFAULT_ENDPOINT)
+        return {"mode": mode, "endpoints": modes} if modes else {"mode": mode}
+
+    def warn(self) -> None:
+        """Log what is doubtful (EXP-36, EXP-39) and what was ignored."""
+        gateway = self._gateway
+        self.warn_of_unknown_tables()
+        for line in self._doubts():
+            if self._is_new(line):
+                gateway.log.warning(line)
+        for note in gateway.config.notes:
+            if self._is_new(note):
+                gateway.log.info("configuration", note=note)
+
+    def warn_of_unknown_tables(self) -> None:
+        """Log which ``[plugins.*]`` tables no installed plugin reads."""
+        for line in unknown_tables(self._gateway.config, self._gateway.assembly.records):
+            if self._is_new(line):
+                self._gateway.log.warning(line)
+
+    def _doubts(self) -> list[str]:
+        assembly = self._gateway.assembly
+        types = {"hybrid": found} if (found := assembly.settings_type("exposure_mode", "hybrid")) else {}
+        return doubts(self._gateway.config, types)
+
+    def _is_new(self, line: str) -> bool:
+        new = line not in self._said
+        self._said.add(line)
+        return new

@@ -1,0 +1,110 @@
+"""The files that a configuration is read from, and what stands in them, not looked at yet."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from . import client_configs
+from .errors import OperatorError
+
+SECTIONS = ("gateway", "servers", "endpoints", "plugins")
+
+State: TypeAlias = Mapping[Path, "tuple[int, int, int] | None"]
+"""What tells that a file has changed; None for one that is not there."""
+
+
+def home() -> Path:
+    """The user's PML folder."""
+    return Path(os.environ.get("PML_HOME") or Path.home() / ".pml")
+
+
+def candidates(project: Path, config: Path | None = None) -> list[Path]:
+    """Every file that counts if it exists, the project's before the user's; ``config`` is there or it is a mistake.
+
+    Args:
+        project: Folder whose files count.
+        config: Takes the place of the project's.
+    """
+    mine = [project / name for name in ("pml.toml", "pml.yaml", "pml.yml")] if config is None else [config]
+    return [*mine, *(home() / name for name in ("config.toml", "config.yaml", "config.yml"))]
+
+
+def default_files(project: Path) -> list[Path]:
+    """Configuration files that exist, the project's before the user's."""
+    return [path for path in candidates(project) if path.is_file()]
+
+
+def state_of(files: Sequence[Path]) -> State:
+    """How the files are right now; any change of one makes a difference."""
+    return {path: _state_of(path) for path in files}
+
+
+def _state_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], bool]:
+    """The tree in ``path`` and whether it is an MCP client's file, which gives servers only.
+
+    Raises:
+        OperatorError: It cannot be read or parsed.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as exc:
+        raise OperatorError(f"{path}: cannot be read: {exc.strerror}", "Give the path of a file that exists.") from exc
+    except UnicodeDecodeError as exc:
+        raise OperatorError(f"{path}: is not UTF-8 text (byte {exc.start})") from exc
+    if path.suffix in (".yaml", ".yml"):
+        return _read_yaml(text, path), False
+    if path.suffix == ".json" or text.lstrip().startswith("{"):
+        return _read_json(text, path)
+    import tomllib
+
+    try:
+        return tomllib.loads(text), False
+    except tomllib.TOMLDecodeError as exc:
+        raise OperatorError(f"{path}: not valid TOML: {exc}") from exc
+
+
+def _read_json(text: str, path: Path) -> tuple[dict[str, Any], bool]:
+    try:
+        tree: Any = json.loads(text)
+    except ValueError:
+        tree = None  # a client's file may hold comments, which its own reader knows
+    if isinstance(tree, dict) and set(tree) <= set(SECTIONS) and not client_configs.looks_like(tree):
+        return tree, False
+    try:
+        servers = client_configs.read(text, str(path), project=Path.cwd())
+    except client_configs.ClientConfigError as exc:
+        raise OperatorError(str(exc)) from exc
+    itself = [s.name for s in servers if client_configs.is_gateway(s)]
+    notes = [f"{s.name}: {note}" for s in servers for note in s.notes]
+    notes += [f"{name}: left out, it starts this gateway again" for name in itself]
+    return {"servers": {s.name: s.table() for s in servers if s.name not in itself}, "notes": notes}, True
+
+
+def _read_yaml(text: str, path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        tree = yaml.safe_load(text) or {}
+    except yaml.YAMLError as exc:
+        raise OperatorError(f"{path}: not valid YAML: {exc}") from exc
+    if not isinstance(tree, dict):
+        raise OperatorError(f"{path}: expected a mapping with {', '.join(SECTIONS)}")
+    named: dict[str, Any] = _with_text_keys(tree)
+    return named
+
+
+def _with_text_keys(tree: Any) -> Any:
+    """YAML has keys of any type; a configuration has names."""
+    return {str(k): _with_text_keys(v) for k, v in tree.items()} if isinstance(tree, dict) else tree

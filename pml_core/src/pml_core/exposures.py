@@ -1,0 +1,129 @@
+"""Which exposure mode and hint each client has, and the lists of all modes in use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import ExposureMode, Peer, Session, View
+
+from .config import DEFAULT_ENDPOINT, Config
+from .errors import OperatorError
+from .exposure import Exposure, MetaOnlyView
+
+if TYPE_CHECKING:
+    from .admission import Filters
+    from .assembly import Assembly
+    from .catalog import LiveCatalog
+    from .supervisor import Supervisor
+
+META_ONLY = "meta_only"
+"""The mode that is always there, and takes the place of those that are not."""
+
+
+class Exposures:
+    """What one configuration says clients are shown. Another one takes its place as a whole."""
+
+    def __init__(
+        self,
+        config: Config,
+        assembly: Assembly,
+        catalog: LiveCatalog,
+        filters: Filters,
+        supervisor: Supervisor,
+        log: Any,
+        before: Exposures | None = None,
+    ) -> None:
+        """Nothing is loaded before :meth:`open`; modes whose tables are as they were are taken from ``before``."""
+        self._config, self._assembly, self._catalog = config, assembly, catalog
+        self._filters, self._supervisor, self._log = filters, supervisor, log
+        self._before = before
+        self._drivers: dict[str, ExposureMode] = {}
+        self._modes: dict[str, Exposure] = {}
+        self._unknown: set[str] = set()
+        self._opening = asyncio.Lock()
+        self._endpoints: dict[str, View] = {}
+
+    async def open(self) -> None:
+        """Load the modes of all endpoints.
+
+        Raises:
+            OperatorError: One that is installed cannot be used.
+        """
+        gateway = self._config.gateway
+        said = {DEFAULT_ENDPOINT: (gateway.tools_exposure, gateway.intent)}
+        said |= {name: (e.tools_exposure, e.intent) for name, e in self._config.endpoints.items()}
+        for endpoint, (mode, intent) in said.items():
+            self._endpoints[endpoint] = View(endpoint, self._known(mode), intent)
+        for view in self._endpoints.values():
+            if view.mode not in self._modes:
+                self._keep(view.mode, await self._driver(view.mode))
+        self._before = None
+
+    def endpoints(self) -> Sequence[View]:
+        """As configured, the default one first."""
+        return list(self._endpoints.values())
+
+    def view(self, peer: Peer) -> View:
+        """What a client is shown; what its key says counts more than what its endpoint does.
+
+        Raises:
+            LookupError: There is no such endpoint.
+        """
+        of_endpoint = self._endpoints.get(peer.endpoint)
+        if of_endpoint is None:
+            known = ", ".join(name for name in self._endpoints if name != DEFAULT_ENDPOINT) or "none"
+            raise LookupError(f"There is no endpoint {peer.endpoint!r}; configured: {known}.")
+        mode = self._known(peer.mode) if peer.mode else of_endpoint.mode
+        return View(peer.endpoint, mode, peer.intent or of_endpoint.intent)
+
+    async def of(self, session: Session) -> Exposure:
+        """The lists of a session's mode."""
+        if (known := self._modes.get(session.mode)) is not None:
+            return known
+        async with self._opening:
+            if (known := self._modes.get(session.mode)) is None:
+                known = self._keep(session.mode, await self._driver_or_none(session.mode))
+            return known
+
+    def _keep(self, mode: str, driver: ExposureMode) -> Exposure:
+        self._drivers[mode] = driver
+        size = self._config.gateway.page_size
+        self._modes[mode] = Exposure(driver, self._catalog, self._filters, self._log, page_size=size)
+        return self._modes[mode]
+
+    def _known(self, mode: str) -> str:
+        """``mode``, or the one that is used where it is not installed."""
+        if mode == META_ONLY or mode in self._assembly.installed("exposure_mode"):
+            return mode
+        if mode not in self._unknown:
+            self._unknown.add(mode)
+            unknown = f"Unknown tools_exposure mode: {mode}, defaulting to {META_ONLY}"  # the text of EXP-9
+            self._log.warning(unknown, installed=self._assembly.installed("exposure_mode"))
+        return META_ONLY
+
+    async def _driver_or_none(self, mode: str) -> ExposureMode:
+        """The driver of a key's mode, which is not looked at before the key is used."""
+        try:
+            return await self._driver(mode)
+        except OperatorError as exc:
+            self._log.error("exposure mode cannot be used; showing the meta-tools only", mode=mode, problem=str(exc))
+            return MetaOnlyView()
+
+    async def _driver(self, mode: str) -> ExposureMode:
+        if mode not in self._assembly.installed("exposure_mode"):
+            return MetaOnlyView()
+        if (kept := self._driver_before(mode)) is not None:
+            return kept
+        driver: ExposureMode = self._assembly.driver("exposure_mode", mode)
+        await self._supervisor.enter(mode, driver, required=True)
+        return driver
+
+    def _driver_before(self, mode: str) -> ExposureMode | None:
+        driver = None if self._before is None else self._before._drivers.get(mode)  # noqa: SLF001 - one of its own kind
+        if self._before is None or driver is None:
+            return None
+        tables, earlier = self._config.tables, self._before._config.tables  # noqa: SLF001 - as above
+        read = (mode, getattr(driver, "settings_fallback", ""))
+        return driver if all(tables.get(name) == earlier.get(name) for name in read) else None

@@ -1,0 +1,163 @@
+"""A changed configuration takes effect while the gateway runs, as far as it can (EXP-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import ToolFilter
+
+from .config import Config, GatewaySettings
+from .config_files import State, state_of
+from .errors import OperatorError
+from .exposures import Exposures
+
+if TYPE_CHECKING:
+    from .assembly import Assembly
+    from .gateway import Gateway
+
+POLL_S = 1.0
+"""How often the files are looked at [s]."""
+SETTLED_S = 0.2
+"""A file that was not written to for so long is complete [s]."""
+LIVE = frozenset({"tools_exposure", "intent", "page_size", "list_wait_s", "log_level"})
+"""Settings of ``[gateway]`` that take effect at once; the others do with the next start."""
+FILTERS = "pml_filter_tools"
+UNAFFECTED = frozenset({FILTERS, "pml_commands", "pml_checks"})
+"""Hooks that are asked again, or only by other commands."""
+
+
+class Reload:
+    """Applies what has changed, or leaves everything as it is."""
+
+    def __init__(self, gateway: Gateway, read: Callable[[], Config]) -> None:
+        """``read`` gives the configuration as it is now, or raises :class:`OperatorError`."""
+        self._gateway, self._read = gateway, read
+        self._wanted = gateway.config
+        """As last read; the gateway's own differs where a restart is needed."""
+
+    async def follow(self, files: Sequence[Path], known: State, asked: asyncio.Event) -> None:
+        """Apply changes of ``files`` since they were as ``known``, and whenever ``asked`` is set, until cancelled."""
+        while True:
+            if not asked.is_set():
+                await _within(POLL_S, asked)
+            if not asked.is_set() and state_of(files) == known:
+                continue
+            asked.clear()
+            before, known = known, await _settled(files)
+            gone = [str(path) for path, state in before.items() if state is not None and known[path] is None]
+            if gone:
+                self._gateway.log.warning("a configuration file is gone; everything stays as it is", files=gone)
+            else:
+                await self.now()
+
+    async def now(self) -> bool:
+        """Read the configuration and apply it; False when it does not fit and the old one stays in force."""
+        gateway = self._gateway
+        try:
+            wanted = await asyncio.to_thread(self._read)
+            changes = list(_changes(self._wanted, wanted))
+            if not changes:
+                gateway.log.debug("the configuration says what it said before")
+                return True
+            await self._apply(wanted)
+        except OperatorError as exc:
+            gateway.log.error("the changed configuration is refused; the old one stays in force", problem=str(exc))  # noqa: TRY400 - a mistake of the operator's, without a traceback
+            return False
+        except Exception:
+            gateway.log.exception("the changed configuration could not be applied as a whole")
+            return False
+        late = [path for path in changes if self._needs_restart(path, wanted)]
+        self._wanted = wanted
+        gateway.log.info("the changed configuration is in force", changed=changes, **gateway.announcement.modes())
+        if late:
+            gateway.log.warning("some changes take effect with the next start", settings=late)
+        gateway.announcement.warn()
+        return True
+
+    def _needs_restart(self, path: str, wanted: Config) -> bool:
+        section, _, name = path.partition(".")
+        if section == "gateway":
+            return bool(getattr(wanted.gateway, name) != getattr(self._gateway.config.gateway, name))
+        return section == "plugins" and self._gateway.assembly.needs_restart(name, UNAFFECTED)
+
+    async def _apply(self, wanted: Config) -> None:
+        """Make ready all that can fail; then change over in one step.
+
+        Raises:
+            OperatorError: Something does not fit.
+        """
+        gateway = self._gateway
+        old = gateway.config
+        gateway.own_tools.check_free(set(wanted.servers) - set(old.servers))
+        kept = {f.name: getattr(old.gateway, f.name) for f in fields(GatewaySettings) if f.name not in LIVE}
+        config = replace(wanted, gateway=replace(wanted.gateway, **kept))
+        gateway.redactor.learn(config.secrets())
+        assembly = gateway.assembly.under(config)
+        assembly.check(_changed_tables(old, config))
+        filters = _filters(gateway, assembly, old, config)
+        exposures = Exposures(
+            config, assembly, gateway.catalog, gateway.filters, gateway.supervisor, gateway.log, gateway.exposures
+        )
+        await exposures.open()
+        gateway.assembly = assembly
+        gateway.filters.use(filters)
+        gateway.catalog.filter_with(gateway.filters.refusing)
+        gateway.config, gateway.exposures = config, exposures
+        gateway.logs.level(config.gateway.log_level)
+        await gateway.fleet.change(config.servers)
+        gateway.lists_may_differ()
+
+
+def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> list[tuple[str, ToolFilter]]:
+    """All filters, made anew by the plugins whose tables have changed.
+
+    Raises:
+        OperatorError: A plugin cannot make its own.
+    """
+
+    def failed(plugin: str, hook: str, exc: Exception) -> None:
+        raise OperatorError(f"plugin {plugin!r} failed in {hook}: {exc}") from exc
+
+    changed = _changed_tables(old, new)
+    renewed, again = assembly.gather_again(FILTERS, changed, failed)
+    kept = [pair for pair in gateway.filters if pair[0] not in renewed]
+    return sorted([*kept, *again], key=lambda pair: pair[0])
+
+
+def _changed_tables(old: Config, new: Config) -> set[str]:
+    return {name for name in {*old.tables, *new.tables} if old.tables.get(name, {}) != new.tables.get(name, {})}
+
+
+def _changes(old: Config, new: Config) -> Iterator[str]:
+    """Paths of what differs."""
+    before, now = asdict(old.gateway), asdict(new.gateway)
+    yield from (f"gateway.{name}" for name in before if before[name] != now[name])
+    sections: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+        "servers": (old.servers, new.servers),
+        "endpoints": (old.endpoints, new.endpoints),
+        "plugins": (old.tables, new.tables),
+    }
+    for section, (earlier, later) in sections.items():
+        yield from (f"{section}.{n}" for n in sorted({*earlier, *later}) if earlier.get(n) != later.get(n))
+
+
+async def _within(limit_s: float, event: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(limit_s):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+async def _settled(files: Sequence[Path]) -> State:
+    """The state of files that nobody is writing to any more."""
+    now = state_of(files)
+    while True:
+        await asyncio.sleep(SETTLED_S)
+        before, now = now, state_of(files)
+        if before == now:
+            return now

@@ -1,0 +1,63 @@
+"""What clients are shown, for plugins that measure or explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import CatalogEntry, Session, View
+
+from .config import Source
+from .errors import OperatorError
+from .exposure import Exposure, MetaOnlyView
+from .exposures import META_ONLY
+
+if TYPE_CHECKING:
+    from pml_hookspecs import ExposureMode
+
+    from .gateway import Gateway
+
+
+class LiveViews:
+    """Implements :class:`pml_hookspecs.Views`."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def endpoints(self) -> Sequence[View]:
+        """As configured, the default one first."""
+        return self._gateway.exposures.endpoints()
+
+    async def listed(
+        self, mode: str, *, intent: str = "", settings: Mapping[str, Any] | None = None
+    ) -> Sequence[CatalogEntry]:
+        """What a local client would be shown by ``mode``, which need not be in use."""
+        gateway = self._gateway
+        session = Session(key=f"view of {mode}\n{intent}", intent=intent, mode=mode)
+        async with AsyncExitStack() as stack:
+            driver: Any = self._driver(mode, settings or {})
+            if hasattr(driver, "__aenter__"):
+                await stack.enter_async_context(driver)
+            return await Exposure(driver, gateway.catalog, gateway.filters, gateway.log).entries(session)
+
+    def _driver(self, mode: str, settings: Mapping[str, Any]) -> ExposureMode:
+        gateway = self._gateway
+        installed = gateway.assembly.installed("exposure_mode")
+        if mode == META_ONLY and mode not in installed:
+            return MetaOnlyView()
+        if mode not in installed:
+            raise LookupError(f"no exposure mode {mode!r} is installed; there are: {', '.join(installed)}")
+        tables = gateway.config.tables
+        tried = Source("tried out", {"plugins": {mode: settings}})
+        config = replace(
+            gateway.config,
+            tables={**tables, mode: {**tables.get(mode, {}), **settings}},
+            sources=(tried, *gateway.config.sources),
+        )
+        try:
+            driver: ExposureMode = gateway.assembly.under(config).driver("exposure_mode", mode)
+        except OperatorError as exc:
+            raise ValueError(str(exc)) from exc
+        return driver

@@ -1,0 +1,257 @@
+"""Several exposure modes at a time: by endpoint, by key, by hint; and what plugins are told of them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+
+from pml_core import registry
+from pml_core.config import EndpointSettings
+from pml_core.gateway import Gateway
+from pml_core.logs import Logs
+from pml_hookspecs import RpcError, Selection, View, hookimpl, setting
+from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, until
+
+pytestmark = pytest.mark.anyio
+ALL = ["fs__delete", "fs__read", "fs__write"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    most: int = setting(50, "Most tools.", ge=0)
+
+
+class Everything:
+    settings_type = Limits
+
+    def __init__(self, settings=None, services=None) -> None:
+        self.most = settings.most
+
+    async def select(self, catalog, session):
+        return Selection(tuple(e.id for e in catalog if not e.own)[: self.most], shared=True)
+
+
+class Fitting:
+    """Tools whose name the hint has."""
+
+    seen: list = []  # noqa: RUF012 - emptied by each gateway
+
+    def __init__(self, settings=None, services=None) -> None: ...
+
+    async def select(self, catalog, session):
+        self.seen.append(session)
+        return Selection(tuple(e.id for e in catalog if session.intent and e.name in session.intent))
+
+
+class Broken:
+    def __init__(self, settings=None, services=None) -> None:
+        raise ValueError("no")
+
+
+class Filtering:
+    """What a plugin drops, by name."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    @hookimpl
+    def pml_filter_tools(self, services):
+        return [lambda entry, session: entry.name not in self.names]
+
+
+@asynccontextmanager
+async def gateway(*, hooks=None, tables=None, endpoints=None, log=None, mode="all", **settings):
+    Fitting.seen.clear()
+    fs = ScriptedServer(["read", "write", "delete"])
+    found = [
+        registry.provide("pml.transport", "scripted", ScriptedTransport({"fs": fs})),
+        *(
+            registry.provide("pml.exposure_mode", name, driver)
+            for name, driver in {"all": Everything, "fitting": Fitting, "broken": Broken}.items()
+        ),
+    ]
+    if hooks is not None:
+        found.append(registry.provide("pml.plugins", "drops", hooks))
+    config = replace(configuration(["fs"], tables, tools_exposure=mode, **settings), endpoints=endpoints or {})
+    async with Gateway(config, log, found) as made:
+        await made.servers_tried()
+        yield made
+
+
+@pytest.fixture(params=[False, True], ids=["legacy", "modern"])
+def modern(request):
+    return request.param
+
+
+async def listed(client, intent="") -> list[str]:
+    params = {"_meta": {"pml/intent": intent}} if intent else {}
+    return [tool["name"] for tool in (await client.request("tools/list", params))["tools"]]
+
+
+# By key
+
+
+async def test_the_mode_and_the_hint_of_a_key_count_more_than_those_of_its_endpoint(modern):
+    ops = {"ops": EndpointSettings(tools_exposure="fitting", intent="delete it")}
+    async with gateway(endpoints=ops) as made:
+        for said, shown in (
+            ({}, ALL),
+            ({"endpoint": "ops"}, ["fs__delete"]),
+            ({"endpoint": "ops", "intent": "read it"}, ["fs__read"]),
+            ({"endpoint": "ops", "mode": "all"}, ALL),
+            ({"mode": "fitting", "intent": "write it"}, ["fs__write"]),
+            ({"mode": "fitting"}, []),
+            ({"mode": "meta_only"}, []),
+        ):
+            assert await listed(Client(made, modern=modern, **said)) == shown, said
+
+
+@pytest.mark.seed("EXP-9")
+async def test_a_keys_mode_that_is_not_installed_is_warned_of_when_it_is_used_and_shows_the_meta_tools(capsys):
+    async with gateway() as made:
+        assert "Unknown" not in capsys.readouterr().err
+        for _ in range(2):
+            client = Client(made, mode="sometimes")
+            assert await listed(client) == []
+            assert client._handler.session.mode == "meta_only"
+    warning = "Unknown tools_exposure mode: sometimes, defaulting to meta_only"
+    assert capsys.readouterr().err.count(warning) == 1
+
+
+async def test_a_keys_mode_that_cannot_be_made_shows_the_meta_tools_and_disturbs_nobody(capsys):
+    async with gateway() as made:
+        assert await listed(Client(made, mode="broken")) == []
+        assert await listed(Client(made)) == ALL
+    said = capsys.readouterr().err
+    assert "exposure mode cannot be used" in said
+    assert "Traceback" not in said
+
+
+async def test_a_mode_is_told_who_asks_and_a_view_differs_with_all_that_it_may_depend_on():
+    async with gateway() as made:
+        for said in (
+            {},
+            {"intent": "read"},
+            {"principal": "ada"},
+            {"scopes": frozenset({"x"})},
+            {"scopes": frozenset({"x", "y"})},
+        ):
+            await listed(Client(made, mode="fitting", **said))
+        await listed(Client(made, mode="fitting"))
+        assert [(s.mode, s.principal, s.intent, len(s.scopes)) for s in Fitting.seen] == [
+            ("fitting", "local", "", 0),
+            ("fitting", "local", "read", 0),
+            ("fitting", "ada", "", 0),
+            ("fitting", "local", "", 1),
+            ("fitting", "local", "", 2),
+        ]
+        keys = {Client(made, mode=mode)._handler.session.key for mode in ("fitting", "all", "meta_only")}
+        assert len(keys) == 3
+
+
+# Which lists may be shared
+
+
+@pytest.mark.seed("GAP-2")
+async def test_only_a_list_that_is_the_same_for_all_clients_of_an_endpoint_may_be_shared():
+    async def scope(made, intent="", **said):
+        params = {"_meta": {"pml/intent": intent}} if intent else {}
+        return (await Client(made, modern=True, **said).request("tools/list", params))["cacheScope"]
+
+    async with gateway() as made:
+        assert await scope(made) == "public"
+        assert await scope(made, intent="read") == "private"
+        assert await scope(made, mode="fitting") == "private"
+        assert await scope(made, principal="ada") == "private"
+    async with gateway(hooks=Filtering("write")) as made:
+        assert await scope(made) == "private"
+
+
+@pytest.mark.seed("GAP-2")
+async def test_a_hint_changes_the_one_list_that_it_comes_with(modern):
+    async with gateway(mode="fitting") as made:
+        client = Client(made, modern=modern)
+        assert await listed(client) == []
+        assert await listed(client, "read") == ["fs__read"]
+        assert await listed(client) == []
+
+
+async def test_a_client_that_only_lists_with_hints_is_told_when_what_it_saw_changes():
+    server = ScriptedServer(["read", "write"])
+    found = [
+        registry.provide("pml.transport", "scripted", ScriptedTransport({"fs": server})),
+        registry.provide("pml.exposure_mode", "fitting", Fitting),
+    ]
+    async with Gateway(configuration(["fs"], tools_exposure="fitting"), None, found) as made:
+        await made.servers_tried()
+        client, other = Client(made), Client(made)
+        for one, hint in ((client, "delete"), (other, "read")):
+            await one.initialize()
+            await listed(one, hint)
+        server.change(["read", "write", "delete"])
+        await until(lambda: client.link.notified)
+        assert await listed(client, "delete") == ["fs__delete"]
+        assert other.link.notified == []
+
+
+# Views
+
+
+async def test_plugins_see_the_views_that_there_are_and_may_try_others():
+    ops = {"ops": EndpointSettings(tools_exposure="nowhere", intent="ops")}
+    async with gateway(endpoints=ops, hooks=Filtering("write"), mode="fitting", intent="read") as made:
+        views = made._services_for("x", None).views
+        assert views.endpoints() == [View("default", "fitting", "read"), View("ops", "meta_only", "ops")]
+
+        async def shown(*args, **kwargs):
+            return [entry.id for entry in await views.listed(*args, **kwargs)]
+
+        assert await shown("all") == ["fs:delete", "fs:read"]
+        assert await shown("all", settings={"most": 1}) == ["fs:delete"]
+        assert await shown("all") == ["fs:delete", "fs:read"]
+        assert await shown("fitting", intent="delete or write") == ["fs:delete"]
+        assert await shown("meta_only") == []
+        with pytest.raises(LookupError, match="no exposure mode 'nowhere'"):
+            await views.listed("nowhere")
+        with pytest.raises(ValueError, match="most"):
+            await views.listed("all", settings={"most": -1})
+        with pytest.raises(ValueError, match="zzz"):
+            await views.listed("all", settings={"zzz": 1})
+        assert await listed(Client(made)) == ["fs__read"]
+
+
+# Told at the start
+
+
+@pytest.mark.seed("EXP-38", "EXP-36", "EXP-39")
+async def test_the_start_tells_the_mode_of_each_endpoint_and_what_is_doubtful(monkeypatch, capsys):
+    monkeypatch.setattr("pml_core.announcement.AFTER_FIRST_LIST_S", 0)
+    endpoints = {
+        "ops": EndpointSettings(tools_exposure="full_proxy"),
+        "find": EndpointSettings(tools_exposure="fitting"),
+    }
+    log = Logs("info", "json")
+    async with gateway(endpoints=endpoints, log=log) as made:
+        made.assembly.records.append(registry.provide("pml.exposure_mode", "full_proxy", Everything))
+        await made.announcement.made.wait()
+        made.announcement.warn()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    (running,) = [line for line in lines if line["event"] == "gateway is running"]
+    assert (running["mode"], running["endpoints"]) == ("all", {"ops": "meta_only", "find": "fitting"})
+    doubtful = [
+        line for line in lines if line["event"].startswith("endpoints.ops.tools_exposure: full_proxy puts every")
+    ]
+    assert [line["level"] for line in doubtful] == ["warning"]
+
+
+async def test_an_endpoint_that_is_not_there_is_refused():
+    async with gateway() as made:
+        with pytest.raises(LookupError, match="There is no endpoint 'ops'; configured: none"):
+            Client(made, endpoint="ops")
+        client = Client(made)
+        assert await listed(client) == ALL
+        with pytest.raises(RpcError):
+            await client.request("nonsense")

@@ -1,0 +1,111 @@
+"""What code in Deno costs: a task from the pool and cold, and calls of tools from inside.
+
+    python sandbox.py
+
+The calls go through a whole gateway in this process: chain, tracing, recording into SQLite if installed. The tool that
+they reach answers at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from pml_hookspecs import CodeRun, Outcome, Session, hookimpl
+from pml_sandbox_deno import Deno, Settings
+from pml_testing.fakes import FakeRun, FakeServices
+from pml_testing.gateway import ScriptedServer, running
+
+TASKS = 60
+CALLS = 4000
+PAUSE_S = 0.15
+"""Between two tasks: the pool is full again."""
+SEQUENTIAL = "for (let i = 0; i < inputs.n; i++) await tools.fs.read({ i }); return inputs.n"
+PARALLEL = """
+let next = 0;
+const worker = async () => { while (next < inputs.n) await tools.fs.read({ i: next++ }) };
+await Promise.all([...Array(64)].map(worker));
+return inputs.n"""
+
+
+def code(source: str, **inputs: Any) -> CodeRun:
+    return CodeRun(id="bench", language="typescript", source=source, inputs=inputs)
+
+
+def shown(name: str, taken_ms: list[float]) -> None:
+    taken_ms.sort()
+    p95 = taken_ms[int(len(taken_ms) * 0.95)]
+    print(f"{name:<34} p50 {statistics.median(taken_ms):7.2f} ms   p95 {p95:7.2f} ms")
+
+
+async def timed(perform: Callable[[], Awaitable[Outcome]]) -> float:
+    began = time.perf_counter()
+    ended = await perform()
+    took_ms = (time.perf_counter() - began) * 1000
+    if ended.failure is not None:
+        raise RuntimeError(ended.failure)
+    return took_ms
+
+
+async def tasks() -> None:
+    task = code("const n: number = 20; return n + 22")
+    async with Deno(Settings(), FakeServices("deno")) as warm:
+        await timed(lambda: warm.execute(task, FakeRun()))
+        taken = []
+        for _ in range(TASKS):
+            await asyncio.sleep(PAUSE_S)
+            taken.append(await timed(lambda: warm.execute(task, FakeRun())))
+        shown("task from the pool, pool full", taken)
+        taken = [await timed(lambda: warm.execute(task, FakeRun())) for _ in range(TASKS)]
+        shown("task from the pool, back to back", taken)
+    async with Deno(Settings(spare=0), FakeServices("deno")) as cold:
+        taken = [await timed(lambda: cold.execute(task, FakeRun())) for _ in range(TASKS)]
+    shown("task cold", taken)
+
+
+class Catcher:
+    """Gets hold of the services, which run tasks as no client would."""
+
+    services: Any = None
+
+    @hookimpl
+    def pml_lifespan(self, services: Any) -> Any:
+        Catcher.services = services
+        return ()
+
+
+async def calls() -> None:
+    from pml_store_sqlite import SqliteStore  # the store that most people have
+
+    def settings() -> dict[tuple[str, str], Any]:
+        return {("executor", "deno"): Deno, ("hooks", "catcher"): Catcher(), ("store", "sqlite"): SqliteStore}
+
+    with tempfile.TemporaryDirectory() as folder:
+        tables = {"deno": {"max_calls": 10 * CALLS}, "sqlite": {"path": str(Path(folder, "bench.db"))}}
+        async with running({"fs": ScriptedServer(["read"])}, plugins=settings(), tables=tables) as _gateway:
+            session = Session(key="bench")
+            for name, source in (("one after the other", SEQUENTIAL), ("64 in parallel", PARALLEL)):
+                rates = []
+                for _ in range(3):
+                    task = code(source, n=CALLS)
+                    took_ms = await timed(lambda task=task: Catcher.services.run(task, session))
+                    rates.append(CALLS / took_ms * 1000)
+                print(f"calls through the gateway, {name:<20} {max(rates):8.0f} calls/s, {sorted(map(round, rates))}")
+    async with Deno(Settings(max_calls=10 * CALLS), FakeServices("deno")) as alone:
+        for name, source in (("one after the other", SEQUENTIAL), ("64 in parallel", PARALLEL)):
+            took_ms = await timed(lambda source=source: alone.execute(code(source, n=CALLS), FakeRun()))
+            print(f"calls, the bridge alone,   {name:<20} {CALLS / took_ms * 1000:8.0f} calls/s")
+
+
+async def main() -> None:
+    await tasks()
+    await calls()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
