@@ -418,3 +418,45 @@ async def test_a_durable_workflow_without_such_an_executor_is_refused_and_not_ru
         result = await made.dispatcher.start(plan(READ, durable=True), SESSION)
     assert isinstance(result.failure, Failure)
     assert result.failure.code == "executor.missing"
+
+
+# Rehearsals
+
+
+READS = {"name": "look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+
+
+async def test_a_rehearsal_that_reads_lets_through_what_says_that_it_only_reads_and_nothing_else():
+    server = ScriptedServer([READS, "write"])
+    look, write = ToolCall(id="l", tool="fs:look"), ToolCall(id="w", tool="fs:write")
+    async with gateway({"fs": server}) as made:
+        await made.dispatcher.start(plan(look, write), SESSION, dry_run="reads")
+        assert [name for name, _ in server.calls] == ["look"]
+        await made.dispatcher.start(plan(plan(look, dry_run=True, id="in"), dry_run="reads"), SESSION)
+        await made.dispatcher.start(plan(plan(look, dry_run="reads", id="in"), dry_run=True), SESSION)
+        await made.dispatcher.start(plan(plan(write, dry_run=False, id="in"), dry_run="reads"), SESSION)
+    assert [name for name, _ in server.calls] == ["look"]
+
+
+@pytest.mark.seed("DRY-10")
+@pytest.mark.parametrize(
+    ("gateway_mode", "endpoint", "key", "asked", "rehearsed"),
+    [
+        ("real", "", "", None, False),
+        ("dry_run", "", "", None, True),
+        ("dry_run", "real", "", None, False),
+        ("real", "dry_run", "", None, True),
+        ("real", "dry_run", "real", None, False),
+        ("real", "real", "dry_run", None, True),
+        ("dry_run", "dry_run", "dry_run", False, False),
+        ("real", "real", "real", True, True),
+    ],
+)
+async def test_what_the_call_says_counts_more_than_key_endpoint_and_gateway(
+    gateway_mode, endpoint, key, asked, rehearsed
+):
+    session = Session(key="k", execution_mode=key or endpoint)
+    server = ScriptedServer(["write"])
+    async with gateway({"fs": server}, execution_mode=gateway_mode) as made:
+        await made.dispatcher.start(ToolCall(id="w", tool="fs:write"), session, dry_run=asked)
+    assert (server.calls == []) is rehearsed

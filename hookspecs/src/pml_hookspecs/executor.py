@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .types import ExecutionId, Json, Outcome, Phase, Session, ToolId
 
 GROUP = "pml.executor"
+DryRun: TypeAlias = bool | Literal["reads"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +131,10 @@ class Workflow:
     step: Step = ONCE
     intent: str = ""
     """What the workflow is for, in the caller's words."""
-    dry_run: bool | None = None
-    """True: rehearse, no task in it has effects, and that holds for everything inside. False: run for real, unless
-    what it is part of is rehearsed. None: as the gateway is configured."""
+    dry_run: DryRun | None = None
+    """True: rehearse, nothing in it reaches a server. ``"reads"``: rehearse, but let tools run that say that they only
+    read. Either holds for everything inside. False: run for real, unless what it is part of is rehearsed. None: as the
+    key, the endpoint or the gateway is configured."""
     durable: bool = False
     """Survives the gateway: what has run is not run again when it goes on after a crash."""
     by_layer: bool = False
@@ -218,6 +220,11 @@ class Run(Protocol):
     @property
     def dry_run(self) -> bool:
         """True: nothing may have effects."""
+        ...
+
+    @property
+    def reads_for_real(self) -> bool:
+        """Of a rehearsal: whether tools that say that they only read run for real."""
         ...
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ._markers import hookspec
 
@@ -123,6 +123,8 @@ class View:
     mode: str
     """Name of the exposure mode."""
     intent: str = ""
+    execution_mode: Literal["", "real", "dry_run"] = ""
+    """What a call does that does not say itself; ``""`` as the gateway is configured."""
 
 
 class Views(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .executor import Journal, Run, Suggestion, Task
+    from .executor import DryRun, Journal, Run, Suggestion, Task
     from .exposure_mode import Embedder, Views
     from .gateway import MetaTool
     from .store import Store, Trigger
@@ -69,7 +69,7 @@ class Services(Protocol):
         *,
         id: ExecutionId | None = None,
         intent: str = "",
-        dry_run: bool | None = None,
+        dry_run: DryRun | None = None,
         trigger: Trigger = "agent",
         agent: str = "",
         journal: Journal | None = None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from ._markers import hookspec
 
@@ -131,6 +131,8 @@ class Peer:
     """Exposure mode of its key; ``""`` for the endpoint's."""
     intent: str = ""
     """Hint of its key at what it does; ``""`` for the endpoint's."""
+    execution_mode: Literal["", "real", "dry_run"] = ""
+    """What calls under its key do that do not say themselves; ``""`` as at its endpoint."""
     stateless: bool = False
     """Its requests have nothing to do with each other: they may come from different people. There is then no way to
     send anything but through a request's :class:`Origin`."""

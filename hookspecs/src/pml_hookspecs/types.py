@@ -51,6 +51,8 @@ class Session:
     """Hint at what the client is about to do: set for the endpoint or key, or sent in ``_meta``; usually ``""``."""
     mode: str = ""
     """Name of the exposure mode that lists its tools; ``""`` where nothing is listed."""
+    execution_mode: Literal["", "real", "dry_run"] = ""
+    """What a call does that does not say itself; ``""`` as the gateway is configured."""
 
 
 @dataclass(frozen=True, slots=True)

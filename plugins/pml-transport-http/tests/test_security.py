@@ -106,7 +106,7 @@ async def test_tokens_tell_who_it_is(services):
 KEYS = {
     "ada": "a-token",
     "ci": Key(token="c-token", principal="bot", tools_exposure="hybrid", intent="run tests", scopes=("read", "run")),
-    "night": Key(token="n-token", principal="bot"),
+    "night": Key(token="n-token", principal="bot", execution_mode="dry_run"),
 }
 
 
@@ -123,6 +123,7 @@ async def test_a_key_says_which_mode_hint_and_scopes_its_clients_have(services, 
         assert (ada.principal, ada.mode, ada.intent, ada.scopes) == ("ada", "", "", frozenset())
         assert (bot.principal, bot.mode, bot.intent, bot.scopes) == ("bot", "hybrid", "run tests", {"read", "run"})
         assert (night.principal, night.mode, night.intent, night.scopes) == ("bot", "", "", frozenset())
+        assert [peer.execution_mode for peer in (ada, bot, night)] == ["", "", "dry_run"]
         # Clients without a session share what serves them only where the key is the same.
         assert [peer.mode for peer in more] == ([] if revision == "modern" else ["hybrid"])
 

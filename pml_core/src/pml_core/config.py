@@ -104,6 +104,9 @@ class EndpointSettings:
 
     tools_exposure: str = setting("meta_only", "Exposure mode: which tools its clients see.")
     intent: str = setting("", "Hint at what its clients do, for modes that select by it.")
+    execution_mode: Literal["", "real", "dry_run"] = setting(
+        "", "What a call does when it does not say itself; as in [gateway] if empty."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Conversation:
             protocol=protocol,
             intent=intent,
             mode=mode,
+            execution_mode=self._view.execution_mode,
         )
 
     def _keep_up(self) -> None:

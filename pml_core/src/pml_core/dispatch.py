@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from pml_hookspecs import (
     CallNext,
     CodeRun,
+    DryRun,
     ExecutionId,
     Failure,
     InvalidArguments,
@@ -46,7 +47,7 @@ class Asked(TypedDict, total=False):
 
     intent: str
     """What it is for; ``""`` when not said."""
-    dry_run: bool | None
+    dry_run: DryRun | None
     """None, or left out: as the task or the configuration says."""
     deadline: datetime | None
     """UTC."""
@@ -99,7 +100,7 @@ class Dispatcher:
         terms = Terms(
             session=session,
             intent=intent_of(task) or asked.get("intent", ""),
-            dry_run=self._dry_run if dry_run is None else dry_run,
+            dry_run=self._usual(session) if dry_run is None else dry_run,
             deadline=asked.get("deadline"),
             trigger=asked.get("trigger", "mcp"),
             client=current_client.get(),
@@ -135,10 +136,10 @@ class Dispatcher:
         task, problem = self._of_server(task) or await self._resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
-        intent, dry_run = intent_of(task), isinstance(task, Workflow) and task.dry_run is True
-        terms = above.terms
-        if intent or (dry_run and not terms.dry_run):
-            terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run or terms.dry_run)
+        intent, terms = intent_of(task), above.terms
+        dry_run = stricter(terms.dry_run, task.dry_run) if isinstance(task, Workflow) else terms.dry_run
+        if intent or dry_run is not terms.dry_run:
+            terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run)
         run = ExecutionRun(self, above, task, terms)
         run.kept = kept
         if isinstance(task, ToolCall):
@@ -150,6 +151,10 @@ class Dispatcher:
             outcome = await self._execute(task, run, problem)
             above.tool_calls += run.tool_calls
         return outcome
+
+    def _usual(self, session: Session) -> bool:
+        """Whether a task is rehearsed that does not say itself."""
+        return session.execution_mode == "dry_run" if session.execution_mode else self._dry_run
 
     def _of_server(self, task: Task) -> tuple[Task, None] | None:
         """A call of a server's tool under its canonical id; None for all else, of which there is more to find out."""
@@ -239,6 +244,13 @@ def _called(call: ToolCall, tool: ToolId) -> ToolCall:
         return call
     # Not dataclasses.replace, which costs as much as resolving ten times over.
     return ToolCall(id=call.id, tool=tool, arguments=call.arguments, extra=call.extra, needs=call.needs, step=call.step)
+
+
+def stricter(above: DryRun, own: DryRun | None) -> DryRun:
+    """How a workflow runs inside another task: a rehearsal stays one, and may become one that reads nothing."""
+    if above is False or own is True:
+        return own or above
+    return above
 
 
 def intent_of(task: Task) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import (
     CannotAskError,
+    DryRun,
     ExecutionId,
     Failure,
     Journal,
@@ -91,7 +92,7 @@ class Terms(NamedTuple):
 
     session: Session
     intent: str
-    dry_run: bool
+    dry_run: DryRun
     deadline: datetime | None
     trigger: Trigger
     client: Client | None
@@ -125,7 +126,7 @@ class ExecutionRun:
         self.depth: int = 0 if above is None else above.depth + 1
         self.trace_id: str = trace_id(self.id) if above is None else above.trace_id
         self.terms = terms
-        self.session, self.intent, self.dry_run = terms.session, terms.intent, terms.dry_run
+        self.session, self.intent, self.dry_run = terms.session, terms.intent, terms.dry_run is not False
         self.deadline, self.trigger = terms.deadline, terms.trigger
         self.started_at = datetime.now(UTC) if id is None else time_of(id)
         self.tool_calls: list[str] = []
@@ -146,6 +147,11 @@ class ExecutionRun:
     def path(self) -> str:
         """Ids of tasks, the outermost first, joined by ``/``."""
         return self._task_id if self._above is None else f"{self._above.path}/{self._task_id}"
+
+    @property
+    def reads_for_real(self) -> bool:
+        """Whether the rehearsal lets tools run that only read."""
+        return self.terms.dry_run == "reads"
 
     @property
     def wants_progress(self) -> bool:

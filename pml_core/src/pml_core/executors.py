@@ -59,19 +59,19 @@ class Executors:
         """Know what a driver would run that waits to be named."""
         self._on_request.update(dict.fromkeys(_kinds_of(name, executor), name))
 
-    def _harmless(self, task: Task) -> bool:
-        """A workflow, whose tasks come down here by themselves, or a tool of the gateway's own that only reads."""
+    def _harmless(self, task: Task, run: Run) -> bool:
+        """A workflow, whose tasks come down here by themselves, or a tool that only reads and may do so."""
         if isinstance(task, Workflow):
             return True
         entry = self._catalog.get(task.tool) if isinstance(task, ToolCall) else None
-        if entry is None or not entry.own:
+        if entry is None or not (entry.own or run.reads_for_real):
             return False
         annotations = entry.definition.get("annotations")
         return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
     def execute(self, task: Task, run: Run) -> Awaitable[Outcome]:
         """Run ``task``; a kind that nobody runs is an outcome that says what to install."""
-        if run.dry_run and not self._harmless(task):
+        if run.dry_run and not self._harmless(task, run):
             return _refused(task, UNREHEARSED)
         if isinstance(task, ToolCall):
             return self._direct.execute(task, run)

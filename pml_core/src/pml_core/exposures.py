@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import ExposureMode, Peer, Session, View
 
-from .config import DEFAULT_ENDPOINT, Config
+from .config import DEFAULT_ENDPOINT, Config, EndpointSettings
 from .errors import OperatorError
 from .exposure import Exposure, MetaOnlyView
 
@@ -52,10 +52,11 @@ class Exposures:
             OperatorError: One that is installed cannot be used.
         """
         gateway = self._config.gateway
-        said = {DEFAULT_ENDPOINT: (gateway.tools_exposure, gateway.intent)}
-        said |= {name: (e.tools_exposure, e.intent) for name, e in self._config.endpoints.items()}
-        for endpoint, (mode, intent) in said.items():
-            self._endpoints[endpoint] = View(endpoint, self._known(mode), intent)
+        default = EndpointSettings(tools_exposure=gateway.tools_exposure, intent=gateway.intent)
+        for endpoint, said in {DEFAULT_ENDPOINT: default, **self._config.endpoints}.items():
+            self._endpoints[endpoint] = View(
+                endpoint, self._known(said.tools_exposure), said.intent, said.execution_mode
+            )
         for view in self._endpoints.values():
             if view.mode not in self._modes:
                 self._keep(view.mode, await self._driver(view.mode))
@@ -76,7 +77,8 @@ class Exposures:
             known = ", ".join(name for name in self._endpoints if name != DEFAULT_ENDPOINT) or "none"
             raise LookupError(f"There is no endpoint {peer.endpoint!r}; configured: {known}.")
         mode = self._known(peer.mode) if peer.mode else of_endpoint.mode
-        return View(peer.endpoint, mode, peer.intent or of_endpoint.intent)
+        execution_mode = peer.execution_mode or of_endpoint.execution_mode
+        return View(peer.endpoint, mode, peer.intent or of_endpoint.intent, execution_mode)
 
     async def of(self, session: Session) -> Exposure:
         """The lists of a session's mode."""

@@ -13,6 +13,7 @@ from .client import current_client
 if TYPE_CHECKING:
     from pml_hookspecs import (
         Catalog,
+        DryRun,
         Embedder,
         ExecutionId,
         Journal,
@@ -78,7 +79,7 @@ class PluginServices:
         *,
         id: ExecutionId | None = None,
         intent: str = "",
-        dry_run: bool | None = None,
+        dry_run: DryRun | None = None,
         trigger: Trigger = "agent",
         agent: str = "",
         journal: Journal | None = None,

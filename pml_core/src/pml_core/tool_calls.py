@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from pml_hookspecs import Failure, Outcome, RawObject, RpcError, Session, ToolCall, ToolId
+from pml_hookspecs import DryRun, Failure, Outcome, RawObject, RpcError, Session, ToolCall, ToolId
 from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .direct import tool_result
@@ -69,11 +69,13 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     return _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
 
 
-def _dry_run(meta: Mapping[str, Any]) -> bool | None:
+def _dry_run(meta: Mapping[str, Any]) -> DryRun | None:
     asked = meta.get(META_DRY_RUN)
-    if asked is not None and not isinstance(asked, bool):
-        raise RpcError(INVALID_PARAMS, f"_meta[{META_DRY_RUN!r}] must be true or false, not {asked!r}")
-    return asked
+    if asked is None or isinstance(asked, bool):
+        return asked
+    if asked == "reads":
+        return "reads"
+    raise RpcError(INVALID_PARAMS, f"_meta[{META_DRY_RUN!r}] must be true, false or 'reads', not {asked!r}")
 
 
 def progress_to(client: Told, token: Any) -> Callable[[float, float | None, str], None]:

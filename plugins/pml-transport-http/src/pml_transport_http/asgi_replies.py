@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pml_hookspecs import Peer, encode
 
@@ -25,6 +25,7 @@ class Access(NamedTuple):
     mode: str = ""
     intent: str = ""
     scopes: frozenset[str] = frozenset()
+    execution_mode: Literal["", "real", "dry_run"] = ""
 
 
 class Request(NamedTuple):
@@ -48,6 +49,7 @@ class Request(NamedTuple):
             endpoint=self.endpoint,
             mode=who.mode,
             intent=who.intent,
+            execution_mode=who.execution_mode,
             stateless=stateless,
         )
 

@@ -150,7 +150,9 @@ class Guard:
 def _key(name: str, said: str | Key) -> tuple[bytes, Access]:
     if isinstance(said, str):
         return said.encode(), Access(name)
-    access = Access(said.principal or name, said.tools_exposure, said.intent, frozenset(said.scopes))
+    access = Access(
+        said.principal or name, said.tools_exposure, said.intent, frozenset(said.scopes), said.execution_mode
+    )
     return said.token.encode(), access
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pml_hookspecs import setting
 
@@ -20,6 +20,9 @@ class Key:
     principal: str = setting("", "Whom it stands for; the key's name if empty. Several keys may stand for one.")
     tools_exposure: str = setting("", "Exposure mode of its clients; the endpoint's if empty.")
     intent: str = setting("", "Hint at what its clients do, for modes that select by it; the endpoint's if empty.")
+    execution_mode: Literal["", "real", "dry_run"] = setting(
+        "", "What its clients' calls do that do not say themselves; as at the endpoint if empty."
+    )
     scopes: tuple[str, ...] = setting((), "What plugins may tell its clients apart by.")
 
 
