@@ -18,6 +18,7 @@ from pml_hookspecs import (
     RpcError,
     Session,
     Status,
+    Step,
     Suggestion,
     ToolCall,
     Workflow,
@@ -418,6 +419,20 @@ async def test_a_durable_workflow_without_such_an_executor_is_refused_and_not_ru
         result = await made.dispatcher.start(plan(READ, durable=True), SESSION)
     assert isinstance(result.failure, Failure)
     assert result.failure.code == "executor.missing"
+
+
+async def test_what_wants_approval_and_was_not_approved_by_anybody_is_refused_in_the_end():
+    Code.answers, server = {"x": "ran"}, ScriptedServer(["read"])
+    async with gateway({"fs": server}) as made:
+        wants = Step(approve=True)
+        for task in (
+            ToolCall(id="a", tool="fs:read", step=wants),
+            CodeRun(id="c", language="x", source="x", step=wants),
+        ):
+            result = await made.dispatcher.start(plan(task), SESSION)
+            assert result.status is Status.DENIED
+        found = {r.failure.code for r in await records(made) if r.kind != "workflow"}
+    assert (found, server.calls) == ({"approval.unavailable"}, [])
 
 
 # Rehearsals

@@ -54,7 +54,8 @@ class Step:
     idempotency_key: str = ""
     """Says that running it twice under this key does no harm."""
     approve: bool = False
-    """Have a human look before it runs, whatever the policy."""
+    """Have a human look before it runs, whatever the policy. Whoever asks the human hands the task on without this; a
+    task that still has it in the end is refused, because nobody asked."""
 
 
 ONCE = Step()
@@ -235,6 +236,11 @@ class Run(Protocol):
     @property
     def path(self) -> str:
         """Where it stands in what a client asked for: ids of tasks joined by ``/``, the outermost first."""
+        ...
+
+    @property
+    def durable(self) -> bool:
+        """Whether a journal keeps the outcomes of what it dispatches, so that somebody else sees to its going on."""
         ...
 
     @property

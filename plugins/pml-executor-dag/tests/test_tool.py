@@ -27,11 +27,15 @@ A = {"id": "a", "tool": "s:t"}
 
 @pytest.mark.seed("GAP-24")
 def test_one_tool_is_listed_and_two_other_names_are_accepted(services):
-    (meta,) = tool.pml_meta_tools(services)
+    meta, *others = tool.pml_meta_tools(services)
     assert meta.definition["name"] == "execute_workflow"
     assert meta.aliases == ("execute_dag", "pml_execute_dag")
     assert meta.listed
     assert meta.task is workflow_from
+    assert {other.definition["name"]: other.listed for other in others} == {
+        "continue_workflow": False,
+        "abort_workflow": False,
+    }
 
 
 @pytest.mark.seed("DRY-7")
@@ -94,7 +98,11 @@ def test_a_workflow_may_hold_workflows():
     ("arguments", "line"),
     [
         ({}, "workflow: is missing; give {"),
-        ({"intent": "tidy up"}, "planning from an intent alone comes later: find tools with search_tools"),
+        ({"intent": "  "}, "workflow: is missing; give {"),
+        (
+            of_tasks(A, max_parallel=3),
+            "max_parallel: unknown; known here: workflow, intent, dry_run; in workflow: tasks,",
+        ),
         ({"workflow": "[]"}, "workflow: must be an object, not a string"),
         ({"workflow": {}}, "workflow.tasks: is missing"),
         (of_tasks(), "workflow.tasks: is empty"),
@@ -116,10 +124,15 @@ def test_a_workflow_may_hold_workflows():
         (of_tasks({"id": "a", "tool": 5}), "workflow.tasks[0].tool: must be a string, not a number"),
         (of_tasks({**A, "arguments": []}), "workflow.tasks[0].arguments: must be an object, not an array"),
         (of_tasks({**A, "dependsOn": []}), "workflow.tasks[0].dependsOn: unknown; did you mean 'depends_on'?"),
-        (of_tasks({**A, "type": "code_execution"}), "code_execution tasks come with a plugin of a later version"),
-        (of_tasks({**A, "type": "capability"}), "workflow.tasks[0].type: capability tasks come with a plugin"),
-        (of_tasks({**A, "type": "shell"}), "workflow.tasks[0].type: must be 'tool' or 'workflow', not 'shell'"),
-        (of_tasks({**A, "type": 3}), "workflow.tasks[0].type: must be 'tool' or 'workflow', not a number"),
+        (
+            of_tasks({**A, "type": "shell"}),
+            "tasks[0].type: must be 'tool', 'code_execution', 'capability' or 'workflow', not 'shell'",
+        ),
+        (of_tasks({**A, "type": "code"}), "not 'code'; did you mean 'code_execution'?"),
+        (
+            of_tasks({**A, "type": 3}),
+            "tasks[0].type: must be 'tool', 'code_execution', 'capability' or 'workflow', not a",
+        ),
         (of_tasks({**A, "depends_on": "b"}), "workflow.tasks[0].depends_on: must be an array of task ids"),
         (of_tasks({**A, "depends_on": [None]}), "workflow.tasks[0].depends_on[0]: must be the id of a task, not null"),
         (

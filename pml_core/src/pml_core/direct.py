@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pml_hookspecs import (
     Failure,
     InvalidArguments,
@@ -19,6 +21,7 @@ from pml_hookspecs import (
     Status,
     ToolCall,
     TransportError,
+    encode,
     split_tool_id,
 )
 
@@ -67,7 +70,9 @@ class DirectExecutor:
         except InvalidArguments as exc:
             failure = Failure("arguments.invalid", str(exc))
             return ended(task, started_at, Status.ERROR, failure=failure)
-        return ended(task, started_at, Status.OK, output=tool_result(output))
+        # A tool that gives a RawObject has made its text, too.
+        result = tool_result(output, indented=not isinstance(output, RawObject))
+        return ended(task, started_at, Status.OK, output=result)
 
 
 def says_error(result: RawObject) -> bool:
@@ -82,12 +87,24 @@ def text_of(result: Mapping[str, Any]) -> str:
     return "\n".join(t for t in texts if isinstance(t, str))
 
 
-def tool_result(value: Json, *, is_error: bool = False) -> RawObject:
-    """A ``CallToolResult`` with ``value`` as structured content, and as text: JSON indented by two spaces."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, default=dict)
-    result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
+def tool_result(value: Json, *, is_error: bool = False, indented: bool = True) -> RawObject:
+    """A ``CallToolResult`` with ``value`` as structured content, and as text: JSON indented by two spaces, or compact.
+
+    Raises:
+        TypeError: ``value`` is not JSON.
+    """
+    # Encoded once and put together as bytes: with indentation, Python's own encoder takes ten times as long.
+    raw = encode(value)
+    parts = [b'{"content":[{"type":"text","text":', encode(_indented(raw, value) if indented else raw.decode()), b"}]"]
     if isinstance(value, Mapping):
-        result["structuredContent"] = value
+        parts += [b',"structuredContent":', raw]
     if is_error:
-        result["isError"] = True
-    return RawObject.of(result)
+        parts.append(b',"isError":true')
+    return RawObject(b"".join([*parts, b"}"]))
+
+
+def _indented(raw: bytes, value: Json) -> str:
+    try:
+        return msgspec.json.format(raw, indent=2).decode()
+    except msgspec.DecodeError:  # numbers and characters that only Python takes for JSON
+        return json.dumps(value, indent=2, ensure_ascii=False, default=dict)

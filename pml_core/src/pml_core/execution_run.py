@@ -154,6 +154,11 @@ class ExecutionRun:
         return self.terms.dry_run == "reads"
 
     @property
+    def durable(self) -> bool:
+        """Whether a journal keeps what it dispatches."""
+        return self.kept is not None
+
+    @property
     def wants_progress(self) -> bool:
         """Whether the client asked to be told."""
         return self._progress is not None

@@ -26,6 +26,13 @@ UNREHEARSED = Failure(
 )
 
 
+UNSEEN = Failure(
+    "approval.unavailable",
+    "The plan wants a human to approve this task, and no installed plugin asks one. Install pml-approvals, or, if you "
+    "answer for it, send the plan without approve.",
+)
+
+
 class Executors:
     """The bottom of the chain: hands each task to the executor of its kind.
 
@@ -73,6 +80,8 @@ class Executors:
         """Run ``task``; a kind that nobody runs is an outcome that says what to install."""
         if run.dry_run and not self._harmless(task, run):
             return _refused(task, UNREHEARSED)
+        if task.step.approve and not run.dry_run:
+            return _refused(task, UNSEEN, Status.DENIED)
         if isinstance(task, ToolCall):
             return self._direct.execute(task, run)
         kind = kind_of(task)
@@ -116,5 +125,5 @@ def _choice(kind: str, name: str) -> str:
     return f'[gateway.executors] {key} = "{name}"'
 
 
-async def _refused(task: Task, failure: Failure) -> Outcome:
-    return ended(task, datetime.now(UTC), Status.ERROR, failure=failure)
+async def _refused(task: Task, failure: Failure, status: Status = Status.ERROR) -> Outcome:
+    return ended(task, datetime.now(UTC), status, failure=failure)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from pml_hookspecs import DryRun, Failure, Outcome, RawObject, RpcError, Session, ToolCall, ToolId
+from pml_hookspecs import DryRun, Failure, Outcome, RawObject, RpcError, Session, Status, ToolCall, ToolId
 from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .direct import tool_result
@@ -112,7 +112,7 @@ def _task_answer(outcome: Outcome) -> Mapping[str, Any]:
     failure = outcome.failure
     if failure is not None and outcome.output is None:
         return failed_result(failure)
-    return tool_result(outcome.output, is_error=failure is not None)
+    return tool_result(outcome.output, is_error=failure is not None and outcome.status is not Status.INPUT_REQUIRED)
 
 
 def failed_result(failure: Failure) -> RawObject:

@@ -230,7 +230,7 @@ class FakeRun:
         self.parent, self.intent, self.dry_run, self.deadline = parent, intent, dry_run, deadline
         self.session = session or Session(key="test")
         self.answer = answer
-        self.reads_for_real = False
+        self.reads_for_real = self.durable = False
         self.wants_progress = True
         self.path = "test"
         self.replies: list[Mapping[str, Any]] = []

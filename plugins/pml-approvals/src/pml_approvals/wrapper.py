@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ class Approvals:
         pending: Request | None = None
         for known in await self._requests.of(subject.digest, run.session.principal):
             if known.state == "approved" and await self._requests.use(known):
-                return await call_next(task, run)
+                return await call_next(approved(task), run)
             if known.state == "denied" and await self._requests.use(known):
                 return _denied(task, known.value.get("reason", ""))
             if known.state == "pending":
@@ -59,7 +60,7 @@ class Approvals:
             pending = pending or await self._requests.ask(subject, run)
             return _waiting(task, pending)
         await self._settle(subject, run, pending)
-        return await call_next(task, run) if said else _denied(task, "")
+        return await call_next(approved(task), run) if said else _denied(task, "")
 
     async def _said_by_client(self, subject: Subject, run: Run) -> bool | None:
         """What the human behind the client says; None when nobody can be asked, or gave no answer."""
@@ -83,6 +84,11 @@ class Approvals:
             await self._requests.ask(subject, run, state="used", by="client")
         else:
             await self._requests.answer(pending, "used", by="client")
+
+
+def approved(task: Task) -> Task:
+    """``task`` without the wish for an approval, which it has."""
+    return replace(task, step=replace(task.step, approve=False)) if task.step.approve else task
 
 
 def _waiting(task: Task, request: Request) -> Outcome:

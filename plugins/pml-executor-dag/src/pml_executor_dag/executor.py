@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pml_hookspecs import Failure, Outcome, Status, Workflow, setting
 
-from .plan import graph_of
+from .fields import refusal
+from .jobs import milliseconds_since
+from .plan import graph_of, layers
 from .results import failure_of, report
 from .scheduler import Scheduler
+from .undo import undo, with_undone
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Run, Services, Task
+    from collections.abc import Mapping
 
-MOST_MISTAKES = 100
-"""Lines of one message."""
+    from pml_hookspecs import ExecutionId, Run, Services, Task
+
+    from .plan import Node
+
+DAY_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """``[plugins.dag]``."""
 
-    max_parallel: int = setting(64, "Most tasks of one workflow under way at once [tasks].", ge=1, le=1000)
+    max_parallel: int = setting(100, "Most tasks of one workflow under way at once [tasks].", ge=1, le=1000)
+    confidence_mode: Literal["explicit_required", "suggestion", "speculative_execution"] = setting(
+        "suggestion",
+        "What may come of an intent without a plan: only a request for a plan, a suggestion, or its execution.",
+    )
+    suggest_at: float = setting(0.5, "Least confidence of a plan that is suggested.", ge=0, le=1)
+    execute_at: float = setting(
+        0.85, "Least confidence of a plan that is run at once, in the mode speculative_execution.", ge=0, le=1
+    )
+    keep_s: float = setting(
+        7 * DAY_S, "How long a workflow that waits for somebody can be continued [s].", ge=60, le=365 * DAY_S
+    )
 
 
 class Dag:
-    """Runs workflows (tech-spec DAG-1..9). Every task goes through the gateway's whole chain of wrappers."""
+    """Runs workflows (tech-spec DAG-1..11). Every task goes through the gateway's whole chain of wrappers."""
 
     handles: ClassVar[frozenset[type]] = frozenset({Workflow})
     settings_type = Settings
@@ -37,45 +54,166 @@ class Dag:
         settings: Settings | None = None,
         services: Services | None = None,
     ) -> None:
-        self._settings = settings or Settings()
+        """Without ``services``, a workflow that waits for somebody cannot be continued, and intents get no plans."""
+        self._settings, self._services = settings or Settings(), services
+        self._under_way: set[ExecutionId] = set()
 
     async def execute(self, task: Task, run: Run) -> Outcome:
-        """Run a workflow to its end.
+        """Run a workflow to its end, or until it waits for somebody.
 
         Returns:
-            ``OK``, or ``SIMULATED`` in a dry run, when every task ended well; else ``ERROR`` with the code
-            ``workflow.failed``. Either way the output tells of every task, in plan order. ``ERROR`` with the code
-            ``workflow.invalid`` and no output when the graph has mistakes; nothing ran then.
+            ``OK``, or ``SIMULATED`` in a dry run, when every task ended well or was allowed not to; ``INPUT_REQUIRED``
+            with the code ``workflow.waiting`` or ``workflow.layer_complete`` when it can be continued; ``TIMED_OUT``
+            with the code ``workflow.timed_out``; else ``ERROR`` with the code ``workflow.failed``. In each case the
+            output tells of every task, in plan order. ``ERROR`` with the code ``workflow.invalid`` and no output when
+            the graph has mistakes; nothing ran then. Without tasks and with an intent: what came of planning, with
+            the code ``plan.explicit_required`` when there is no plan.
 
         Raises:
             TypeError: ``task`` is no workflow.
         """
         if not isinstance(task, Workflow):
             raise TypeError(f"the dag executor runs workflows, not {type(task).__name__}")
-        started_at = datetime.now(UTC)
+        started_at, about = datetime.now(UTC), {}
+        if not task.tasks and task.intent:
+            from .planning import plan
+
+            planned = await plan(task, run, self._settings, self._services)
+            if planned.workflow is None:
+                status = Status.OK if planned.failure is None else Status.ERROR
+                return _over(task, started_at, status, output=planned.about, failure=planned.failure)
+            task, about = planned.workflow, {"planned": planned.about}
         nodes, mistakes = graph_of(task)
         if mistakes:
             return _over(task, started_at, Status.ERROR, failure=Failure("workflow.invalid", refusal(mistakes)))
-        scheduler = Scheduler({node.id: node for node in task.tasks}, nodes, run, self._settings.max_parallel)
-        await scheduler.run()
-        output = report(task, nodes, scheduler, dry_run=run.dry_run)
-        failure = failure_of([scheduler.outcomes[node.id] for node in task.tasks])
-        good = Status.SIMULATED if run.dry_run else Status.OK
-        return _over(task, started_at, Status.ERROR if failure else good, output=output, failure=failure)
+        most = min(task.max_parallel or self._settings.max_parallel, self._settings.max_parallel)
+        ran = Scheduler(task, nodes, run, most, lambda id_: self._recall(id_, run))
+        self._under_way.add(run.id)
+        try:
+            await ran.run()
+            outcome = await self._ended(task, nodes, ran, run, started_at)
+        finally:
+            self._under_way.discard(run.id)
+        return replace(outcome, output={**outcome.output, **about}) if isinstance(outcome.output, dict) else outcome
+
+    async def _ended(
+        self, task: Workflow, nodes: Mapping[str, Node], ran: Scheduler, run: Run, started_at: datetime
+    ) -> Outcome:
+        failure, status = failure_of(task.tasks, ran.outcomes), Status.ERROR
+        if ran.timed_out:
+            told = f"The workflow did not end in {task.timeout_s:g} s (timeout_s)."
+            ended = [id_ for id_, outcome in ran.outcomes.items() if outcome.status is Status.TIMED_OUT]
+            details = {
+                "timed_out": ended,
+                "skipped": [i for i, o in ran.outcomes.items() if o.status is Status.SKIPPED],
+            }
+            failure, status = Failure("workflow.timed_out", told, retryable=True, details=details), Status.TIMED_OUT
+        if failure is None and (ran.waits or ran.held):
+            return await self._paused(task, nodes, ran, run, started_at)
+        undone = [] if failure is None or run.dry_run else await undo(ran, nodes, run)
+        if failure is None:
+            status = Status.SIMULATED if run.dry_run else Status.OK
+        words = {Status.OK: "completed", Status.ERROR: "failed"}
+        output = report(task, nodes, ran, words.get(status, status.value), dry_run=run.dry_run)
+        if undone:
+            output["compensated"] = undone
+        failure = None if failure is None else with_undone(failure, undone)
+        return _over(task, started_at, status, output=output, failure=failure, cost_usd=ran.cost_usd)
+
+    async def _paused(
+        self, task: Workflow, nodes: Mapping[str, Node], ran: Scheduler, run: Run, started_at: datetime
+    ) -> Outcome:
+        waiting = [about for id_ in ran.waits for about in _waiting(id_, ran)]
+        status = "input_required" if waiting else "layer_complete"
+        output = report(task, nodes, ran, status, dry_run=run.dry_run)
+        details: dict[str, Any] = {"waiting": waiting} if waiting else {}
+        if ran.held:
+            details["next"] = [id_ for id_ in nodes if id_ in ran.held]
+            done = [layer for layer in layers(nodes) if all(id_ in ran.outcomes for id_ in layer)]
+            details["layer"] = len(done)
+        details |= await self._keep(task, ran, run)
+        output |= details
+        if waiting:
+            named = ", ".join(str(one["id"]) for one in waiting)
+            message = f"The workflow waits for an answer or an approval: {named}. {output['how']}"
+        else:
+            message = f"A layer of the workflow has ended; next: {', '.join(details['next'])}. {output['how']}"
+        failure = Failure("workflow.waiting" if waiting else "workflow.layer_complete", message, details=details)
+        return _over(task, started_at, Status.INPUT_REQUIRED, output=output, failure=failure, cost_usd=ran.cost_usd)
+
+    async def _keep(self, task: Workflow, ran: Scheduler, run: Run) -> dict[str, Any]:
+        """Keep how far ``task`` got; the id that it waits under, and what to do with it."""
+        from .paused import keep
+
+        if run.durable:
+            return {"how": "It is part of a durable run, and goes on with that; see pml runs."}
+
+        left = replace(
+            task,
+            known=ran.known(),
+            dry_run=run.dry_run,
+            max_tool_calls=None if task.max_tool_calls is None else max(task.max_tool_calls - ran.tool_calls, 0),
+            max_cost_usd=None if task.max_cost_usd is None else max(task.max_cost_usd - (ran.cost_usd or 0), 0),
+        )
+        part = run.parent in self._under_way
+        try:
+            if self._services is None:
+                raise RuntimeError("there is no store")
+            documents = self._services.store.documents
+            expires_at = await keep(documents, run.id, left, run.session, part=part, keep_s=self._settings.keep_s)
+        except Exception:
+            if self._services is not None:
+                self._services.log.exception("a workflow that waits cannot be kept", execution=run.id)
+            return {"how": "It cannot be continued, because the store did not take it; run it again when it can."}
+        ways = f'continue_workflow {{"workflow_id": "{run.id}", "decision": "continue"}}, or "abort", or "replan"'
+        return {
+            "workflow_id": str(run.id),
+            "expires_at": expires_at.isoformat(timespec="seconds"),
+            "how": "It goes on with the workflow that it is part of." if part else f"To go on, call {ways} with tasks.",
+        }
+
+    async def _recall(self, id_: str, run: Run) -> Mapping[str, Outcome]:
+        from .paused import known_of
+
+        if self._services is None:
+            raise RuntimeError("there is no store")
+        return await known_of(self._services.store.documents, id_, run.session)
 
 
-def refusal(mistakes: list[str]) -> str:
-    """One message for everything that is wrong with a plan."""
-    count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "1 mistake"
-    more = [f"and {len(mistakes) - MOST_MISTAKES} more"] if len(mistakes) > MOST_MISTAKES else []
-    lines = "".join(f"\n- {mistake}" for mistake in [*mistakes[:MOST_MISTAKES], *more])
-    return f"Nothing was run; the workflow has {count}:{lines}"
+def _waiting(id_: str, ran: Scheduler) -> list[dict[str, Any]]:
+    """What of task ``id_`` waits, and why; of a workflow, what waits in it."""
+    items = ran.items.get(id_)
+    children = [(id_, ran.outcomes[id_])]
+    if items is not None:
+        children = [(f"{id_}[{i}]", o) for i, o in enumerate(items.outcomes) if o is not None]
+    told: list[dict[str, Any]] = []
+    for child, outcome in children:
+        if outcome.status is not Status.INPUT_REQUIRED or outcome.failure is None:
+            continue
+        inner = outcome.failure.details.get("waiting")
+        if isinstance(inner, (list, tuple)):
+            told += [{**one, "id": f"{child}/{one['id']}"} for one in inner if isinstance(one, dict)]
+            continue
+        about = {"id": child, "code": outcome.failure.code, "message": outcome.failure.message}
+        told.append({**about, **outcome.failure.details})
+    return told
 
 
 def _over(
-    task: Workflow, started_at: datetime, status: Status, *, output: Any = None, failure: Failure | None = None
+    task: Workflow,
+    started_at: datetime,
+    status: Status,
+    *,
+    output: Any = None,
+    failure: Failure | None = None,
+    cost_usd: float | None = None,
 ) -> Outcome:
-    duration_ms = round((datetime.now(UTC) - started_at) / timedelta(milliseconds=1))
     return Outcome(
-        task_id=task.id, status=status, started_at=started_at, duration_ms=duration_ms, output=output, failure=failure
+        task_id=task.id,
+        status=status,
+        started_at=started_at,
+        duration_ms=milliseconds_since(started_at),
+        output=output,
+        failure=failure,
+        cost_usd=cost_usd,
     )

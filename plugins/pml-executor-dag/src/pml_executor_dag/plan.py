@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Task, ToolCall, Workflow
+from pml_hookspecs.executor import ONCE
 
 from .references import Slot, find, path_text
+
+if TYPE_CHECKING:
+    from .conditions import Condition
 
 MOST_NESTED = 16
 """Workflows within workflows."""
@@ -16,9 +21,16 @@ MOST_ROUNDS = 5
 """Searches for circles, each among what the circles found before leave over."""
 MOST_SUGGESTIONS = 10
 """Comparing every wrong id with up to a thousand right ones would hold up the gateway."""
+ITEM, INDEX = "item", "index"
+"""What references call the item of ``for_each`` and its number."""
+EACH = frozenset({ITEM, INDEX})
+FOR_EACH = "for_each"
+MARKS = re.compile(r"[/#\[~]")
+"""Not in ids: paths of children are made with them, such as ``flow/a[0]#2`` and ``flow/a~undo``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen, nor are nodes: that would make them three times as slow to make, and plans have up to a thousand tasks.
+@dataclass(slots=True, kw_only=True)
 class Sketch:
     """What one task says about other tasks."""
 
@@ -30,58 +42,110 @@ class Sketch:
     values: Mapping[str, Any] = field(default_factory=dict)
     """Arguments or inputs, which may hold references."""
     values_where: str = ""
+    when: str = ""
+    for_each: Any = None
+    undo: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments or inputs of what undoes it; they may refer to its own result."""
+    undo_where: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Node:
     """How one task hangs in the graph."""
 
     needs: tuple[str, ...]
     """Ids it names or refers to, each once."""
-    slots: tuple[Slot, ...]
+    slots: tuple[Slot, ...] = ()
+    when: Condition | None = None
+    each: tuple[Slot, ...] = ()
+    """Of ``{"for_each": …}``."""
+    undo: tuple[Slot, ...] = ()
 
 
 class _Finder:
     """Checks the tasks of one workflow and collects what is wrong."""
 
-    def __init__(self, sketches: Sequence[Sketch]) -> None:
-        self._sketches, self._suggestions = sketches, 0
+    def __init__(self, sketches: Sequence[Sketch], beyond: Collection[str]) -> None:
+        self._sketches, self._beyond, self._suggestions = sketches, beyond, 0
         self.nodes: dict[str, Node] = {}
         self.mistakes: list[str] = []
         self._ids: dict[str, str] = {}
         for sketch in sketches:
-            if sketch.id in self._ids:
-                self.mistakes.append(
-                    f"{sketch.where}.id: {sketch.id!r} is already the id of {self._ids[sketch.id]}; ids must differ"
-                )
-            self._ids.setdefault(sketch.id, sketch.where)
+            self._check_id(sketch)
+
+    def _check_id(self, sketch: Sketch) -> None:
+        if MARKS.search(sketch.id):
+            self.mistakes.append(f"{sketch.where}.id: {sketch.id[:80]!r} must not have any of / # [ ~")
+        if sketch.id in self._beyond:
+            taken = "for_each is above it" if sketch.id in EACH else "a task with that id ended before"
+            self.mistakes.append(f"{sketch.where}.id: {sketch.id!r} is taken, because {taken}")
+        if sketch.id in self._ids:
+            self.mistakes.append(
+                f"{sketch.where}.id: {sketch.id!r} is already the id of {self._ids[sketch.id]}; ids must differ"
+            )
+        self._ids.setdefault(sketch.id, sketch.where)
 
     def run(self) -> None:
         """Fill :attr:`nodes` and :attr:`mistakes`."""
         for sketch in self._sketches:
-            slots, unreadable = find(sketch.values)
-            for path, text in unreadable:
-                self.mistakes.append(
-                    f"{sketch.values_where}{path_text(path)}: {text!r} is not a reference; write "
-                    "{{task_id.path}} for a result, or \\{{ for plain text"
-                )
-            mentioned = list(sketch.needs)
-            for slot in slots:
-                where = f"{sketch.values_where}{path_text(slot.path)}"
-                mentioned += [(where, reference.task) for reference in slot.references]
-            needs = dict.fromkeys(id_ for where, id_ in mentioned if self._known(sketch, where, id_))
-            self.nodes.setdefault(sketch.id, Node(tuple(needs), tuple(slots)))
+            self.nodes.setdefault(sketch.id, self._node(sketch))
         for cycle in _cycles(self.nodes):
             circle = " → ".join((*cycle, cycle[0]))
             self.mistakes.append(f"{self._ids[cycle[0]]}: tasks that wait for each other never start: {circle}")
 
+    def _node(self, sketch: Sketch) -> Node:
+        slots, mentioned = self._slots(sketch.values, sketch.values_where)
+        if not (mentioned or sketch.needs or sketch.when or sketch.for_each is not None or sketch.undo):
+            return Node((), slots)
+        each = {} if sketch.for_each is None else {FOR_EACH: sketch.for_each}
+        if each:
+            mentioned = [(where, id_) for where, id_ in mentioned if id_ not in EACH]
+        each_slots, of_each = self._slots(each, sketch.where)
+        when, of_when = self._condition(sketch)
+        mentioned = [*sketch.needs, *mentioned, *of_each, *of_when]
+        needs = dict.fromkeys(id_ for where, id_ in mentioned if self._known(sketch, where, id_))
+        undo, of_undo = self._slots(sketch.undo, sketch.undo_where)
+        for where, id_ in of_undo:
+            if id_ != sketch.id and not (each and id_ in EACH):
+                self._known(sketch, where, id_)
+        return Node(tuple(id_ for id_ in needs if id_ in self._ids), slots, when, each_slots, undo)
+
+    def _slots(self, values: Mapping[str, Any], at: str) -> tuple[tuple[Slot, ...], list[tuple[str, str]]]:
+        """The slots in ``values``, and ``(where, id)`` of what they refer to."""
+        if not values:
+            return (), []
+        slots, unreadable = find(values)
+        for path, text in unreadable:
+            self.mistakes.append(
+                f"{at}{path_text(path)}: {text!r} is not a reference; write "
+                "{{task_id.path}} for a result, or \\{{ for plain text"
+            )
+        mentioned = [(f"{at}{path_text(slot.path)}", reference.task) for slot in slots for reference in slot.references]
+        return tuple(slots), mentioned
+
+    def _condition(self, sketch: Sketch) -> tuple[Condition | None, list[tuple[str, str]]]:
+        if not sketch.when:
+            return None, []
+        # Only plans with conditions pay for the library.
+        from .conditions import Condition, ConditionError
+
+        where = f"{sketch.where}.when"
+        try:
+            condition = Condition(sketch.when)
+        except ConditionError as exc:
+            self.mistakes.append(f"{where}: {exc}")
+            return None, []
+        return condition, [(where, name) for name in condition.names]
+
     def _known(self, sketch: Sketch, where: str, id_: str) -> bool:
         if id_ == sketch.id:
             self.mistakes.append(f"{where}: task {id_!r} cannot need its own result")
-        elif id_ not in self._ids:
-            self.mistakes.append(f"{where}: no task here has the id {id_!r}{self._suggestion(id_)}")
-        else:
+        elif id_ in self._ids or id_ in self._beyond:
             return True
+        elif id_ in EACH:
+            self.mistakes.append(f"{where}: {id_!r} means something only in a task with for_each")
+        else:
+            self.mistakes.append(f"{where}: no task here has the id {id_!r}{self._suggestion(id_)}")
         return False
 
     def _suggestion(self, id_: str) -> str:
@@ -97,41 +161,73 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def check(sketches: Sequence[Sketch]) -> tuple[dict[str, Node], list[str]]:
+def check(sketches: Sequence[Sketch], beyond: Collection[str] = ()) -> tuple[dict[str, Node], list[str]]:
     """The graph, in plan order, and everything that is wrong with it, as ``where: what`` lines.
 
-    The graph is only whole when nothing is wrong.
+    The graph is only whole when nothing is wrong. Results of ``beyond`` can be referred to, though no task here has
+    that id.
     """
-    finder = _Finder(sketches)
+    finder = _Finder(sketches, beyond)
     finder.run()
     return finder.nodes, finder.mistakes
 
 
 def graph_of(workflow: Workflow) -> tuple[dict[str, Node], list[str]]:
     """As :func:`check`, for a workflow whoever made it; the mistakes of workflows inside it are among them."""
-    nodes, mistakes = check(list(_sketches(workflow.tasks, "tasks")))
-    inner = [(f"tasks[{i}].tasks", task, 1) for i, task in enumerate(workflow.tasks) if isinstance(task, Workflow)]
+    nodes, mistakes = check(list(_sketches(workflow.tasks, "tasks")), beyond(workflow))
+    inner = list(_inner(workflow.tasks, "tasks", 1))
     while inner:
         where, nested, depth = inner.pop(0)
         if depth > MOST_NESTED:
             mistakes.append(f"{where}: more than {MOST_NESTED} workflows within workflows")
             continue
-        mistakes += check(list(_sketches(nested.tasks, where)))[1]
-        below = [(f"{where}[{i}].tasks", task) for i, task in enumerate(nested.tasks) if isinstance(task, Workflow)]
-        inner += [(place, task, depth + 1) for place, task in below]
+        mistakes += check(list(_sketches(nested.tasks, where)), beyond(nested))[1]
+        inner += _inner(nested.tasks, where, depth + 1)
     return nodes, mistakes
+
+
+def beyond(workflow: Workflow) -> set[str]:
+    """What tasks of ``workflow`` can refer to though no task in it has that id."""
+    known = set(workflow.known).difference(task.id for task in workflow.tasks)
+    return known if workflow.step.for_each is None else known | EACH
+
+
+def _inner(tasks: Sequence[Task], where: str, depth: int) -> Iterator[tuple[str, Workflow, int]]:
+    for i, task in enumerate(tasks):
+        undo = task.step.compensate
+        if isinstance(task, Workflow):
+            yield f"{where}[{i}].tasks", task, depth
+        if isinstance(undo, Workflow):
+            yield f"{where}[{i}].compensate.tasks", undo, depth
 
 
 def _sketches(tasks: Sequence[Task], where: str) -> Iterator[Sketch]:
     for i, task in enumerate(tasks):
         here = f"{where}[{i}]"
-        yield Sketch(
-            id=task.id,
-            where=here,
-            needs=[(f"{here}.needs[{j}]", id_) for j, id_ in enumerate(task.needs)],
-            values=values_of(task),
-            values_where=f"{here}.{'arguments' if isinstance(task, ToolCall) else 'inputs'}",
-        )
+        yield sketch_of(task, here, [(f"{here}.needs[{j}]", id_) for j, id_ in enumerate(task.needs)])
+
+
+def sketch_of(task: Task, where: str, needs: Sequence[tuple[str, str]]) -> Sketch:
+    """What ``task``, which stands at ``where``, says; ``needs`` with the place of each."""
+    if task.step is ONCE:
+        values_where = f"{where}.{_values_name(task)}"
+        return Sketch(id=task.id, where=where, needs=needs, values=values_of(task), values_where=values_where)
+    undo = task.step.compensate
+    return Sketch(
+        id=task.id,
+        where=where,
+        needs=needs,
+        values=values_of(task),
+        values_where=f"{where}.{_values_name(task)}",
+        when=task.step.when,
+        for_each=task.step.for_each,
+        undo={} if undo is None else values_of(undo),
+        undo_where="" if undo is None else f"{where}.compensate.{_values_name(undo)}",
+    )
+
+
+def _values_name(task: Task) -> str:
+    return "arguments" if isinstance(task, ToolCall) else "inputs"
 
 
 def values_of(task: Task) -> Mapping[str, Any]:
@@ -188,7 +284,7 @@ def _cycles(nodes: Mapping[str, Node]) -> Iterator[list[str]]:
         if not gone:
             return
         left = {
-            id_: Node(tuple(need for need in node.needs if need not in gone), ())
+            id_: Node(tuple(need for need in node.needs if need not in gone))
             for id_, node in left.items()
             if id_ not in gone
         }

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 """Failed tasks that the message of a failed workflow names."""
+PENDING = "pending"
+"""What a report says of a task that has not begun."""
 
 
 def result_value(task: Task, outcome: Outcome) -> Any:
@@ -65,10 +67,11 @@ def _finite(digits: str) -> float:
     return number
 
 
-def report(workflow: Workflow, nodes: Mapping[str, Node], ran: Scheduler, *, dry_run: bool) -> dict[str, Any]:
+def report(
+    workflow: Workflow, nodes: Mapping[str, Node], ran: Scheduler, status: str, *, dry_run: bool
+) -> dict[str, Any]:
     """The output of a workflow that ran: every task in plan order, and the order in which they could run."""
-    good = all(outcome.status.good for outcome in ran.outcomes.values())
-    told: dict[str, Any] = {"status": ("simulated" if dry_run else "completed") if good else "failed"}
+    told: dict[str, Any] = {"status": status}
     if workflow.intent:
         told["intent"] = workflow.intent
     told["tasks"] = [_of_task(task, nodes[task.id], ran, dry_run=dry_run) for task in workflow.tasks]
@@ -79,22 +82,31 @@ def report(workflow: Workflow, nodes: Mapping[str, Node], ran: Scheduler, *, dry
 
 
 def _of_task(task: Task, node: Node, ran: Scheduler, *, dry_run: bool) -> dict[str, Any]:
-    outcome = ran.outcomes[task.id]
-    told = {"id": task.id, **_target(task), "status": outcome.status.value, "duration_ms": outcome.duration_ms}
+    outcome = ran.outcomes.get(task.id)
+    told = {"id": task.id, **_target(task)}
+    if outcome is None:
+        return told | {"status": PENDING} | ({"depends_on": list(node.needs)} if node.needs else {})
+    told |= {"status": outcome.status.value, "duration_ms": outcome.duration_ms}
+    if attempts := ran.attempts.get(task.id):
+        told["attempts"] = attempts
     if dry_run and not isinstance(task, Workflow):
         told["arguments"] = ran.arguments.get(task.id, values_of(task))
-    if outcome.status is Status.SIMULATED:
-        told |= {"simulated": True, "result": outcome.output}
-    elif outcome.failure is None:
-        told["result"] = ran.values[task.id]
-    else:
-        told["error"] = {"code": outcome.failure.code, "message": outcome.failure.message}
-        if outcome.output is not None and ran.values[task.id] != outcome.failure.message:
-            told["result"] = ran.values[task.id]
+    told |= _end(task, outcome, ran)
     if warnings := ran.warnings.get(task.id):
         told["warnings"] = warnings
     if node.needs:
         told["depends_on"] = list(node.needs)
+    return told
+
+
+def _end(task: Task, outcome: Outcome, ran: Scheduler) -> dict[str, Any]:
+    if outcome.status is Status.SIMULATED:
+        return {"simulated": True, "result": outcome.output}
+    if outcome.failure is None:
+        return {"result": ran.values[task.id]}
+    told: dict[str, Any] = {"error": {"code": outcome.failure.code, "message": outcome.failure.message}}
+    if outcome.output is not None and ran.values[task.id] != outcome.failure.message:
+        told["result"] = ran.values[task.id]
     return told
 
 
@@ -109,18 +121,18 @@ def _target(task: Task) -> dict[str, Any]:
     return told
 
 
-def failure_of(outcomes: Sequence[Outcome]) -> Failure | None:
-    """Why the workflow as a whole did not end well; None when it did."""
-    skipped = [o.task_id for o in outcomes if o.status is Status.SKIPPED]
-    failed = [o for o in outcomes if not o.status.good and o.status is not Status.SKIPPED]
+def failure_of(tasks: Sequence[Task], outcomes: Mapping[str, Outcome]) -> Failure | None:
+    """Why the workflow as a whole did not end well; None when it did, or has not failed so far."""
+    failed = [outcome for task in tasks if (outcome := outcomes.get(task.id)) is not None and _fails(task, outcome)]
     if not failed:
         return None
+    skipped = [o.task_id for task in tasks if (o := outcomes.get(task.id)) is not None and _held_up(o)]
     named = "; ".join(
         f"{o.task_id} ({o.failure.code}: {o.failure.message})" if o.failure else o.task_id for o in failed[:MOST_NAMED]
     )
     more = f"; and {len(failed) - MOST_NAMED} more" if len(failed) > MOST_NAMED else ""
     unrun = f" Not run, because they need these: {len(skipped)}." if skipped else ""
-    message = f"{len(failed)} of {len(outcomes)} tasks failed: {named}{more}.{unrun}"
+    message = f"{len(failed)} of {len(tasks)} tasks failed: {named}{more}.{unrun}"
     details = {"failed": [o.task_id for o in failed], "skipped": skipped}
     return Failure(
         "workflow.failed",
@@ -128,3 +140,13 @@ def failure_of(outcomes: Sequence[Outcome]) -> Failure | None:
         retryable=all(o.failure is not None and o.failure.retryable for o in failed),
         details=details,
     )
+
+
+def _fails(task: Task, outcome: Outcome) -> bool:
+    """Whether the workflow fails because this task ended so."""
+    waits = outcome.status in (Status.SKIPPED, Status.INPUT_REQUIRED)
+    return not outcome.status.good and not waits and task.step.on_error == "fail"
+
+
+def _held_up(outcome: Outcome) -> bool:
+    return outcome.status is Status.SKIPPED and outcome.failure is not None and outcome.failure.code == "task.skipped"

@@ -1,4 +1,4 @@
-"""The hook plugin ``workflow_tool``: ``execute_workflow``, which clients call to run a workflow."""
+"""The hook plugin ``workflow_tool``: ``execute_workflow``, which clients call to run a workflow, and its companions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments, MetaTool, Workflow, hookimpl
 
-from .executor import refusal
-
 if TYPE_CHECKING:
-    from pml_hookspecs import Services
+    from pml_hookspecs import Run, Services
 
 NAME = "execute_workflow"
 ALIASES = ("execute_dag", "pml_execute_dag")
@@ -18,9 +16,9 @@ ALIASES = ("execute_dag", "pml_execute_dag")
 DEFINITION: Mapping[str, Any] = {
     "name": NAME,
     "description": (
-        "Run tools as a graph, in parallel unless one needs another. In arguments, a string "
-        '"{{id.path[0].name}}" becomes that part of task id\'s result, and so a dependency; \\{{ is plain text. '
-        "Returns the result of every task."
+        "Run tools (or type code_execution: code, language) as a graph, in parallel unless one needs another. In "
+        'arguments, a string "{{id.path[0].name}}" becomes that part of task id\'s result, and a dependency; '
+        "\\{{ is plain text. Returns all results. Without workflow, plans the intent."
     ),
     "inputSchema": {
         "type": "object",
@@ -38,7 +36,7 @@ DEFINITION: Mapping[str, Any] = {
                                 "arguments": {"type": "object"},
                                 "depends_on": {"type": "array", "items": {"type": "string"}},
                             },
-                            "required": ["id", "tool"],
+                            "required": ["id"],
                         },
                     }
                 },
@@ -51,10 +49,36 @@ DEFINITION: Mapping[str, Any] = {
                 "default": False,
             },
         },
-        "required": ["workflow"],
     },
 }
-"""Kept short, since it stands in every client's context; type "workflow" is only told in the documentation."""
+"""Kept short, since it stands in every client's context; what else a task may have is only told in the documentation,
+and by the messages about what is wrong."""
+
+CONTINUE: Mapping[str, Any] = {
+    "name": "continue_workflow",
+    "description": (
+        "Go on with a workflow whose result said input_required or layer_complete. abort: end it and undo what it says "
+        "how to undo. replan: new tasks take the place of all that has not ended well; they may refer to the rest."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "workflow_id": {"type": "string"},
+            "decision": {"enum": ["continue", "abort", "replan"]},
+            "tasks": {"type": "array", "items": {"type": "object"}, "description": "As for execute_workflow"},
+        },
+        "required": ["workflow_id", "decision"],
+    },
+}
+ABORT: Mapping[str, Any] = {
+    "name": "abort_workflow",
+    "description": "End a workflow that waits, and undo what it says how to undo.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"workflow_id": {"type": "string"}},
+        "required": ["workflow_id"],
+    },
+}
 
 
 def workflow_from(arguments: Mapping[str, Any]) -> Workflow:
@@ -64,6 +88,7 @@ def workflow_from(arguments: Mapping[str, Any]) -> Workflow:
         InvalidArguments: The message lists every mistake, with its place and what to do.
     """
     from .arguments import read
+    from .fields import refusal
 
     workflow, mistakes = read(arguments)
     if mistakes:
@@ -72,6 +97,19 @@ def workflow_from(arguments: Mapping[str, Any]) -> Workflow:
 
 
 @hookimpl
-def pml_meta_tools(services: Services) -> Iterable[MetaTool]:  # noqa: ARG001 - nothing of the gateway is needed
-    """``execute_workflow`` and its two other names (GAP-24)."""
-    return [MetaTool(definition=DEFINITION, task=workflow_from, aliases=ALIASES)]
+def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
+    """``execute_workflow`` and its two other names (GAP-24); ``continue_workflow`` and ``abort_workflow``, unlisted."""
+
+    async def go_on(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        from .continuing import carry_out, decision_from
+
+        return await carry_out(decision_from(arguments), services.store.documents, run)
+
+    async def abort(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        return await go_on({**arguments, "decision": "abort"}, run)
+
+    return [
+        MetaTool(definition=DEFINITION, task=workflow_from, aliases=ALIASES),
+        MetaTool(definition=CONTINUE, call=go_on, listed=False),
+        MetaTool(definition=ABORT, call=abort, listed=False),
+    ]

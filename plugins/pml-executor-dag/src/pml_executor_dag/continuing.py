@@ -1,0 +1,132 @@
+"""``continue_workflow`` and ``abort_workflow``: what becomes of a workflow that waits for somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import Failure, InvalidArguments, Outcome, Session, Status, Task, Workflow
+
+from .arguments import read_tasks
+from .fields import Fields, refusal
+from .jobs import without_running
+from .paused import Taken, known_of, let_go, put_back, take
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Documents, Run
+
+DECISIONS = ("continue", "abort", "replan")
+ABORTED = Failure("workflow.aborted", "Not run: the workflow was aborted.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a client wants done with a workflow that waits."""
+
+    workflow_id: str
+    what: str
+    """One of :data:`DECISIONS`."""
+    arguments: Mapping[str, Any]
+    """With the new ``tasks`` when it is to be planned anew."""
+
+
+def decision_from(arguments: Mapping[str, Any]) -> Decision:
+    """What ``arguments`` ask for.
+
+    Raises:
+        InvalidArguments: The message lists every mistake.
+    """
+    fields = Fields()
+    fields.names(arguments, ("workflow_id", "decision", "tasks"), "")
+    needed = "give the workflow_id of a result with the status input_required or layer_complete"
+    id_ = fields.text(arguments, "workflow_id", "", needed=needed)
+    if "decision" not in arguments:
+        fields.wrong("decision", "is missing; say 'continue', 'abort' or 'replan'")
+    what = fields.choice(arguments, "decision", "", DECISIONS)
+    if what == "replan" and "tasks" not in arguments:
+        fields.wrong("tasks", "is missing; give the tasks that take the place of all that has not ended well")
+    elif what != "replan" and "tasks" in arguments:
+        fields.wrong("tasks", "means something only with the decision 'replan'")
+    if fields.mistakes:
+        raise InvalidArguments(refusal(fields.mistakes))
+    return Decision(workflow_id=id_, what=what, arguments=arguments)
+
+
+async def carry_out(decision: Decision, documents: Documents, run: Run) -> Mapping[str, Any]:
+    """Continue, abort or replan, through the chain that ran the workflow before.
+
+    Returns:
+        The report of the workflow.
+
+    Raises:
+        InvalidArguments: There is no such workflow, or not of this principal, or the new tasks are wrong; it waits on
+            then.
+    """
+    taken = await take(documents, decision.workflow_id, run.session)
+    try:
+        workflow = await _decided(decision, taken.workflow, documents, run.session)
+    except InvalidArguments:
+        await put_back(documents, taken)
+        raise
+    outcome = await run.dispatch(workflow)
+    return await _told(outcome, documents, taken)
+
+
+async def _told(outcome: Outcome, documents: Documents, taken: Taken) -> Mapping[str, Any]:
+    failure, output = outcome.failure, outcome.output
+    if isinstance(output, Mapping):
+        later = output.get("workflow_id")
+        await let_go(documents, taken, later if isinstance(later, str) else "")
+        return output
+    # Nothing of it ran: refused, or nobody runs workflows.
+    await put_back(documents, taken)
+    told = {"status": "failed", "workflow_id": taken.id}
+    return told if failure is None else {**told, "error": {"code": failure.code, "message": failure.message}}
+
+
+async def _decided(decision: Decision, workflow: Workflow, documents: Documents, session: Session) -> Workflow:
+    if decision.what == "continue":
+        return workflow
+    if decision.what == "replan":
+        return _replanned(workflow, decision.arguments)
+    return await _aborted(workflow, documents, session)
+
+
+def _replanned(workflow: Workflow, arguments: Mapping[str, Any]) -> Workflow:
+    """``workflow`` with what ended well, and new tasks in place of everything else."""
+    kept = [task for task in workflow.tasks if _ended_well(workflow, task)]
+    ids = {task.id for task in kept}
+    tasks, mistakes = read_tasks(arguments, ids)
+    if mistakes:
+        raise InvalidArguments(refusal(mistakes))
+    gone = {task.id for task in workflow.tasks} - ids
+    known = {id_: outcome for id_, outcome in workflow.known.items() if id_.partition("[")[0] not in gone}
+    return replace(workflow, tasks=(*kept, *tasks), known=known)
+
+
+def _ended_well(workflow: Workflow, task: Task) -> bool:
+    outcome = workflow.known.get(task.id)
+    return outcome is not None and outcome.status.good
+
+
+async def _aborted(workflow: Workflow, documents: Documents, session: Session) -> Workflow:
+    """``workflow`` with everything that has not ended cancelled: run like that, it only undoes what it did."""
+    tasks: list[Task] = []
+    known = dict(workflow.known)
+    for task in workflow.tasks:
+        before = known.get(task.id)
+        waits = before is not None and before.status is Status.INPUT_REQUIRED
+        if waits and isinstance(task, Workflow) and task.step.for_each is None:
+            tasks.append(await _part_aborted(task, known.pop(task.id), documents, session))
+            continue
+        tasks.append(task)
+        if before is None or waits:
+            known[task.id] = without_running(task, Status.CANCELLED, ABORTED)
+    return replace(workflow, tasks=tuple(tasks), known=known, by_layer=False)
+
+
+async def _part_aborted(task: Workflow, outcome: Outcome, documents: Documents, session: Session) -> Workflow:
+    id_ = outcome.failure.details.get("workflow_id") if outcome.failure is not None else None
+    known = {**task.known, **(await known_of(documents, id_, session) if isinstance(id_, str) else {})}
+    return await _aborted(replace(task, known=known), documents, session)

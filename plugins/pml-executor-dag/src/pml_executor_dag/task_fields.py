@@ -1,0 +1,234 @@
+"""Reads one task of a plan: what it runs, and how the workflow treats it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pml_hookspecs import CapabilityRun, CodeRun, Json, Retry, Step, Task, ToolCall, ToolId, Workflow
+from pml_hookspecs.executor import ONCE
+
+from .fields import Fields, kind, one_of
+from .references import parse
+
+MOST_ATTEMPTS = 20
+MOST_ITEMS = 1000
+MOST_S = 7 * 24 * 3600.0
+"""Any time that a plan may name [s]."""
+MOST_CALLS = 1_000_000
+MOST_USD = 1_000_000.0
+MOST_PARALLEL = 1000
+
+TYPES = ("tool", "code_execution", "capability", "workflow")
+OTHER_NAMES = {"code": "code_execution"}
+LIMITS = ("max_parallel", "timeout_s", "max_tool_calls", "max_cost_usd")
+OWN = {
+    "tool": ("tool", "arguments"),
+    "code_execution": ("code", "language", "inputs", "intent", "tools"),
+    "capability": ("capability_id", "inputs", "code", "language"),
+    "workflow": ("tasks", *(name for name in LIMITS if name != "timeout_s")),
+}
+"""What each type of task has besides :data:`COMMON`."""
+STEP = (
+    "when", "for_each", "max_items", "retry", "timeout_s", "on_error", "compensate", "idempotency_key", "approve",
+)  # fmt: skip
+COMMON = ("id", "type", "depends_on", *STEP)
+UNDO = ("type", "timeout_s", "retry", "idempotency_key")
+"""What a task that undoes another has in common with tasks."""
+LANGUAGES = ("typescript", "javascript", "python")
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+Tasks = Callable[[Mapping[str, Any], str, bool], tuple[Task, ...]]
+"""Reads the tasks of a workflow within: of which object, where, and whether each of its items is one run of it."""
+
+
+class TaskFields:
+    """Reads single tasks."""
+
+    def __init__(self, fields: Fields, tasks: Tasks) -> None:
+        self._fields, self._tasks = fields, tasks
+
+    def task(self, given: Mapping[str, Any], where: str) -> tuple[Task | None, list[tuple[str, str]]]:
+        """The task, None when its type is wrong; and ``(where, id)`` of what it says that it needs.
+
+        Its id is ``""`` when that is wrong.
+        """
+        id_ = self._id(given, where)
+        needs = self._needs(given, where)
+        type_ = self._type(given, where)
+        if not type_:
+            return None, needs
+        self._fields.names(given, (*COMMON[:3], *OWN[type_], *STEP), f"{where}.")
+        step = self._step(given, id_, type_, f"{where}.")
+        return self._made(type_, given, where, id_, tuple(need for _, need in needs), step), needs
+
+    def _made(
+        self, type_: str, given: Mapping[str, Any], where: str, id_: str, needs: tuple[str, ...], step: Step
+    ) -> Task:
+        if type_ == "tool":
+            return self._tool(given, f"{where}.", id_, needs, step)
+        if type_ == "code_execution":
+            return self._code(given, f"{where}.", id_, needs, step)
+        if type_ == "capability":
+            return self._capability(given, f"{where}.", id_, needs, step)
+        tasks = self._tasks(given, f"{where}.tasks", step.for_each is not None)
+        return Workflow(id=id_, tasks=tasks, needs=needs, step=step, **limits(self._fields, given, f"{where}."))
+
+    def _type(self, given: Mapping[str, Any], where: str) -> str:
+        type_ = given.get("type", "tool")
+        if isinstance(type_, str) and type_ in TYPES:
+            return type_
+        shown = kind(type_) if not isinstance(type_, str) else repr(type_[:80])
+        near = OTHER_NAMES.get(type_) if isinstance(type_, str) else None
+        hint = f"; did you mean {near!r}?" if near else ""
+        self._fields.wrong(f"{where}.type", f"must be {one_of(TYPES)}, not {shown}{hint}")
+        return ""
+
+    def _tool(self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step) -> ToolCall:
+        tool = self._fields.text(given, "tool", at, needed='name the tool, such as "server:tool"')
+        arguments = self._fields.object(given, "arguments", at)
+        return ToolCall(id=id_, tool=ToolId(tool), arguments=arguments, needs=needs, step=step)
+
+    def _code(self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step) -> CodeRun:
+        fields = self._fields
+        source = fields.text(given, "code", at, needed='give the body of a function, such as "return a.total"')
+        language = fields.choice(given, "language", at, LANGUAGES)
+        return CodeRun(
+            id=id_,
+            language=language,
+            source=source,
+            inputs=fields.object(given, "inputs", at),
+            needs=needs,
+            step=step,
+            intent=fields.text(given, "intent", at),
+            timeout_s=self._seconds(given, "timeout_s", at),
+            tools=self._texts(given, "tools", at, 'patterns of tool ids such as ["files:*"]'),
+        )
+
+    def _capability(
+        self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step
+    ) -> CapabilityRun:
+        fields = self._fields
+        capability = fields.text(given, "capability_id", at, needed="say which; find capabilities with search_tools")
+        return CapabilityRun(
+            id=id_,
+            capability_id=capability,
+            inputs=fields.object(given, "inputs", at),
+            needs=needs,
+            step=step,
+            source=fields.text(given, "code", at),
+            language=fields.choice(given, "language", at, LANGUAGES),
+        )
+
+    def _id(self, given: Mapping[str, Any], where: str) -> str:
+        id_ = given.get("id")
+        if isinstance(id_, str) and _ID.fullmatch(id_):
+            return id_
+        if "id" not in given:
+            self._fields.wrong(f"{where}.id", "is missing; name the task, so that others can refer to it")
+        elif isinstance(id_, str):
+            self._fields.wrong(f"{where}.id", f"{id_[:80]!r} must be 1 to 64 letters, digits, '_' or '-'")
+        else:
+            self._fields.wrong(f"{where}.id", f"must be a string, not {kind(id_)}")
+        return ""
+
+    def _needs(self, given: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
+        needs = given.get("depends_on", ())
+        if not isinstance(needs, (list, tuple)):
+            self._fields.wrong(f"{where}.depends_on", f'must be an array of task ids such as ["a"], not {kind(needs)}')
+            return []
+        good = []
+        for i, need in enumerate(needs):
+            if isinstance(need, str):
+                good.append((f"{where}.depends_on[{i}]", need))
+            else:
+                self._fields.wrong(f"{where}.depends_on[{i}]", f"must be the id of a task, not {kind(need)}")
+        return good
+
+    def _step(self, given: Mapping[str, Any], id_: str, type_: str, at: str) -> Step:
+        if not any(name in given for name in STEP):
+            return ONCE
+        fields = self._fields
+        on_error: Any = fields.choice(given, "on_error", at, ("fail", "continue", "skip"))
+        return Step(
+            when=fields.text(given, "when", at),
+            max_items=fields.whole(given, "max_items", at, least=1, most=MOST_ITEMS) or Step().max_items,
+            for_each=self._for_each(given, at),
+            retry=self._retry(given, at),
+            # Code and workflows have a limit of their own, which leaves more of what they did.
+            timeout_s=self._seconds(given, "timeout_s", at) if type_ in ("tool", "capability") else None,
+            on_error=on_error,
+            compensate=self._compensate(given, id_, at),
+            idempotency_key=fields.text(given, "idempotency_key", at),
+            approve=fields.boolean(given, "approve", at),
+        )
+
+    def _for_each(self, given: Mapping[str, Any], at: str) -> Json:
+        each: Json = given.get("for_each")
+        if "for_each" not in given:
+            return None
+        if isinstance(each, (list, tuple)):
+            most = given.get("max_items", Step().max_items)
+            if isinstance(most, int) and len(each) > most:
+                self._fields.wrong(f"{at}for_each", f"has {len(each)} items; max_items allows {most}")
+        elif not isinstance(each, str) or not is_reference(each):
+            what = f"must be an array, or a reference to one such as {{{{a.items}}}}, not {kind(each)}"
+            self._fields.wrong(f"{at}for_each", what)
+            return None
+        return each
+
+    def _retry(self, given: Mapping[str, Any], at: str) -> Retry:
+        retry, default = self._fields.object(given, "retry", at), Retry()
+        self._fields.names(retry, ("attempts", "delay_s", "most_delay_s"), f"{at}retry.")
+        attempts = self._fields.whole(retry, "attempts", f"{at}retry.", least=1, most=MOST_ATTEMPTS)
+        delays = [
+            self._fields.number(retry, name, f"{at}retry.", least=0, most=3600, unit=" [s]")
+            for name in ("delay_s", "most_delay_s")
+        ]
+        return Retry(
+            attempts=default.attempts if attempts is None else attempts,
+            delay_s=default.delay_s if delays[0] is None else delays[0],
+            most_delay_s=default.most_delay_s if delays[1] is None else delays[1],
+        )
+
+    def _compensate(self, given: Mapping[str, Any], id_: str, at: str) -> Task | None:
+        if "compensate" not in given:
+            return None
+        undo, where = self._fields.object(given, "compensate", at), f"{at}compensate"
+        type_ = self._type(undo, where) if isinstance(given["compensate"], Mapping) else ""
+        if not type_:
+            return None
+        self._fields.names(undo, (*UNDO, *OWN[type_]), f"{where}.")
+        return self._made(type_, undo, where, f"{id_}~undo", (), self._step(undo, id_, type_, f"{where}."))
+
+    def _seconds(self, given: Mapping[str, Any], name: str, at: str) -> float | None:
+        return self._fields.number(given, name, at, least=0.001, most=MOST_S, unit=" [s]")
+
+    def _texts(self, given: Mapping[str, Any], name: str, at: str, such_as: str) -> tuple[str, ...] | None:
+        if name not in given:
+            return None
+        texts: Any = given[name]
+        if not isinstance(texts, Sequence) or isinstance(texts, str) or not all(isinstance(t, str) for t in texts):
+            self._fields.wrong(f"{at}{name}", f"must be an array of {such_as}")
+            return None
+        return tuple(texts)
+
+
+def limits(fields: Fields, given: Mapping[str, Any], at: str) -> dict[str, Any]:
+    """What a workflow may take, as members of :class:`Workflow`."""
+    return {
+        "max_parallel": fields.whole(given, "max_parallel", at, least=1, most=MOST_PARALLEL),
+        "timeout_s": fields.number(given, "timeout_s", at, least=0.001, most=MOST_S, unit=" [s]"),
+        "max_tool_calls": fields.whole(given, "max_tool_calls", at, least=0, most=MOST_CALLS),
+        "max_cost_usd": fields.number(given, "max_cost_usd", at, least=0, most=MOST_USD, unit=" [USD]"),
+    }
+
+
+def is_reference(text: str) -> bool:
+    """Whether the whole of ``text`` is one reference; also when it is one that cannot be read."""
+    try:
+        parts = parse(text)
+    except ValueError:
+        return True
+    return len(parts) == 1 and not isinstance(parts[0], str)

@@ -1,0 +1,131 @@
+"""What comes of an intent without a plan (ADR-030, DRY-17)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pml_executor_dag import Dag, Settings
+from pml_executor_dag.tool import workflow_from
+from pml_hookspecs import CapabilityRun, CodeRun, Status, Step, Suggestion, ToolCall, Workflow
+from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
+
+pytestmark = pytest.mark.anyio
+
+CATALOG = FakeCatalog(
+    [
+        entry("s:read", annotations={"readOnlyHint": True}),
+        entry("s:add", annotations={"destructiveHint": False}),
+        entry("s:write", annotations={"destructiveHint": True}),
+        entry("s:unknown"),
+        entry("s:odd", annotations=["readOnlyHint"]),
+    ]
+)
+INTENT = Workflow(id="workflow", tasks=(), intent="tidy up")
+
+
+def suggestion(confidence, *tools, **more):
+    tasks = tuple(ToolCall(id=f"t{i}", tool=f"s:{tool}") for i, tool in enumerate(tools))
+    return Suggestion(
+        workflow=Workflow(id="w", tasks=tasks, **more), confidence=confidence, why="They were used together."
+    )
+
+
+def dag(*suggestions, **settings):
+    return Dag(Settings(**settings), FakeServices(catalog=CATALOG, suggestions=suggestions))
+
+
+@pytest.mark.seed("DRY-17")
+@pytest.mark.parametrize(
+    ("mode", "confidence", "outcome_"),
+    [
+        ("explicit_required", 1.0, "explicit"),
+        ("suggestion", 0.49, "explicit"),
+        ("suggestion", 0.5, "suggestion"),
+        ("suggestion", 1.0, "suggestion"),
+        ("speculative_execution", 0.49, "explicit"),
+        ("speculative_execution", 0.5, "suggestion"),
+        ("speculative_execution", 0.84, "suggestion"),
+        ("speculative_execution", 0.85, "run"),
+        ("speculative_execution", 1.0, "run"),
+    ],
+)
+async def test_confidence_and_mode_decide(mode, confidence, outcome_):
+    run = FakeRun()
+    ended = await dag(suggestion(confidence, "read"), confidence_mode=mode).execute(INTENT, run)
+    assert len(run.dispatched) == (outcome_ == "run")
+    if outcome_ == "explicit":
+        assert (ended.status, ended.failure.code, ended.output) == (Status.ERROR, "plan.explicit_required", None)
+    else:
+        assert ended.status is Status.OK
+        assert ended.output["status"] == ("completed" if outcome_ == "run" else "suggestion")
+
+
+async def test_thresholds_are_settings():
+    settings = {"confidence_mode": "speculative_execution", "suggest_at": 0.1, "execute_at": 0.2}
+    assert (await dag(suggestion(0.15, "read"), **settings).execute(INTENT, FakeRun())).output["status"] == "suggestion"
+    assert (await dag(suggestion(0.25, "read"), **settings).execute(INTENT, FakeRun())).output["status"] == "completed"
+
+
+async def test_a_suggestion_can_be_sent_back_as_it_is():
+    plans = suggestion(0.7, "read", "write"), suggestion(0.6, "add")
+    ended = await dag(*plans).execute(INTENT, FakeRun())
+    told = ended.output
+    assert (told["confidence"], told["why"]) == (0.7, "They were used together.")
+    sent_back = workflow_from(told["arguments"])
+    assert (sent_back.tasks, sent_back.intent) == (plans[0].workflow.tasks, "tidy up")
+    assert [other["arguments"]["workflow"]["tasks"][0]["tool"] for other in told["alternatives"]] == ["s:add"]
+
+
+async def test_without_a_plan_it_says_how_to_send_one():
+    for executor, says in [
+        (dag(), "no installed plugin that makes plans has one for this intent (pml-suggester makes plans)"),
+        (dag(suggestion(0.31, "read")), "the best one has a confidence of 0.31, and 0.5 is needed"),
+        (dag(confidence_mode="explicit_required"), "this gateway makes no plans (confidence_mode = explicit_required)"),
+        (Dag(), "there is nobody to make one"),
+    ]:
+        message = (await executor.execute(INTENT, FakeRun())).failure.message
+        assert says in message
+        assert 'call execute_workflow with "workflow": {"tasks": [{"id": "a", "tool": "server:tool"' in message
+
+
+async def test_a_plan_that_is_none_is_left_out():
+    circle = Workflow(id="w", tasks=(ToolCall(id="a", tool="s:read", needs=("a",)),))
+    bad = [Suggestion(workflow=circle, confidence=1.0, why=""), suggestion(0.9)]
+    ended = await dag(*bad, suggestion(0.6, "read"), confidence_mode="speculative_execution").execute(INTENT, FakeRun())
+    assert (ended.output["status"], ended.output["confidence"]) == ("suggestion", 0.6)
+
+
+@pytest.mark.seed("DRY-20")
+async def test_what_could_do_harm_waits_for_a_human():
+    undo = Step(compensate=ToolCall(id="u", tool="s:write"))
+    tasks = (
+        ToolCall(id="a", tool="s:read"),
+        ToolCall(id="b", tool="s:add", step=undo),
+        ToolCall(id="c", tool="s:write"),
+        ToolCall(id="d", tool="s:unknown"),
+        ToolCall(id="e", tool="s:odd"),
+        ToolCall(id="f", tool="nobody:has"),
+        CodeRun(id="g", language="python", source="return 1"),
+        CapabilityRun(id="h", capability_id="x"),
+        Workflow(id="i", tasks=(ToolCall(id="j", tool="s:write"), ToolCall(id="k", tool="s:read"))),
+    )
+    run = FakeRun()
+    plan = Suggestion(workflow=Workflow(id="w", tasks=tasks), confidence=0.9, why="why")
+    ended = await dag(plan, confidence_mode="speculative_execution").execute(INTENT, run)
+    wants = {task.id: task.step.approve for task in run.dispatched}
+    assert wants == {**dict.fromkeys("abi", False), **dict.fromkeys("cdefgh", True)}
+    assert run.dispatched[1].step.compensate.step.approve
+    assert [task.step.approve for task in run.dispatched[-1].tasks] == [True, False]
+    assert ended.output["planned"] == {"confidence": 0.9, "why": "why"}
+    assert ended.output["intent"] == "tidy up"
+
+
+async def test_a_plan_that_is_given_is_run_as_it_is():
+    run = FakeRun()
+    given = Workflow(id="w", tasks=(ToolCall(id="a", tool="s:write"),), intent="tidy up")
+    await dag(suggestion(1.0, "read")).execute(given, run)
+    assert run.dispatched == list(given.tasks)
+
+
+async def end_well(task, _run):
+    return outcome(task.id)
