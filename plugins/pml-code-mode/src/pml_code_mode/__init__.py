@@ -1,0 +1,1 @@
+"""Meta-tools for agents that write code: ``run_code`` and ``describe_code_tools``."""

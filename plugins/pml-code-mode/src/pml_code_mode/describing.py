@@ -1,0 +1,84 @@
+"""``describe_code_tools``: types of some tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import CatalogEntry, InvalidArguments
+
+from .running import mistakes_in
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Run, Services, Session
+
+LIMIT, MOST = 10, 50
+_KNOWN = ("query", "tools", "language", "limit")
+
+
+class DescribeCodeTools:
+    """Answers with stubs of the tools that were asked for and that the caller may have."""
+
+    def __init__(self, services: Services, language: str) -> None:
+        """Take the catalog, and the language of code that does not say."""
+        from pml_sandbox.stubs import PythonStubs, TypeScriptStubs
+
+        self._services, self._language = services, language
+        self._typescript, self._python = TypeScriptStubs(), PythonStubs()
+
+    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        """``{"stubs": text, "tools": [ids]}``, and ``unknown`` with names that stand for nothing.
+
+        Raises:
+            InvalidArguments: Says everything that is wrong with them.
+        """
+        query, names, language, limit = self._read(arguments)
+        found: dict[str, CatalogEntry] = {}
+        unknown = []
+        for name in names:
+            entries = self._named(name, run.session)
+            found |= {entry.id: entry for entry in entries}
+            if not entries:
+                unknown.append(name)
+        catalog = self._services.catalog
+        if query:
+            for match in await catalog.search(query, limit=limit, session=run.session):
+                if (entry := catalog.get(match.id)) is not None and catalog.allows(entry, run.session):
+                    found[entry.id] = entry
+        chosen = list(found.values())[:MOST]
+        stubs = self._python if language == "python" else self._typescript
+        answer: dict[str, Any] = {
+            "stubs": stubs.write(chosen) if chosen else "",
+            "tools": [entry.id for entry in chosen],
+        }
+        if unknown:
+            answer["unknown"] = unknown
+        return answer
+
+    def _named(self, name: str, session: Session) -> Sequence[CatalogEntry]:
+        catalog = self._services.catalog
+        server, star, rest = name.partition(":*")
+        if star and not rest:
+            entries = [entry for entry in catalog if entry.server == server]
+        else:
+            entry = catalog.resolve(name)
+            entries = [] if entry is None else [entry]
+        return [entry for entry in entries if catalog.allows(entry, session)]
+
+    def _read(self, arguments: Mapping[str, Any]) -> tuple[str, Sequence[str], str, int]:
+        mistakes = mistakes_in(arguments, _KNOWN)
+        query, names = arguments.get("query", ""), arguments.get("tools", [])
+        language, limit = arguments.get("language", self._language), arguments.get("limit", LIMIT)
+        if not isinstance(query, str):
+            mistakes.append("query: must be a string")
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            mistakes.append("tools: must be an array of names")
+        if language not in ("typescript", "javascript", "python"):
+            mistakes.append("language: must be typescript, javascript or python")
+        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST:
+            mistakes.append(f"limit: must be 1 to {MOST}")
+        if not query and not names:
+            mistakes.append('give query, such as "read files", or tools, such as ["files:read"]')
+        if mistakes:
+            raise InvalidArguments("describe_code_tools cannot answer: " + "; ".join(mistakes))
+        return query, names, language, limit

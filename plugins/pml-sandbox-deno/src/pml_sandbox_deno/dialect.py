@@ -1,0 +1,149 @@
+"""What the bridge has to know of Deno."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pml_sandbox.child import Command
+from pml_sandbox.endings import Raised
+from pml_sandbox.jail import Jail, system_files
+
+V8_BYTES = 560 << 20
+"""Memory that Deno counts as its own before it runs anything (RLIMIT_DATA) [bytes]."""
+FLAGS = (
+    "--quiet",
+    "--no-prompt",
+    "--no-remote",
+    "--no-npm",
+    "--no-config",
+    "--no-lock",
+    "--no-code-cache",
+    "--ignore-env",
+)
+"""No permission but for a folder, nothing fetched, nothing read that lies around."""
+ENVIRONMENT = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
+"""All of it, but for the folder of Deno's caches."""
+BOOT = Path(__file__).with_name("boot.js")
+_PLACE = re.compile(r"(?:blob:null/[0-9a-f-]{36}|file://\S*/\.pml-[0-9a-f]{12}\.m[tj]s):(\d+):(\d+)")
+_BOOTSTRAP = re.compile(r"^.*boot\.js:\d+:\d+.*\n?", re.MULTILINE)
+_MEMORY = re.compile(r"out of memory|heap limit|last resort|Failed to reserve|allocation failed", re.IGNORECASE)
+_WRAPPING = 1
+"""Lines that stand before the body of a function."""
+_AT_PLACE = re.compile(r"\s+at (?:blob:|file:)\S+:\d+:\d+$")
+_NEVER = re.compile(r"error: Top-level await promise never resolved\n.*\n.*\^\n?")
+
+
+class DenoDialect:
+    """Deno, one process per run."""
+
+    def __init__(
+        self, program: Path, memory_bytes: int, jail: Callable[[Sequence[str]], Callable[[], None] | None]
+    ) -> None:
+        """Take Deno's own program, the most memory for V8's heap, and what makes a jail with folders to write in."""
+        self.suffixes: Mapping[str, str] = {"typescript": ".mts", "javascript": ".mjs"}
+        self._program, self._heap_mib, self._jail = program, memory_bytes >> 20, jail
+
+    def command(self, folder: str | None) -> Command:
+        """``deno run`` of the bootstrap, with no more than ``folder``."""
+        # Where it starts, which is the folder: names with commas cannot be said.
+        granted = () if folder is None else ("--allow-read=.", "--allow-write=.")
+        words = (
+            str(self._program),
+            "run",
+            *FLAGS,
+            f"--v8-flags=--max-old-space-size={self._heap_mib}",
+            *granted,
+            str(BOOT),
+        )
+        # Deno tries for a sixth of a second when it cannot write what it has compiled. Two runs must not share that.
+        scratch = tempfile.mkdtemp(prefix="pml-deno-")
+        try:
+            jail = self._jail((scratch,) if folder is None else (scratch, folder))
+        except BaseException:
+            Path(scratch).rmdir()
+            raise
+        return Command(
+            words=words,
+            environment={**ENVIRONMENT, "DENO_DIR": scratch},
+            folder=folder or self._program.anchor,
+            preexec=jail,
+            scratch=scratch,
+        )
+
+    def raised(self, error: Mapping[str, Any], source: str) -> Raised:
+        """Name, message and place as the code's author counts them."""
+        name, message, stack = error["name"], error["message"], error["stack"]
+        syntax = message.startswith("SyntaxError: ") or name == "SyntaxError"
+        if syntax:
+            # Below the message Deno shows the line, with a number that is one too high.
+            name, stack, message = "SyntaxError", message or stack, message.removeprefix("SyntaxError: ")
+            message = _AT_PLACE.sub("", message.partition("\n  |")[0])
+        frames = [frame for text in stack.splitlines() if (frame := _frame(text, source.count("\n") + 1, syntax))]
+        return Raised(
+            name=name,
+            message=message.strip(),
+            line=frames[0][1] if frames else None,
+            column=frames[0][2] if frames else None,
+            stack=tuple(f"{where} (line {line}, column {column})" for where, line, column in frames),
+        )
+
+    def tidy(self, printed: str) -> str:
+        """Without the bootstrap's own places, and with the source under the name ``code``."""
+        told = _NEVER.sub("The code waits for something that will never come.\n", printed)
+        return _BOOTSTRAP.sub("", _PLACE.sub(r"code:\1:\2", told))
+
+    def out_of_memory(self, printed: str) -> bool:
+        """V8 says so before it aborts."""
+        return bool(re.search(r"Fatal (JavaScript|process) ", printed) and _MEMORY.search(printed)) or (
+            "memory allocation of" in printed
+        )
+
+    def wants_memory(self, error: Raised) -> bool:
+        """What cannot be allocated outside of the heap is a ``RangeError``."""
+        return error.name == "RangeError" and "allocation failed" in error.message
+
+
+def _frame(text: str, lines: int, syntax: bool) -> tuple[str, int, int] | None:  # noqa: FBT001 - what text is from
+    """Function, line and column; None for what is not in the source."""
+    found = _PLACE.search(text)
+    if found is None:
+        return None
+    line, column = int(found[1]) - _WRAPPING, int(found[2])
+    if line > lines and syntax:
+        # Something is open at the end of the source.
+        return "the code", lines, 1
+    if not 1 <= line <= lines:
+        return None
+    where = text.strip().removeprefix("at ").partition(" (")[0]
+    return ("the code" if _PLACE.search(where) or where.endswith("<anonymous>") else where), line, column
+
+
+class DenoCheck:
+    """``deno check``, which runs nothing but reads what the code imports: only ever in a jail."""
+
+    def __init__(self, program: Path, cache: Path, memory_bytes: int, file_bytes: int) -> None:
+        """Take Deno's program, a folder for what it keeps between checks, and its limits."""
+        self._program, self._cache = program, cache
+        self._memory_bytes, self._file_bytes = memory_bytes, file_bytes
+
+    def command(self, folder: Path) -> Command:
+        """Check ``code.mts`` in ``folder``."""
+        self._cache.mkdir(exist_ok=True)
+        jail = Jail(
+            read=(str(folder),),
+            run=(str(self._program), *system_files()),
+            write=(str(self._cache),),
+            memory_bytes=self._memory_bytes,
+            file_bytes=self._file_bytes,
+        )
+        flags = ("--quiet", "--no-remote", "--no-npm", "--no-config", "--no-lock")
+        return Command(
+            words=(str(self._program), "check", *flags, "code.mts"),
+            environment={**ENVIRONMENT, "DENO_DIR": str(self._cache)},
+            folder=str(folder),
+            preexec=jail.preexec(),
+        )

@@ -1,0 +1,175 @@
+"""Runs code in child processes, each used once, and lets it call tools.
+
+The protocol: lines of JSON both ways. What the gateway says goes to the process's standard input as it is; what the
+process says is on its standard output after the byte 0x1E and the process's mark, at any place of a line; all else
+there is text. The first line that a process gets is the mark:
+
+- gateway: ``{"t":"hello","mark":"…"}``; process: ``{"t":"ready"}``
+- gateway: ``{"t":"run","language":"…","code":"…","program":bool,"tools":bool,"file":path or null,"inputs":{…}}``, once
+- process: ``{"t":"call","id":1,"tool":"server:tool","args":{…}}``, any number of times
+- gateway: ``{"t":"ret","id":1,"value":…}`` or ``{"t":"ret","id":1,"error":{"message","code","status","retryable",
+  "tool"}}``, in any order
+- process, once, unless it just exits: ``{"t":"done","value":…}`` or
+  ``{"t":"fail","error":{"name","message","stack","call"}}``, with the number of the call whose error was not caught
+
+Frames end with a line feed. The mark keeps apart what the bootstrap says and what the code prints, which may be text
+that came from elsewhere. It gives the code no power to know it: a frame can only ask for what the code may do anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import CodeRun, Outcome, Run, Status
+
+from . import endings
+from .calls import Calls
+from .endings import Ending
+from .execution import Execution
+from .inputs import InputsError, encode_inputs, to_json
+from .pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pml_hookspecs import Catalog
+
+    from .dialect import Dialect
+    from .limits import Limits
+
+_inside: ContextVar[bool] = ContextVar("pml_sandbox_inside", default=False)
+"""Whether some code is waiting for what is being done."""
+
+
+class Bridge:
+    """Runs code, several pieces at once.
+
+    While open it keeps processes ready, from its first run on; otherwise each run starts its own and leaves nothing.
+    """
+
+    def __init__(
+        self, dialect: Dialect, limits: Limits, *, catalog: Catalog, log: Any, spare: int, most_processes: int
+    ) -> None:
+        """Take what to run and how.
+
+        Args:
+            dialect: The program that runs the code.
+            limits: Of each run.
+            catalog: Finds tools.
+            log: Told of faults.
+            spare: Processes kept ready; each has the memory of an idle one.
+            most_processes: Runs at once; more wait for their turn, on the clock when other code waits for them.
+        """
+        self._dialect, self._limits, self._catalog, self._log = dialect, limits, catalog, log
+        self._turns = asyncio.Semaphore(most_processes)
+        self._pool = Pool(dialect, limits, log, spare)
+
+    def open(self) -> None:
+        """Keep processes ready from now on."""
+        self._pool.open()
+
+    async def close(self) -> None:
+        """End those that are ready, and wait until all that were ever started are gone."""
+        await self._pool.close()
+
+    async def run(self, task: CodeRun, run: Run) -> Outcome:
+        """Run ``task`` to its end, for :meth:`pml_hookspecs.Executor.execute`."""
+        started_at, begun_s = datetime.now(UTC), time.monotonic()
+        limit_s = self._limits.timeout_s if task.timeout_s is None else task.timeout_s
+        if task.language not in self._dialect.suffixes:
+            ending = endings.unknown_language(task.language, frozenset(self._dialect.suffixes))
+            return ending.outcome(task.id, started_at)
+        if task.folder is not None and not await asyncio.to_thread(os.path.isdir, task.folder):
+            return endings.fault(f"The folder {task.folder!r} is not there.").outcome(task.id, started_at)
+        try:
+            inputs = encode_inputs(task.inputs, self._limits.frame_bytes)
+        except InputsError as exc:
+            return Ending(Status.ERROR, exc.failure).outcome(task.id, started_at)
+        if _inside.get():
+            # The code that waits holds a turn: it must not wait for ever for one that others like it hold.
+            ending = await self._in_time(task, run, inputs, begun_s + limit_s, limit_s)
+        else:
+            async with self._turns:
+                ending = await self._ready(task, run, inputs, time.monotonic() + limit_s, limit_s)
+        return ending.outcome(task.id, started_at)
+
+    async def _in_time(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
+        try:
+            async with asyncio.timeout(end_s - time.monotonic()):
+                await self._turns.acquire()
+        except TimeoutError:
+            return endings.timed_out(limit_s)
+        try:
+            return await self._ready(task, run, inputs, end_s, limit_s)
+        finally:
+            self._turns.release()
+
+    async def _ready(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
+        calls = Calls(task, run, self._catalog, most=self._limits.max_calls, most_at_once=self._limits.max_in_flight)
+        try:
+            with self._place(task) as (folder, file):
+                async with self._pool.child(folder) as child, _marked():
+                    execution = Execution(
+                        child,
+                        task,
+                        calls,
+                        dialect=self._dialect,
+                        limits=self._limits,
+                        limit_s=limit_s,
+                        log=self._log,
+                    )
+                    return await execution.run(_order(task, inputs, file), end_s - time.monotonic())
+        except (OSError, subprocess.SubprocessError) as exc:
+            self._log.error("a sandbox cannot be started", language=task.language, problem=str(exc))
+            return endings.fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")
+
+    @contextmanager
+    def _place(self, task: CodeRun) -> Iterator[tuple[str | None, str | None]]:
+        """The task's folder, and a file in it with a program's source, so that it can import what lies beside it."""
+        folder, suffix = task.folder and os.path.realpath(task.folder), self._dialect.suffixes[task.language]
+        if not (task.program and folder and suffix):
+            yield folder, None
+            return
+        path = Path(folder) / f".pml-{secrets.token_hex(6)}{suffix}"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            with open(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:  # noqa: PTH123 - a descriptor
+                file.write(task.source)
+            yield folder, str(path)
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+@asynccontextmanager
+async def _marked() -> AsyncIterator[None]:
+    token = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(token)
+
+
+def _order(task: CodeRun, inputs: bytes, file: str | None) -> bytes:
+    head = to_json(
+        {
+            "t": "run",
+            "language": task.language,
+            "code": task.source,
+            "program": task.program,
+            "tools": task.tools != (),
+            "file": file,
+        }
+    )
+    return head[:-1] + b',"inputs":' + inputs + b"}\n"

@@ -1,0 +1,177 @@
+"""How a piece of code can end: a failure code for each way, the same for every sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pml_hookspecs import Failure, Json, Outcome, Status
+
+TIMED_OUT = "code.timed_out"
+RAISED = "code.raised"
+MEMORY = "code.memory"
+CALL_LIMIT = "code.call_limit"
+OUTPUT_LIMIT = "code.output_limit"
+EXITED = "code.exited"
+INVALID = "code.invalid"
+FUNCTION_IN_CONTEXT = "code.function_in_context"
+INVALID_INPUTS = "code.invalid_inputs"
+UNKNOWN_LANGUAGE = "code.unknown_language"
+FAULT = "sandbox.fault"
+
+TIMED_OUT_EXIT = 124
+"""Exit code of a program that took too long, as ``timeout`` of the coreutils has it (GAP-21)."""
+KILLED_EXIT = 137
+"""Exit code of a program that was killed: 128 and the number of the signal."""
+MOST_FRAMES = 20
+"""Lines of a stack that are told."""
+MOST_MESSAGE = 4000
+"""Characters of a message that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended."""
+
+    status: Status
+    failure: Failure | None = None
+    output: Json = None
+
+    def outcome(self, task_id: str, started_at: datetime) -> Outcome:
+        """As the gateway wants it; ends now. Whole milliseconds (LRN-4)."""
+        took_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
+        return Outcome(
+            task_id=task_id,
+            status=self.status,
+            started_at=started_at,
+            # A clock that is set back takes no time away.
+            duration_ms=max(took_ms, 0),
+            output=self.output,
+            failure=self.failure,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raised:
+    """An error that code did not catch, in terms of the source as its author wrote it."""
+
+    name: str
+    """Type of the error, such as ``TypeError``."""
+    message: str
+    line: int | None = None
+    """From 1; None when the error does not say."""
+    column: int | None = None
+    """From 1."""
+    stack: tuple[str, ...] = ()
+    """Innermost first, only what lies in the source."""
+    extra: Mapping[str, Json] = field(default_factory=dict)
+    """More members for the failure's details."""
+
+
+def good(output: Json) -> Ending:
+    """The code returned ``output``."""
+    return Ending(Status.OK, None, output)
+
+
+def failed(code: str, message: str, *, retryable: bool = False, output: Json = None, **details: Json) -> Ending:
+    """Anything that went wrong and has no ending of its own."""
+    return Ending(Status.ERROR, Failure(code, message, retryable, details), output)
+
+
+def timed_out(limit_s: float, *, output: Json = None) -> Ending:
+    """The code ran into its time limit (DAG-9)."""
+    message = f"The code ran longer than its limit of {limit_s:g} s and was stopped. Do less, or give it more time."
+    return Ending(Status.TIMED_OUT, Failure(TIMED_OUT, message, details={"limit_s": limit_s}), output)
+
+
+def raised(error: Raised, *, printed: str = "") -> Ending:
+    """The code raised an error and did not catch it; the message is the sandbox's own (DAG-8)."""
+    place = "" if error.line is None else f" (line {error.line})"
+    said = error.message[:MOST_MESSAGE]
+    message = f"{error.name}: {said}{place}" if said else f"{error.name}{place}"
+    details: dict[str, Json] = {"name": error.name, "message": said}
+    if error.line is not None:
+        details["line"] = error.line
+    if error.column is not None:
+        details["column"] = error.column
+    if error.stack:
+        details["stack"] = list(error.stack[:MOST_FRAMES])
+    if printed:
+        details["printed"] = printed
+    return Ending(Status.ERROR, Failure(RAISED, message, details={**details, **error.extra}))
+
+
+def uncaught_call(error: Raised, failure: Failure, status: Status, tool: str, *, printed: str = "") -> Ending:
+    """A tool call failed and the code did not catch it.
+
+    A refusal, or a wait for somebody's answer, is that of the whole code: it passes through as it is.
+    """
+    if status in (Status.DENIED, Status.INPUT_REQUIRED):
+        return Ending(status, failure)
+    cause: dict[str, Json] = {"tool": tool, "code": failure.code, "message": failure.message}
+    ending = raised(
+        Raised(
+            name=error.name,
+            message=failure.message,
+            line=error.line,
+            column=error.column,
+            stack=error.stack,
+            extra={"cause": cause, **error.extra},
+        ),
+        printed=printed,
+    )
+    assert ending.failure is not None  # noqa: S101 - raised() gives one
+    own = ending.failure
+    return Ending(Status.ERROR, Failure(own.code, own.message, failure.retryable, own.details))
+
+
+def out_of_memory(limit_bytes: int, *, output: Json = None) -> Ending:
+    """The code wanted more memory than it may have."""
+    mebibytes = limit_bytes >> 20
+    message = f"The code used more than the {mebibytes} MiB of memory that it may have, and was stopped."
+    return failed(MEMORY, message, output=output, limit_bytes=limit_bytes)
+
+
+def too_many_calls(limit: int, *, output: Json = None) -> Ending:
+    """The code made more calls than it may."""
+    message = f"The code made more than {limit} tool calls, and was stopped. Split the work over several runs."
+    return failed(CALL_LIMIT, message, output=output, limit=limit)
+
+
+def too_much_output(what: str, limit_bytes: int, *, output: Json = None) -> Ending:
+    """The code gave out more than it may; ``what`` begins the sentence."""
+    message = f"{what} larger than the limit of {limit_bytes} bytes. Return or print less, such as a summary."
+    return failed(OUTPUT_LIMIT, message, output=output, limit_bytes=limit_bytes)
+
+
+def nested_too_deep(limit: int) -> Ending:
+    """What the code gave out is nested more deeply than may be."""
+    message = f"What the code returned has more than {limit} levels of nesting. Return something flatter."
+    return failed(OUTPUT_LIMIT, message, limit=limit)
+
+
+def program_ended(exit_code: int, output: Json) -> Ending:
+    """A program ended by itself: well with exit code 0, else as a failure that has the streams all the same."""
+    if exit_code == 0:
+        return good(output)
+    return failed(EXITED, f"The program ended with exit code {exit_code}.", output=output, exit_code=exit_code)
+
+
+def exited(returncode: int, said: str) -> Ending:
+    """The process of the code ended before the code did; a negative code is the number of a signal."""
+    how = f"was ended by signal {-returncode}" if returncode < 0 else f"exited with code {returncode}"
+    last = f" It said: {said[-MOST_MESSAGE:]}" if said else ""
+    return failed(EXITED, f"The code {how} before it returned anything.{last}", exit_code=returncode)
+
+
+def fault(message: str) -> Ending:
+    """The sandbox itself failed, not the code."""
+    return failed(FAULT, message)
+
+
+def unknown_language(language: str, known: Mapping[str, Any] | frozenset[str]) -> Ending:
+    """A language that this sandbox does not run."""
+    names = ", ".join(sorted(known))
+    return failed(UNKNOWN_LANGUAGE, f"This sandbox runs {names}, not {language!r}.", language=language)

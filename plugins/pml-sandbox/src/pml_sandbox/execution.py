@@ -1,0 +1,236 @@
+"""One run of code in one process: frames to calls, answers to frames, and what the run came to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import CodeRun, Failure
+
+from . import endings
+from .calls import UNREADABLE, CallError, CallLimitError, Calls, read_json
+from .child import Child, Listener
+from .inputs import to_json
+from .memory import resident_bytes
+
+if TYPE_CHECKING:
+    from .dialect import Dialect
+    from .endings import Ending
+    from .limits import Limits
+
+WATCH_S = 0.025
+"""Between two looks at how much memory the process uses [s]."""
+DEEPEST = 200
+"""Levels of nesting in what code returns."""
+MOST_PRINTED = 4000
+"""Characters of what the code printed that its failure tells."""
+
+
+class Execution(Listener):
+    """The run. Used once."""
+
+    def __init__(
+        self, child: Child, task: CodeRun, calls: Calls, *, dialect: Dialect, limits: Limits, limit_s: float, log: Any
+    ) -> None:
+        self._child, self._task, self._calls, self._dialect = child, task, calls, dialect
+        self._limits, self._limit_s, self._log = limits, limit_s, log
+        self._loop = asyncio.get_running_loop()
+        self._ending: asyncio.Future[Ending] = self._loop.create_future()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._waiting: deque[tuple[int, str, Any]] = deque()
+        self._uncaught: dict[int, CallError] = {}
+        self._answers: list[bytes] = []
+        self._context = Context()
+
+    async def run(self, order: bytes, left_s: float) -> Ending:
+        """Have the process run ``order``, a frame; what came of it. The process is dead or dying then.
+
+        Args:
+            order: Tells the bootstrap what to run.
+            left_s: Of the time limit [s].
+        """
+        self._child.listener = self
+        self._context = copy_context()
+        clock = self._loop.call_later(max(left_s, 0), self._late)
+        self._watch()
+        try:
+            if self._child.gone.done():
+                self.ended()
+            else:
+                self._child.send(order)
+                if self._task.program and self._task.tools == ():
+                    self._child.no_more()
+            return await self._ending
+        finally:
+            clock.cancel()
+            self._watcher.cancel()
+            self._child.kill()
+            for call in self._under_way:
+                call.cancel()
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    def _end(self, ending: Ending) -> None:
+        if not self._ending.done():
+            self._ending.set_result(ending)
+            # At once: until whoever waits for the ending comes round, the code could do more.
+            self._child.kill()
+
+    def _late(self) -> None:
+        self._end(endings.timed_out(self._limit_s, output=self._streams(endings.TIMED_OUT_EXIT)))
+
+    def _watch(self) -> None:
+        self._watcher = self._loop.call_later(WATCH_S, self._watch)
+        if not self._child.gone.done() and (resident_bytes(self._child.pid) or 0) > self._limits.memory_bytes:
+            self._out_of_memory()
+
+    def _out_of_memory(self) -> None:
+        self._end(endings.out_of_memory(self._limits.memory_bytes, output=self._streams(endings.KILLED_EXIT)))
+
+    def flooded(self, what: str, limit_bytes: int) -> None:
+        self._end(endings.too_much_output(what, limit_bytes, output=self._streams(endings.KILLED_EXIT)))
+
+    def ended(self) -> None:
+        """The process ended by itself."""
+        code, said = self._child.returncode, self._dialect.tidy(self._child.error.read()).strip()
+        if self._dialect.out_of_memory(said):
+            self._out_of_memory()
+        elif not self._child.ready:
+            self._log.error("a sandbox did not come up", language=self._task.language, exit_code=code, said=said)
+            self._end(endings.fault("The sandbox could not start; see the gateway's log and pml plugins doctor."))
+        elif self._task.program:
+            code = 1 if code is None else code
+            exit_code = 128 - code if code < 0 else code
+            self._end(endings.program_ended(exit_code, self._streams(exit_code)))
+        else:
+            self._end(endings.exited(1 if code is None else code, said))
+
+    def _streams(self, exit_code: int) -> Any:
+        """The output of a program; None for the body of a function."""
+        if not self._task.program:
+            return None
+        said = self._dialect.tidy(self._child.error.read())
+        return {"stdout": self._child.out.read(), "stderr": said, "exit_code": exit_code}
+
+    def frame(self, data: bytes) -> None:
+        try:
+            self._take(data)
+        except RecursionError:
+            self._end(endings.nested_too_deep(DEEPEST))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            message = "The code broke the sandbox's own bridge, as code does that changes built-in objects."
+            self._end(endings.fault(message))
+
+    def _take(self, data: bytes) -> None:
+        frame = read_json(data.decode("utf-8", "surrogatepass"))
+        kind = frame["t"]
+        if kind == "call":
+            self._called(int(frame["id"]), str(frame["tool"]), frame.get("args"))
+        elif kind == "done":
+            self._returned(frame["value"], data)
+        elif kind == "fail":
+            self._failed(frame["error"])
+        elif kind == "ready":
+            self._child.ready = True
+        else:
+            raise ValueError(kind)
+
+    def _returned(self, value: Any, data: bytes) -> None:
+        # Counting is quick; only what has that many brackets can be that deep.
+        if data.count(b"[") + data.count(b"{") > DEEPEST and _deeper_than(value, DEEPEST):
+            self._end(endings.nested_too_deep(DEEPEST))
+        else:
+            self._end(endings.good(self._streams(0) if self._task.program else value))
+
+    def _failed(self, told: Any) -> None:
+        texts = {key: str(told.get(key) or "") for key in ("name", "message", "stack")}
+        error = self._dialect.raised(texts, self._task.source)
+        printed = (self._child.out.read() + self._child.error.read())[-MOST_PRINTED:]
+        cause = self._uncaught.get(told["call"]) if isinstance(told.get("call"), int) else None
+        if cause is not None:
+            self._end(endings.uncaught_call(error, cause.failure, cause.status, cause.tool, printed=printed))
+        elif self._dialect.wants_memory(error):
+            self._out_of_memory()
+        else:
+            self._end(endings.raised(error, printed=printed))
+
+    def _called(self, number: int, tool: str, arguments: Any) -> None:
+        if len(self._under_way) >= self._limits.max_in_flight:
+            self._waiting.append((number, tool, arguments))
+            self._child.listen(on=False)
+        else:
+            self._start(number, tool, arguments)
+
+    def _start(self, number: int, tool: str, arguments: Any) -> None:
+        # Frames come in the loop's context, not in that of the run whose calls they are.
+        call = self._loop.create_task(self._call(number, tool, arguments), context=self._context.copy())
+        self._under_way.add(call)
+        call.add_done_callback(self._called_back)
+
+    def _called_back(self, call: asyncio.Task[None]) -> None:
+        self._under_way.discard(call)
+        if self._ending.done():
+            return
+        if self._waiting:
+            self._start(*self._waiting.popleft())
+        else:
+            self._child.listen(on=True)
+
+    async def _call(self, number: int, tool: str, arguments: Any) -> None:
+        try:
+            value = to_json(await self._calls.call(tool, arguments))
+            if len(value) > self._limits.frame_bytes:
+                raise CallError(tool, Failure(UNREADABLE, _too_large(tool, len(value), self._limits.frame_bytes)))
+            answer = b'{"t":"ret","id":%d,"value":%b}\n' % (number, value)
+        except CallLimitError:
+            self._end(endings.too_many_calls(self._limits.max_calls, output=self._streams(endings.KILLED_EXIT)))
+            return
+        except CallError as exc:
+            answer = self._refusal(number, exc)
+        except (ValueError, TypeError, RecursionError):
+            failure = Failure(UNREADABLE, f"The result of {tool} is not JSON that code can read.")
+            answer = self._refusal(number, CallError(tool, failure))
+        except Exception:
+            self._log.exception("a tool call of code failed in the gateway", tool=tool)
+            failure = Failure(endings.FAULT, f"The gateway failed to call {tool}; see its log.")
+            answer = self._refusal(number, CallError(tool, failure))
+        self._answer(answer)
+        await self._child.drained()
+
+    def _refusal(self, number: int, error: CallError) -> bytes:
+        self._uncaught[number] = error
+        told = {
+            "message": error.failure.message,
+            "code": error.failure.code,
+            "status": error.status.value,
+            "retryable": error.failure.retryable,
+            "tool": error.tool,
+        }
+        return b'{"t":"ret","id":%d,"error":%b}\n' % (number, to_json(told))
+
+    def _answer(self, line: bytes) -> None:
+        """Send it: at once when the code waits for nothing else, else together with those that end by and by."""
+        if len(self._under_way) == 1:
+            self._child.send(line)
+            return
+        if not self._answers:
+            self._loop.call_soon(self._flush)
+        self._answers.append(line)
+
+    def _flush(self) -> None:
+        self._child.send(b"".join(self._answers))
+        self._answers.clear()
+
+
+def _too_large(tool: str, size_bytes: int, limit_bytes: int) -> str:
+    return f"The result of {tool} is {size_bytes} bytes; at most {limit_bytes} fit. Ask the tool for less."
+
+
+def _deeper_than(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [m for v in level for m in (v.values() if isinstance(v, dict) else v if isinstance(v, list) else ())]
+        if not level:
+            return False
+    return True

@@ -1,0 +1,23 @@
+"""Runs a command in a jail: ``python -I -m pml_sandbox.jail JAIL PROGRAM ARGUMENTS...``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from ._jail import Jail
+
+
+def main() -> None:
+    """Take the walls from the first argument, put them up, become the program."""
+    members: Any = {
+        key: tuple(item) if isinstance(item, list) else item for key, item in json.loads(sys.argv[1]).items()
+    }
+    Jail(**members).enter()
+    os.execve(sys.argv[2], sys.argv[2:], {})  # noqa: S606 - becoming that program is what this is for
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Which walls this machine can build."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import _landlock
+from ._kernel import PR_SET_SECCOMP, libc, machine
+
+_FILTER_MODE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Wall:
+    """One wall of the jail."""
+
+    name: str
+    """``files``, ``network``, ``processes``, ``kernel``, ``privileges`` or ``limits``."""
+    stands: bool
+    detail: str
+    """What it keeps out, or why it does not stand and what to do."""
+
+
+def walls() -> Sequence[Wall]:
+    """Every wall there is, standing or not. Takes microseconds; starts nothing."""
+    if not machine():
+        why = f"no jail on {sys.platform} of this kind: it takes Linux on x86_64 or aarch64"
+        return [Wall(name, False, why) for name in ("files", "network", "processes", "kernel", "privileges", "limits")]
+    version, filters = _landlock.abi(), _has_filters()
+    without = "seccomp filters are off here: run on a kernel with CONFIG_SECCOMP_FILTER"
+    files = (
+        f"Landlock, version {version}: only what is granted can be reached"
+        if version
+        else "no Landlock: start Linux 5.13 or newer with lsm=landlock,..., and let containers use its system calls"
+    )
+    return [
+        Wall("files", version > 0, files),
+        Wall("network", filters, "no new sockets of any kind" if filters else without),
+        Wall("processes", filters, "no new processes, no signals to others" if filters else without),
+        Wall("kernel", filters, "no mounts, tracing, keys, io_uring, bpf and such" if filters else without),
+        Wall("privileges", True, "no capabilities, and none to be had"),
+        Wall("limits", True, "memory, processor time, file size and descriptors are limited"),
+    ]
+
+
+def missing() -> Sequence[Wall]:
+    """Those that do not stand."""
+    return [wall for wall in walls() if not wall.stands]
+
+
+def _has_filters() -> bool:
+    """The kernel looks for the filter, so it knows of them: EFAULT for the null pointer, EINVAL if it knew none."""
+    if libc().prctl(PR_SET_SECCOMP, _FILTER_MODE, None, 0, 0) == 0:
+        return False
+    return ctypes.get_errno() == errno.EFAULT

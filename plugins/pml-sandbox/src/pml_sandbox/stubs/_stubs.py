@@ -1,0 +1,76 @@
+"""Stubs of tools, kept as long as the tools do not change."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from pml_hookspecs import CatalogEntry
+
+from . import _python, _typescript
+
+MOST_KEPT = 4096
+"""Tools whose text is kept."""
+MOST_DESCRIPTION = 300
+"""Characters of a tool's description that are told."""
+
+
+def _description(entry: CatalogEntry) -> str:
+    text = " ".join(entry.description.split())
+    return text if len(text) <= MOST_DESCRIPTION else text[: MOST_DESCRIPTION - 1] + "…"
+
+
+class _Kept:
+    """Texts by tool, the least recently used thrown out."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[tuple[str, str], tuple[str, list[str]]] = OrderedDict()
+
+    def of(self, entry: CatalogEntry) -> tuple[str, list[str]]:
+        """The text of one tool, and of the types that it needs."""
+        key = (entry.id, entry.digest)
+        if entry.digest and key in self._texts:
+            self._texts.move_to_end(key)
+            return self._texts[key]
+        made = self._texts[key] = self._make(entry)
+        if len(self._texts) > MOST_KEPT:
+            self._texts.popitem(last=False)
+        return made
+
+    def _make(self, entry: CatalogEntry) -> tuple[str, list[str]]:
+        raise NotImplementedError
+
+    def _by_server(self, entries: Iterable[CatalogEntry]) -> tuple[dict[str, list[str]], list[str]]:
+        servers: dict[str, list[str]] = {}
+        types: list[str] = []
+        for entry in sorted(entries, key=lambda e: (e.server, e.name)):
+            text, needed = self.of(entry)
+            servers.setdefault(entry.server, []).append(text)
+            types += needed
+        return servers, types
+
+
+class TypeScriptStubs(_Kept):
+    """Declarations such as ``declare const tools: { files: { read(args: { path: string }): Promise<any>; }; };``."""
+
+    def _make(self, entry: CatalogEntry) -> tuple[str, list[str]]:
+        return _typescript.method(entry, _description(entry)), []
+
+    def write(self, entries: Iterable[CatalogEntry]) -> str:
+        """The declaration of ``tools`` with these on it, by server and name; ``any`` for none."""
+        return _typescript.whole(self._by_server(entries)[0])
+
+
+class PythonStubs(_Kept):
+    """A stub of an object ``tools`` with an attribute for each server, and a method on that for each tool.
+
+    Names are spelt as :func:`pml_sandbox.calls.identifier` does.
+    """
+
+    def _make(self, entry: CatalogEntry) -> tuple[str, list[str]]:
+        types: list[str] = []
+        return _python.method(entry, _description(entry), types), types
+
+    def write(self, entries: Iterable[CatalogEntry]) -> str:
+        """The stub of ``tools`` with these on it, by server and name; ``Any`` for none."""
+        return _python.whole(*self._by_server(entries))

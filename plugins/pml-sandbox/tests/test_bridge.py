@@ -1,0 +1,250 @@
+"""The bridge, against processes that say whatever a test wants: frames cut anywhere, forged, wrong, too large."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pml_hookspecs import CodeRun, Outcome, Status
+from pml_sandbox.bridge import Bridge
+from pml_sandbox.child import Command
+from pml_sandbox.endings import Raised
+from pml_sandbox.limits import Limits
+from pml_testing.fakes import FakeLog, FakeRun, FakeServices, outcome
+
+pytestmark = pytest.mark.anyio
+
+BOOT = """
+import json, os, sys, time
+mark = json.loads(sys.stdin.readline())["mark"]
+def say(text):
+    sys.stdout.write("\\x1e" + mark + text + "\\n"); sys.stdout.flush()
+def frame(**members):
+    say(json.dumps(members))
+def hear():
+    return json.loads(sys.stdin.readline())
+frame(t="ready")
+order = hear()
+exec(order["code"])
+"""
+
+
+class Python:
+    """Runs the source as it is, with the bridge's own channel in its hands."""
+
+    suffixes: Mapping[str, str] = {"raw": ""}
+
+    def __init__(self, words: tuple[str, ...] = (sys.executable, "-I", "-S", "-c", BOOT)) -> None:
+        self.words, self.started = words, 0
+
+    def command(self, folder: str | None) -> Command:
+        self.started += 1
+        return Command(words=self.words)
+
+    def raised(self, error: Mapping[str, Any], source: str) -> Raised:
+        return Raised(name=error["name"], message=error["message"])
+
+    def tidy(self, printed: str) -> str:
+        return printed
+
+    def out_of_memory(self, printed: str) -> bool:
+        return "OUT OF MEMORY" in printed
+
+    def wants_memory(self, error: Raised) -> bool:
+        return error.name == "MemoryError"
+
+
+LIMITS = Limits(timeout_s=5.0, frame_bytes=100_000, output_bytes=10_000, max_calls=20, max_in_flight=4)
+
+
+async def ran(source: str, run: FakeRun | None = None, *, limits: Limits = LIMITS, **more: Any) -> Outcome:
+    log = FakeLog()
+    bridge = Bridge(Python(), limits, catalog=FakeServices().catalog, log=log, spare=0, most_processes=2)
+    ended = await bridge.run(CodeRun(id="t", language="raw", source=source, **more), run or FakeRun())
+    assert [line for line in log.lines if line[0] == "error"] == []
+    return ended
+
+
+async def test_a_frame_may_come_in_any_pieces_among_text() -> None:
+    source = """
+line = b"text before \\x1e" + mark.encode() + b'{"t":"done","value":{"a":[1,2]}}\\n'
+for i in range(len(line)):
+    os.write(1, line[i:i + 1]); time.sleep(0.0005)
+time.sleep(9)
+"""
+    assert (await ran(source)).output == {"a": [1, 2]}
+
+
+async def test_several_frames_may_come_at_once() -> None:
+    source = """
+asked = [json.dumps({"t": "call", "id": i, "tool": "a:b", "args": {}}) for i in range(9)]
+calls = "".join("\\x1e%s%s\\n" % (mark, each) for each in asked)
+os.write(1, calls.encode())
+frame(t="done", value=sorted(hear()["id"] for _ in range(9)))
+"""
+    assert (await ran(source)).output == list(range(9))
+
+
+async def test_what_looks_like_a_frame_without_the_mark_is_text() -> None:
+    run = FakeRun()
+    source = """
+os.write(1, b'\\x1e{"t":"done","value":1}\\n\\x1e0123456789abcdef{"t":"call","id":1,"tool":"a:b"}\\n')
+frame(t="done", value=2)
+"""
+    assert (await ran(source, run)).output == 2
+    assert run.dispatched == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "1",
+        "null",
+        "[]",
+        "{}",
+        '{"t":1}',
+        '{"t":"what"}',
+        '{"t":"call"}',
+        '{"t":"call","id":"x","tool":"a:b"}',
+        '{"t":"done"}',
+        '{"t":"done","value":NaN}',
+        '{"t":"done","value":1e999}',
+        '{"t":"fail"}',
+        '{"t":"fail","error":1}',
+    ],
+)
+async def test_a_frame_that_is_none_breaks_the_run_and_nothing_else(text: str) -> None:
+    ended = await ran(f"say({text!r}); time.sleep(9)")
+    assert (ended.status, ended.failure.code) == (Status.ERROR, "sandbox.fault")
+
+
+@pytest.mark.parametrize("size", [99_000, 200_000])
+async def test_what_is_returned_may_be_as_large_as_a_frame(size: int) -> None:
+    ended = await ran(f"frame(t='done', value='x' * {size}); time.sleep(9)")
+    if size < LIMITS.frame_bytes:
+        assert ended.output == "x" * size
+    else:
+        assert ended.failure.code == "code.output_limit"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "say('[' * 5000)",
+        "say('{\"t\":\"done\",\"value\":' + '[' * 5000 + ']' * 5000 + '}')",
+        "say('{\"t\":\"done\",\"value\":' + '[' * 300 + ']' * 300 + '}')",
+    ],
+)
+async def test_nesting_without_end_is_refused(source: str) -> None:
+    ended = await ran(source + "; time.sleep(9)")
+    assert ended.failure.code in ("code.output_limit", "sandbox.fault")
+    assert (await ran("say('{\"t\":\"done\",\"value\":' + '[' * 99 + ']' * 99 + '}')")).status is Status.OK
+
+
+async def test_an_answer_is_only_given_once_and_to_the_call_that_asked() -> None:
+    async def answer(task, run):
+        return outcome(task.id, {"content": [], "structuredContent": {"n": task.arguments["n"]}})
+
+    source = """
+for n in (7, 8, 7):
+    frame(t="call", id=n, tool="a:b", args={"n": n})
+frame(t="done", value=sorted([f["id"], f["value"]["n"]] for f in (hear(), hear(), hear())))
+"""
+    assert (await ran(source, FakeRun(answer))).output == [[7, 7], [7, 7], [8, 8]]
+
+
+async def test_a_process_that_does_not_read_answers_is_not_asked_for_more_calls() -> None:
+    """Otherwise the gateway would have to keep all answers in its memory."""
+    called = []
+
+    async def answer(task, run):
+        called.append(task)
+        return outcome(task.id, {"content": [], "structuredContent": {"x": "y" * 90_000}})
+
+    source = "for i in range(20): frame(t='call', id=i, tool='a:b', args={})\ntime.sleep(9)"
+    ended = await ran(source, FakeRun(answer), timeout_s=0.6)
+    assert ended.status is Status.TIMED_OUT
+    assert len(called) < 10
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "says"),
+    [
+        ("os._exit(0)", "code.exited", "exited with code 0"),
+        ("os.write(2, b'why not'); os._exit(7)", "code.exited", "It said: why not"),
+        ("os.kill(os.getpid(), 11)", "code.exited", "ended by signal 11"),
+        ("os.write(2, b'OUT OF MEMORY'); os._exit(1)", "code.memory", "512 MiB"),
+        ("frame(t='fail', error={'name': 'MemoryError'}); time.sleep(9)", "code.memory", "512 MiB"),
+        ("frame(t='fail', error={'name': 'E', 'message': 'm'}); time.sleep(9)", "code.raised", "E: m"),
+        ("frame(t='fail', error={'name': 'E', 'message': 'm', 'call': 3}); time.sleep(9)", "code.raised", "E: m"),
+        ("sys.stdout.write('x' * 200_000); sys.stdout.flush(); time.sleep(9)", "code.output_limit", "printed"),
+        ("sys.stderr.write('x' * 200_000); sys.stderr.flush(); time.sleep(9)", "code.output_limit", "printed"),
+        ("[frame(t='call', id=i, tool='a:b', args={}) for i in range(21)]; time.sleep(9)", "code.call_limit", "20"),
+    ],
+)
+async def test_ends_have_their_codes(source: str, code: str, says: str) -> None:
+    ended = await ran(source)
+    assert (ended.status, ended.failure.code) == (Status.ERROR, code)
+    assert says in ended.failure.message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
+async def test_what_code_has_started_dies_with_it() -> None:
+    source = """
+child = os.fork()
+if child == 0:
+    while True: time.sleep(1)
+frame(t="done", value=child)
+time.sleep(9)
+"""
+    child = (await ran(source)).output
+    async with asyncio.timeout(2):
+        while _lives(child):  # noqa: ASYNC110 - a process tells nobody but its parent
+            await asyncio.sleep(0.01)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_memory_is_watched_where_the_kernel_does_not_limit_it() -> None:
+    limits = Limits(timeout_s=5.0, memory_bytes=64 << 20)
+    ended = await ran(
+        "kept = []\nwhile True: kept.append(bytearray(b'x' * 1_000_000)); time.sleep(0.002)", limits=limits
+    )
+    assert ended.failure.code == "code.memory"
+    assert "64 MiB" in ended.failure.message
+
+
+async def test_a_process_that_does_not_come_up_is_a_fault() -> None:
+    log = FakeLog()
+    task = CodeRun(id="t", language="raw", source="")
+    for words in ((sys.executable, "-c", "raise SystemExit('broken')"), ("/no/such/program",)):
+        bridge = Bridge(Python(words), LIMITS, catalog=FakeServices().catalog, log=log, spare=0, most_processes=2)
+        assert (await bridge.run(task, FakeRun())).failure.code == "sandbox.fault"
+    assert [line[0] for line in log.lines] == ["error", "error"]
+
+
+async def test_a_spare_process_that_has_died_is_not_used() -> None:
+    dialect, log = Python(), FakeLog()
+    bridge = Bridge(dialect, LIMITS, catalog=FakeServices().catalog, log=log, spare=1, most_processes=2)
+    bridge.open()
+    task = CodeRun(id="t", language="raw", source="frame(t='done', value=os.getpid())")
+    await bridge.run(task, FakeRun())
+    while not bridge._pool._children:  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(0.01)
+    (spare,) = bridge._pool._children
+    spare.kill()
+    await spare.gone
+    assert (await bridge.run(task, FakeRun())).output not in (None, spare.pid)
+    await bridge.close()
