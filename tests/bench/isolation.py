@@ -2,10 +2,10 @@
 
     python isolation.py [deno] [monty] [cpython]
 
-Each attempt of ``pml_testing.isolation`` is made for :data:`EACH_S`, again and again, in the process of a gateway. A
-client of that gateway calls a tool meanwhile that answers at once. Shown are the median latency with nothing else going
-on, that during the attempts, and those attempts during which it was more than twice the first. Exit status 1 if there
-are any, or if anything got out.
+Each attempt of ``pml_testing.isolation`` is made in the process of a gateway, again and again until there are
+:data:`SAMPLES` calls. A client of that gateway calls a tool meanwhile that answers at once. Shown are the median
+latency with nothing else going on, that during the attempts, and those attempts during which it was more than twice the
+first. Exit status 1 if there are any, or if anything got out. Tells something on a machine that does nothing else.
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from pml_testing import isolation_javascript, isolation_python
 from pml_testing.gateway import Client, ScriptedServer, running
 from pml_testing.isolation import Attempt, World, attempt_in, services
 
-EACH_S = 0.3
+SAMPLES = 20
+MOST_S = 3.0
+"""For all repetitions of one attempt [s]."""
+REST_S = 0.1
+"""Between two attempts: processes that are kept ready are ready again [s]."""
 PAUSE_S = 0.002
-"""Between two calls of the client."""
+"""Between two calls of the client [s]."""
 QUIET = 500
 """Calls for the latency with nothing else going on."""
 MOST = 2.0
@@ -91,11 +95,14 @@ async def measure(name: str, caller: Caller, world: World) -> bool:
         await attempt_in(made, attempts[0], world)
         quiet = await quiet_ms(caller)
         for attempt in attempts:
-            end = time.monotonic() + EACH_S
-            async with caller.meanwhile() as taken:
-                while time.monotonic() < end:
+            taken: list[float] = []
+            end = time.monotonic() + MOST_S
+            while len(taken) < SAMPLES and time.monotonic() < end:
+                await asyncio.sleep(REST_S)
+                async with caller.meanwhile() as more:
                     _, found, _ = await attempt_in(made, attempt, world)
-                    escaped += [f"{attempt.id}: {what}" for what in found]
+                taken += more
+                escaped += [f"{attempt.id}: {what}" for what in found]
             ratios[attempt.id] = statistics.median(taken) / quiet
     slow = {id_: ratio for id_, ratio in ratios.items() if ratio > MOST}
     middle, worst = statistics.median(ratios.values()), max(ratios.values())

@@ -1,0 +1,147 @@
+"""Runs code in CPython."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pml_hookspecs import CodeRun, setting
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Outcome, Run, Services
+    from pml_sandbox.bridge import Bridge
+
+    from .interpreter import Interpreter
+
+MIB = 1 << 20
+FILE_BYTES = 64 * MIB
+"""One file that code may write [bytes]."""
+LIBRARY_BYTES = 256 * MIB
+"""Addresses that programs and libraries take up beside the memory that code uses [bytes]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """``[plugins.cpython]``."""
+
+    python: str = setting(
+        "",
+        "Interpreter to run code with, such as that of a virtual environment whose packages code may import; "
+        "'' for the gateway's own, without any packages.",
+    )
+    spare: int = setting(1, "Processes started before they are needed, some 20 MB each [processes].", ge=0, le=32)
+    max_processes: int = setting(8, "Pieces of code that run at once; more wait for their turn.", ge=1, le=256)
+    timeout_s: float = setting(30.0, "Longest time of code that does not say itself [s].", ge=0.05, le=86400)
+    memory_bytes: int = setting(512 * MIB, "Memory that code may use [bytes].", ge=32 * MIB, le=64 << 30)
+    max_calls: int = setting(1000, "Tool calls that one piece of code may make.", ge=0, le=1_000_000)
+    max_in_flight: int = setting(64, "Tool calls of one piece of code under way at once.", ge=1, le=1000)
+    frame_bytes: int = setting(8 * MIB, "Inputs, arguments or a result, each at most so large [bytes].", ge=65536)
+    output_bytes: int = setting(MIB, "What is kept of each stream that code prints on [bytes].", ge=1024)
+
+
+class CPython:
+    """The driver. Starts its first process when the first code runs.
+
+    All of Python can do all that a process can, so there is none without every wall of the jail.
+    """
+
+    handles: ClassVar[frozenset[type]] = frozenset({CodeRun})
+    languages: ClassVar[frozenset[str]] = frozenset({"python"})
+    opt_in: ClassVar[bool] = True
+    settings_type = Settings
+
+    def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
+        """Take settings, and services to find tools with and to log to.
+
+        Raises:
+            RuntimeError: Not all walls of the jail stand on this machine.
+            ValueError: There are no services.
+        """
+        from pml_sandbox.jail import missing
+
+        if services is None:
+            raise ValueError("the cpython executor needs the gateway's services: CPython(settings, services)")
+        if gone := missing():
+            raise RuntimeError(
+                "all of Python is run in a whole kernel jail only, and walls are missing: "
+                + "; ".join(f"{wall.name}: {wall.detail}" for wall in gone)
+                + ". Remove pml-sandbox-cpython, or run the gateway where they stand; pml-sandbox-monty needs none"
+            )
+        self._settings, self._services = settings or Settings(), services
+        self._made: Bridge | None = None
+        self._entered = False
+
+    async def __aenter__(self) -> Self:
+        self._entered = True
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._entered = False
+        if self._made is not None:
+            await self._made.close()
+            self._made = None
+
+    async def execute(self, task: CodeRun, run: Run) -> Outcome:
+        """Run ``task`` to its end."""
+        return await self._bridge().run(task, run)
+
+    def _bridge(self) -> Bridge:
+        if self._made is None:
+            from pml_sandbox.bridge import Bridge
+            from pml_sandbox.limits import Limits
+
+            from .dialect import PythonDialect
+            from .interpreter import find
+
+            chosen = self._settings
+            interpreter = find(chosen.python)
+            limits = Limits(
+                timeout_s=chosen.timeout_s,
+                memory_bytes=chosen.memory_bytes,
+                max_calls=chosen.max_calls,
+                max_in_flight=chosen.max_in_flight,
+                frame_bytes=chosen.frame_bytes,
+                output_bytes=chosen.output_bytes,
+            )
+            self._made = Bridge(
+                PythonDialect(interpreter, Jails(interpreter, chosen.memory_bytes)),
+                limits,
+                catalog=self._services.catalog,
+                log=self._services.log,
+                spare=chosen.spare,
+                most_processes=chosen.max_processes,
+            )
+            if self._entered:
+                self._made.open()
+        return self._made
+
+
+class Jails:
+    """Makes what puts a jail around an interpreter; the one without a folder once."""
+
+    def __init__(self, interpreter: Interpreter, memory_bytes: int) -> None:
+        """Take the interpreter and what code may use."""
+        self._interpreter, self._memory_bytes = interpreter, memory_bytes
+        self._usual: Callable[[], None] | None = None
+
+    def __call__(self, folder: str | None) -> Callable[[], None] | None:
+        """What is to be called between fork and exec."""
+        if folder is not None:
+            return self._jail((folder,))
+        self._usual = self._usual or self._jail(())
+        return self._usual
+
+    def _jail(self, write: tuple[str, ...]) -> Callable[[], None] | None:
+        from pml_sandbox.jail import Jail, system_files
+
+        from .dialect import BOOT
+
+        return Jail(
+            read=(str(BOOT), *self._interpreter.packages),
+            run=(*self._interpreter.parts, *system_files()),
+            write=write,
+            memory_bytes=self._memory_bytes,
+            address_bytes=self._memory_bytes + LIBRARY_BYTES,
+            file_bytes=FILE_BYTES,
+        ).preexec()

@@ -1,0 +1,37 @@
+"""The contract of executors."""
+
+from __future__ import annotations
+
+import pytest
+
+from pml_hookspecs import CodeRun, Task
+from pml_sandbox_cpython import CPython, Settings
+from pml_testing.executor import NEVER_ENDS, TIMES_OUT, ExecutorContract
+from pml_testing.fakes import FakeCatalog, FakeServices, entry
+
+
+def code(source: str) -> CodeRun:
+    return CodeRun(id="contract", language="python", source=source)
+
+
+class TestCPython(ExecutorContract):
+    @pytest.fixture
+    def executor(self) -> CPython:
+        # Not entered: it keeps no process ready, which the contract would take for one left over.
+        return CPython(Settings(), FakeServices(catalog=FakeCatalog([entry(TIMES_OUT), entry(NEVER_ENDS)])))
+
+    @pytest.fixture
+    def good_task(self) -> Task:
+        return code("1 + 1")
+
+    @pytest.fixture
+    def ordinary_task(self, good_task: Task) -> Task:
+        return good_task
+
+    @pytest.fixture
+    def timing_out_task(self) -> Task:
+        return CodeRun(id="contract", language="python", source="while True: pass", timeout_s=0.2)
+
+    @pytest.fixture
+    def endless_task(self) -> Task:
+        return code("await tools.contract.never_ends()")

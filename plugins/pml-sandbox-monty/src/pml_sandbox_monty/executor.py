@@ -1,0 +1,187 @@
+"""Runs code in Monty."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from pml_hookspecs import CodeRun, Status, setting
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Outcome, Run, Services
+    from pml_sandbox.endings import Ending
+    from pml_sandbox.limits import Limits
+
+    from .session import Session
+    from .workers import Workers
+
+MIB = 1 << 20
+_inside: ContextVar[bool] = ContextVar("pml_sandbox_monty_inside", default=False)
+"""Whether some code is waiting for what is being done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """``[plugins.monty]``."""
+
+    jail: Literal["required", "preferred"] = setting(
+        "preferred",
+        "Where the kernel cannot wall workers in: 'required' runs none, 'preferred' relies on Monty and warns.",
+    )
+    workers: int = setting(8, "Pieces of code that run at once, some 10 MB each; more wait.", ge=1, le=256)
+    timeout_s: float = setting(30.0, "Longest time of code that does not say itself [s].", ge=0.05, le=86400)
+    memory_bytes: int = setting(128 * MIB, "Memory that code may use [bytes].", ge=MIB, le=64 << 30)
+    max_calls: int = setting(1000, "Tool calls that one piece of code may make.", ge=0, le=1_000_000)
+    max_in_flight: int = setting(64, "Tool calls of one piece of code under way at once.", ge=1, le=1000)
+    frame_bytes: int = setting(8 * MIB, "Inputs, arguments or a result, each at most so large [bytes].", ge=65536)
+    output_bytes: int = setting(MIB, "What is kept of each stream that code prints on [bytes].", ge=1024)
+
+
+class Monty:
+    """The driver. Starts its workers when the first code runs."""
+
+    handles: ClassVar[frozenset[type]] = frozenset({CodeRun})
+    languages: ClassVar[frozenset[str]] = frozenset({"python"})
+    settings_type = Settings
+
+    def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
+        """Take settings, and services to find tools with and to log to.
+
+        Raises:
+            ValueError: There are no services.
+        """
+        if services is None:
+            raise ValueError("the monty executor needs the gateway's services: Monty(settings, services)")
+        self._settings, self._services = settings or Settings(), services
+        self._workers: Workers | None = None
+        self._making = asyncio.Lock()
+        self._turns = asyncio.Semaphore(self._settings.workers)
+        self._entered = self._warned = False
+
+    async def __aenter__(self) -> Self:
+        self._entered = True
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._entered = False
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            await workers.close()
+
+    async def execute(self, task: CodeRun, run: Run) -> Outcome:
+        """Run ``task`` to its end."""
+        from pml_sandbox import endings
+        from pml_sandbox.inputs import InputsError, encode_inputs
+
+        started_at = datetime.now(UTC)
+        if task.language not in self.languages:
+            return endings.unknown_language(task.language, self.languages).outcome(task.id, started_at)
+        if problem := self._problem():
+            return endings.fault(problem).outcome(task.id, started_at)
+        try:
+            inputs = encode_inputs(task.inputs, self._settings.frame_bytes)
+        except InputsError as exc:
+            return endings.Ending(Status.ERROR, exc.failure).outcome(task.id, started_at)
+        ending = await self._ending(task, run, inputs)
+        return ending.outcome(task.id, started_at)
+
+    async def _ending(self, task: CodeRun, run: Run, inputs: bytes) -> Ending:
+        from pml_sandbox import endings
+
+        limits = self._limits()
+        limit_s = limits.timeout_s if task.timeout_s is None else task.timeout_s
+        # Code that other code waits for must not wait for ever for a turn that others like it hold.
+        end_s = time.monotonic() + limit_s if _inside.get() else None
+        try:
+            async with self._turn(end_s), self._pool() as workers:
+                most_s = limit_s if end_s is None else end_s - time.monotonic()
+                return await self._run(self._session(task, run, inputs, limits, limit_s), workers, most_s)
+        except TimeoutError:
+            return endings.timed_out(limit_s)
+        except OSError:
+            self._services.log.exception("the Monty sandbox cannot be started")
+            return endings.fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")
+
+    def _session(self, task: CodeRun, run: Run, inputs: bytes, limits: Limits, limit_s: float) -> Session:
+        from pml_sandbox.calls import Calls
+
+        from .session import Session
+
+        calls = Calls(task, run, self._services.catalog, most=limits.max_calls, most_at_once=limits.max_in_flight)
+        return Session(task, inputs, calls, limits, limit_s=limit_s, log=self._services.log)
+
+    @staticmethod
+    async def _run(session: Session, workers: Workers, most_s: float) -> Ending:
+        token = _inside.set(True)
+        try:
+            return await session.run(workers, most_s)
+        finally:
+            _inside.reset(token)
+
+    @asynccontextmanager
+    async def _turn(self, end_s: float | None) -> AsyncIterator[None]:
+        """One of the runs at once; waited for until ``end_s`` on the monotonic clock, or for as long as it takes."""
+        async with asyncio.timeout(None if end_s is None else end_s - time.monotonic()):
+            await self._turns.acquire()
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    @asynccontextmanager
+    async def _pool(self) -> AsyncIterator[Workers]:
+        """The workers of all code; one of its own for code that runs while the gateway is not up."""
+        from .workers import Workers
+
+        chosen = self._settings
+        if self._entered:
+            async with self._making:
+                if self._workers is None:
+                    made = Workers(chosen.workers, chosen.memory_bytes)
+                    await made.open()
+                    self._workers = made
+            yield self._workers
+            return
+        made = Workers(1, chosen.memory_bytes)
+        await made.open()
+        try:
+            yield made
+        finally:
+            await made.close()
+
+    def _limits(self) -> Limits:
+        from pml_sandbox.limits import Limits
+
+        chosen = self._settings
+        return Limits(
+            timeout_s=chosen.timeout_s,
+            memory_bytes=chosen.memory_bytes,
+            max_calls=chosen.max_calls,
+            max_in_flight=chosen.max_in_flight,
+            frame_bytes=chosen.frame_bytes,
+            output_bytes=chosen.output_bytes,
+        )
+
+    def _problem(self) -> str:
+        """Why no code may run; ``""`` when it may. Warns once of walls that do not stand."""
+        from pml_sandbox.jail import missing
+
+        gone = missing()
+        if not gone:
+            return ""
+        named = "; ".join(f"{wall.name}: {wall.detail}" for wall in gone)
+        if self._settings.jail == "required":
+            return (
+                f"Code runs in a kernel jail only ([plugins.monty] jail = 'required'), and walls are missing: {named}. "
+                "Run the gateway where they stand, or set jail = 'preferred'."
+            )
+        if not self._warned:
+            self._warned = True
+            self._services.log.warning("code runs without some walls of the kernel jail", missing=named)
+        return ""

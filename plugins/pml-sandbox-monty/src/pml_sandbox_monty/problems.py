@@ -1,0 +1,74 @@
+"""What Monty says of an error, in the terms of all sandboxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pml_sandbox import endings
+from pml_sandbox.endings import Raised
+
+if TYPE_CHECKING:
+    from pydantic_monty import MontyError
+
+    from pml_sandbox.calls import CallError
+    from pml_sandbox.endings import Ending
+    from pml_sandbox.limits import Limits
+
+ELSEWHERE = (
+    "This sandbox runs a part of Python that starts in a millisecond. What it lacks (base classes, generators, most "
+    "modules) needs the executor of pml-sandbox-cpython, or TypeScript."
+)
+_LIMITS = ("time limit exceeded", "sleep limit")
+
+
+def missing_module(name: str) -> str:
+    """The message of an import that does not work."""
+    return f"No module named {name!r} in this sandbox. {ELSEWHERE}"
+
+
+def ending_of(error: MontyError, limits: Limits, limit_s: float, failed: dict[str, CallError], printed: str) -> Ending:
+    """How code ended that raised ``error``.
+
+    Args:
+        error: What Monty raised.
+        limits: Of the run.
+        limit_s: Its time limit [s].
+        failed: Calls that failed, by what the code was told.
+        printed: What the code has printed.
+    """
+    inner = error.exception()
+    message = str(inner)
+    if isinstance(inner, TimeoutError) and any(text in message for text in _LIMITS):
+        return endings.timed_out(limit_s)
+    if isinstance(inner, MemoryError):
+        return endings.out_of_memory(limits.memory_bytes)
+    told = describe(error)
+    if (call := failed.get(message)) is not None and isinstance(inner, RuntimeError):
+        named = Raised(name="ToolError", message=message, line=told.line, column=told.column, stack=told.stack)
+        return endings.uncaught_call(named, call.failure, call.status, call.tool, printed=printed)
+    return endings.raised(told, printed=printed)
+
+
+def describe(error: MontyError) -> Raised:
+    """Name, message and places."""
+    inner = error.exception()
+    name, message = type(inner).__name__, str(inner)
+    frames = list(reversed(error.traceback())) if hasattr(error, "traceback") else []
+    lacking = isinstance(inner, NotImplementedError) and frames and frames[0].function_name is None
+    if lacking or message.startswith("Internal error in monty"):
+        message = f"{message.replace('The monty syntax parser', 'Monty')}. {ELSEWHERE}"
+    elif message == "'Tools' object is not subscriptable":
+        message = 'Call a tool by its full name as tools("server:tool", name=value).'
+    return Raised(
+        name=name,
+        message=message,
+        line=frames[0].line if frames else None,
+        column=frames[0].column if frames else None,
+        stack=tuple(
+            f"{_where(f.function_name)} (line {f.line}, column {f.column})" for f in frames[: endings.MOST_FRAMES]
+        ),
+    )
+
+
+def _where(function: str | None) -> str:
+    return "the code" if function in (None, "<module>") else function or ""

@@ -1,0 +1,42 @@
+"""The contract of executors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pml_hookspecs import CodeRun, Task
+from pml_sandbox_monty import Monty, Settings
+from pml_testing.executor import NEVER_ENDS, TIMES_OUT, ExecutorContract
+from pml_testing.fakes import FakeCatalog, FakeServices, entry
+
+
+def code(source: str) -> CodeRun:
+    return CodeRun(id="contract", language="python", source=source)
+
+
+class TestMonty(ExecutorContract):
+    @pytest.fixture
+    async def executor(self) -> AsyncIterator[Monty]:
+        services = FakeServices(catalog=FakeCatalog([entry(TIMES_OUT), entry(NEVER_ENDS)]))
+        async with Monty(Settings(), services) as made:
+            # What it keeps ready for later runs is there before the contract looks.
+            await made.execute(code("1"), None)  # type: ignore[arg-type]
+            yield made
+
+    @pytest.fixture
+    def good_task(self) -> Task:
+        return code("1 + 1")
+
+    @pytest.fixture
+    def ordinary_task(self, good_task: Task) -> Task:
+        return good_task
+
+    @pytest.fixture
+    def timing_out_task(self) -> Task:
+        return CodeRun(id="contract", language="python", source="while True: pass", timeout_s=0.2)
+
+    @pytest.fixture
+    def endless_task(self) -> Task:
+        return code("await tools.contract.never_ends()")
