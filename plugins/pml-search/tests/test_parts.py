@@ -252,3 +252,33 @@ def test_sentences_that_many_tools_share_are_left_out():
     assert common == {"Contact us for a license key!"}
     assert without("Tool number 1. Contact us for a license key!", common) == "Tool number 1."
     assert without("Contact us for a license key!", common) == "Contact us for a license key!"
+
+
+def test_abbreviations_are_written_out():
+    known = Thesaurus("", "# comment\npull request: pr prs\ndatabase: db")
+    assert known.written_out(["open", "pr", "db"]) == ["pull", "request", "database"]
+    assert known.written_out(["prefer"]) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "making"),
+    [
+        ("Summarize the page and save it to /tmp/notes/page.md", "write file"),
+        ("write a report in ~/out.pdf", "create pdf"),
+        ("create slides as ./talks/summary.pptx please", "create presentation save"),
+        ("Make a table of the sales in report.xlsx", "write excel spreadsheet"),
+        ("read /etc/hosts.txt", ""),
+        ("what is in config.yaml", ""),
+        ("convert the file notes.docx", ""),
+        ("open https://example.com/in/page.html", ""),
+        ("save it", ""),
+        ("use version 1.2.md5", ""),
+    ],
+)
+def test_a_file_that_is_to_be_made_is_noticed(query, making):
+    assert structure.file_to_make(query) == making
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_looked_through_for_a_file(text):
+    assert isinstance(structure.file_to_make(text + "/" * 50 + "a." * 50 + text), str)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from pml_search import index_data
@@ -175,3 +177,53 @@ def test_each_kind_of_evidence_can_be_switched_off(tools, ranker):
     for change in ({"words": 0}, {"meaning": 0}, {"server": 0}, {"synonyms": False}):
         other = Ranker(ranker.data, Weights(**change)).search(query, 50).evidence.score
         assert (usual != other).any(), change
+
+
+COMPOUNDS = [
+    Tool("vault", "cloud", {"name": "keyvault_secret_get", "description": "Get a secret."}, "1"),
+    Tool("map", "ideas", {"name": "draw_mind_map", "description": "Draw a mind map."}, "2"),
+    *(Tool(f"other{n}", "other", {"name": f"thing_{n}", "description": "Another thing."}, f"o{n}") for n in range(9)),
+]
+
+
+@pytest.mark.parametrize(("query", "tool"), [("key vault", "vault"), ("mindmap", "map"), ("mind-map", "map")])
+def test_compounds_are_found_whether_they_are_written_as_one_word_or_two(query, tool):
+    ranked = Ranker(index_data.build(COMPOUNDS, table())).search(query, 1)
+    assert COMPOUNDS[ranked.tools[0]].id == tool
+    assert ranked.evidence.share[0].max() > 0.2
+
+
+def test_common_words_are_not_taken_for_compounds(ranker):
+    (part, *_) = ranker.prepare("weekend for me")
+    assert [sought.word for sought in part.words] == ["weekend"]
+
+
+def test_a_request_for_a_file_finds_what_writes_it(ids, ranker):
+    query = "Get the weather forecast for Oslo as a table in /srv/reports/oslo.md"
+    assert ranker.prepare(query)[-1].text == "write file"
+    assert "files:write_file" in ids(query, 4)
+
+
+def test_abbreviations_are_understood(ids):
+    assert ids("merge the PR", 1) == ["forge:merge_pull_request"]
+
+
+def test_a_name_of_a_server_alone_finds_its_tools(ranker):
+    found = ranker.search("forge", 3)
+    assert {ranker.data.servers[ranker.data.server_of[tool]] for tool in found.tools} <= {"forge", "otherforge"}
+
+
+def test_twins_but_for_the_server_have_equal_scores_when_no_server_is_named(tools):
+    definition = {"name": "ping", "description": "Ping a host."}
+    twins = [Tool(f"{name}:ping", name, definition, "1") for name in ("srv", "srv2")]
+    ranked = Ranker(index_data.build([*twins, *tools], table())).search("ping a host", 2)
+    assert {ranked.tools[0], ranked.tools[1]} == {0, 1}
+    assert ranked.relevance[1] >= 0.7
+
+
+@pytest.mark.parametrize("size", [1_000, 100_000, 5_000_000])
+def test_a_huge_query_costs_no_more_than_a_long_one(ranker, size):
+    began = time.perf_counter()
+    ranker.search("read the file and then send it to somebody else " * (size // 48), 5)
+    ranker.search("/a" * (size // 2) + ".md in " * 9, 5)
+    assert time.perf_counter() - began < 5

@@ -10,7 +10,7 @@
 3. *Support*: where not even the best tool has much to do with the query, everything is scaled down, until nothing is
    above a threshold.
 
-All three are monotone in the score: they never change the order.
+All three are monotone in the score: they never change the order. What was done before can: see :func:`lifted`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ EVEN_LOGIT = -4.35
 BEND = 0.44
 WORDS_SUPPORT = 0.2
 """What the root of the share of words counts towards the support, against the cosine."""
+LIFT, LIFT_OF_RELEVANT = 0.4, 1.5
+"""What the past adds at most to the log-odds of a relevance up to 0.5, which stays just below 0.6, and from 0.8 on."""
 NO_SUPPORT, FULL_SUPPORT = 0.26, 0.38
 """Evidence below which nothing is relevant, and from which relevance counts fully."""
 
@@ -45,6 +47,18 @@ def relevance(probability: Array) -> Array:
     held = np.clip(probability, 1e-9, 1 - 1e-7).astype(np.float64)
     odds = np.log(held / (1 - held))
     return np.asarray(1 / (1 + np.exp(-BEND * (odds - EVEN_LOGIT))), np.float32)
+
+
+def lifted(relevance: float, past: float) -> float:
+    """``relevance`` with what was done before, ``past``, both in [0, 1].
+
+    Among tools that fit, the past decides between those that fit about as well. What does not fit it lifts but little:
+    a relevance below 0.5 stays below the usual threshold of 0.6.
+    """
+    held = min(1 - 1e-7, max(1e-9, relevance))
+    fits = min(1.0, max(0.0, (relevance - 0.5) / 0.3))
+    lift = LIFT + (LIFT_OF_RELEVANT - LIFT) * fits
+    return 1 / (1 + math.exp(-math.log(held / (1 - held)) - lift * past))
 
 
 def support(cosine: float, share: float) -> float:

@@ -141,11 +141,12 @@ def _search(arguments: argparse.Namespace) -> int | None:
 def _own(services: Any) -> tuple[Ranker, Sequence[Tool]]:
     """The gateway's own catalog."""
     from . import index_data
-    from .index import tool_of
+    from .index import about_servers, tool_of
     from .ranker import Ranker
     from .table import table
 
-    tools = [tool_of(entry) for entry in services.catalog if not entry.own]
+    about = about_servers(services)
+    tools = [tool_of(entry, about.get(entry.server, "")) for entry in services.catalog if not entry.own]
     return Ranker(index_data.build(tools, table())), tools
 
 

@@ -36,6 +36,8 @@ def of_match(ranker: Ranker, found: Ranked, rank: int) -> dict[str, Any]:
         "words": _words(ranker, found, tool),
         "share_of_words": _rounded(evidence.share[0, tool]),
         "cosine": _rounded(evidence.cosine[0, tool]),
+        "model": None if evidence.model is None else _rounded(evidence.model[0, tool]),
+        "past": _rounded(found.past.get(tool, 0)),
         "server": _rounded(evidence.server[tool]),
         "structure": _rounded(evidence.structure[tool]),
         "clause": evidence.parts[clause].text if clause else None,

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, Match, ToolId
 
+from .plugin import Settings
+
 if TYPE_CHECKING:
-    from .ranker import Ranker
+    from pml_hookspecs import Services, Session
+
+    from .embedding import Meanings
+    from .history import History
     from .rows import Tool
+    from .views import Views
+
+WORTH_GIVING_BACK = 2000
+"""Tools from which on building takes so much memory that it is worth being given back."""
 
 
 class Index:
@@ -20,31 +29,65 @@ class Index:
     Args:
         log: Structlog logger.
         cache: Folder to keep built indexes in; None keeps none.
+        services: For what servers say of themselves, for a model that embeds texts and for what was done before; None
+            does without.
+        settings: What of these is used.
     """
 
-    def __init__(self, log: Any, cache: Path | None = None) -> None:
-        self._log, self._cache = log, cache
-        self._ranker: Ranker | None = None
+    def __init__(
+        self,
+        log: Any,
+        cache: Path | None = None,
+        services: Services | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._log, self._cache, self._services = log, cache, services
+        self._settings = settings or Settings()
+        self._views: Views | None = None
         self._building = asyncio.Lock()
+        self._meanings: Meanings | None = None
+        self._history: History | None = None
 
     async def build(self, entries: Sequence[CatalogEntry], revision: str) -> None:
         """Index ``entries`` in a thread; tools that have not changed keep what was read out of them."""
         async with self._building:
-            self._ranker = await asyncio.to_thread(self._built, tuple(entries))
+            about = {} if self._services is None else about_servers(self._services)
+            self._views, tools = await asyncio.to_thread(self._built, tuple(entries), about)
+            if self._services is not None:
+                self._prepare_helpers(self._services)
+                if self._meanings is not None:
+                    self._meanings.want(tools)
 
-    def _built(self, entries: Sequence[CatalogEntry]) -> Ranker:
+    def _prepare_helpers(self, services: Services) -> None:
+        if self._meanings is None and self._settings.embedder_weight > 0:
+            from .embedding import Meanings
+
+            settings = self._settings
+            self._meanings = Meanings(
+                services,
+                weight=settings.embedder_weight,
+                deadline_s=settings.embedder_deadline_ms / 1000,
+                folder=self._cache,
+            )
+        if self._history is None and self._settings.learn_from_history:
+            from .history import History
+
+            self._history = History(services)
+
+    def _built(self, entries: Sequence[CatalogEntry], about: Mapping[str, str]) -> tuple[Views, Sequence[Tool]]:
         # NumPy takes a tenth of a second to load: not before a search needs it.
-        from . import index_data, snapshot
+        from . import index_data, memory, snapshot
         from .ranker import Ranker
         from .table import table
+        from .views import Views
 
-        tools = [tool_of(entry) for entry in entries]
+        tools = [tool_of(entry, about.get(entry.server, "")) for entry in entries]
         file = self._cache / snapshot.name_of(tools) if self._cache is not None else None
         data = snapshot.load(file, tools) if file is not None and file.exists() else None
         if data is None:
             before = None
-            if self._ranker is not None:
-                before = (self._ranker.data.rows, self._ranker.data.vocabulary)
+            if self._views is not None:
+                before = (self._views.whole.data.rows, self._views.whole.data.vocabulary)
             elif self._cache is not None:
                 before = snapshot.latest(self._cache)
             data = index_data.build(tools, table(), before)
@@ -53,10 +96,19 @@ class Index:
                     snapshot.save(data, file)
                 except OSError as exc:
                     self._log.warning("the search index is not kept for the next start", file=str(file), error=str(exc))
-        return Ranker(data)
+        ranker = Ranker(data)
+        if len(tools) >= WORTH_GIVING_BACK:
+            memory.give_back()
+        return Views(tools, ranker), tools
 
     async def search(
-        self, query: str, *, limit: int, min_score: float, among: Collection[ToolId] | None = None
+        self,
+        query: str,
+        *,
+        limit: int,
+        min_score: float,
+        among: Collection[ToolId] | None = None,
+        session: Session | None = None,
     ) -> Sequence[Match]:
         """At most ``limit`` matches scoring ``min_score`` or more, best first, ties by id. Empty query: none.
 
@@ -64,19 +116,39 @@ class Index:
             query: In any language, of any length.
             limit: Most matches.
             min_score: In ``[0, 1]``; see :mod:`pml_search.calibration`.
-            among: Ids that may be found; scores tell nothing of others. None for all.
+            among: Ids that may be found: the answer is that of an index of these tools alone. None for all.
+            session: Who asks, for evidence from its own past; None for none. What is searched for a list, which is
+                ``session.intent``, is found without that evidence: lists are to stay as they are.
         """
-        ranker = self._ranker
-        found = ranker.search(query, limit, among) if ranker is not None and limit > 0 else None
-        if ranker is None or found is None:
+        views = self._views
+        if views is None or limit < 1:
+            return []
+        ranker = await views.of(among)
+        parts = ranker.prepare(query)
+        if not parts:
+            return []
+        opinion = None
+        if self._meanings is not None:
+            texts = [part.text for part in parts]
+            opinion = await self._meanings.opinion(ranker, lambda: views.tools_of(ranker), texts)
+        past = None
+        if self._history is not None and session is not None and query.strip() != session.intent.strip():
+            past = self._history.of(session.principal)
+        found = ranker.rank(parts, limit, model=opinion, past=past)
+        if found is None:
             return []
         ids = ranker.data.ids
         scored = zip(found.tools.tolist(), found.relevance.tolist(), strict=True)
         return [Match(ToolId(ids[tool]), round(score, 4)) for tool, score in scored if score >= min_score]
 
 
-def tool_of(entry: CatalogEntry) -> Tool:
+def about_servers(services: Services) -> dict[str, str]:
+    """By name what servers say of themselves, as far as is known."""
+    return {status.name: status.description for status in services.catalog.servers() if status.description}
+
+
+def tool_of(entry: CatalogEntry, about_server: str = "") -> Tool:
     """What the ranker wants of a catalog entry."""
     from .rows import Tool
 
-    return Tool(entry.id, entry.server, entry.definition, entry.digest or repr(entry.definition))
+    return Tool(entry.id, entry.server, entry.definition, entry.digest or repr(entry.definition), about_server)

@@ -10,7 +10,8 @@ from ._numpy import Array, NDArray, np
 from .lexical import Postings, index
 from .reading import text_of
 from .rows import Rows, Tool, Vocabulary, boilerplate, joined, key, read_rows, short
-from .table import SIZE, Table, tokens, unit
+from .table import Table, tokens
+from .vectors import Centred
 
 CENTRED = 0.5
 """How much of what all tools have in common is taken out of their vectors."""
@@ -27,7 +28,7 @@ class IndexData:
     vocabulary: Vocabulary
     rows: Rows
     postings: Postings
-    vectors: Array
+    vectors: Centred
     """By tool: what it means, apart from what all tools have in common."""
     server_vectors: Array
     """By server."""
@@ -86,9 +87,6 @@ def with_parts(
     places: dict[str, int] = {}
     for tool in tools:
         places.setdefault(tool.server, len(places))
-    vectors = rows.vectors.astype(np.float32)
-    if len(tools):
-        vectors = unit(vectors - np.float32(CENTRED) * vectors.mean(axis=0))
     return IndexData(
         ids=tuple(tool.id for tool in tools),
         server_of=np.array([places[tool.server] for tool in tools], np.int32),
@@ -96,7 +94,7 @@ def with_parts(
         vocabulary=vocabulary,
         rows=rows,
         postings=postings,
-        vectors=vectors.reshape(len(tools), SIZE),
+        vectors=Centred(rows.vectors, CENTRED),
         server_vectors=server_vectors,
     )
 

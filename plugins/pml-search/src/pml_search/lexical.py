@@ -52,7 +52,7 @@ def index(
     """Build postings from entries, one for each tool, field and word.
 
     Args:
-        tools: Whose entry it is.
+        tools: Whose entry it is, ascending.
         fields: Place in :data:`FIELDS`.
         terms: Place in a vocabulary.
         times: How often the tool has the word in the field.
@@ -60,18 +60,26 @@ def index(
         words: Words in the vocabulary.
     """
     size = max(1, size)
-    times_of = times.astype(np.float32)
-    place = fields.astype(np.int64) * size + tools
-    lengths = np.bincount(place, weights=times_of, minlength=len(FIELDS) * size).astype(np.float32)
+    place = fields.astype(np.int32) * np.int32(size) + tools
+    lengths = np.bincount(place, weights=times, minlength=len(FIELDS) * size).astype(np.float32)
     mean = np.maximum(lengths.reshape(len(FIELDS), size).mean(axis=1), 1e-9)
+    relative = lengths[place]
+    relative /= mean[fields]
+    del place
     marked = MARKED_DOWN[fields]
-    weighted = times_of * WEIGHTS[fields] / (1 - marked + marked * lengths[place] / mean[fields])
-    pair = terms.astype(np.int64) * size + tools
-    order = np.argsort(pair, kind="stable")
-    pair = pair[order]
-    first = np.flatnonzero(np.diff(pair, prepend=-1))
+    relative -= 1
+    relative *= marked
+    relative += 1
+    weighted = times * WEIGHTS[fields]
+    weighted /= relative
+    del marked, relative
+    # Entries come by tool, so a stable order by word is one by word and tool.
+    order = np.argsort(terms, kind="stable")
+    word, tool = terms[order], tools[order]
+    first = np.flatnonzero((np.diff(word, prepend=-1) != 0) | (np.diff(tool, prepend=-1) != 0))
     frequency = np.add.reduceat(weighted[order], first) if len(first) else np.empty(0, np.float32)
-    word, tool = np.divmod(pair[first], size)
+    del order, weighted
+    word, tool = word[first], tool[first]
     having = np.bincount(word, minlength=words)
     rarity = np.log(1 + (size - having + 0.5) / (having + 0.5)).astype(np.float32)
     gains = frequency * (1 + SATURATION) / (SATURATION + frequency) * rarity[word]
@@ -103,15 +111,26 @@ class Scorer:
         self._postings = postings
         self._merged: dict[tuple[tuple[int, float], ...], tuple[Ints, Array]] = {}
 
-    def score(self, query: Sequence[Sought]) -> Array:
-        """Each tool's share of the ideal, which is to have every word as often as one likes [0 to 1]."""
-        total = np.zeros(self._postings.size, np.float32)
-        ideal = 1e-9
-        for sought in query:
-            ideal += sought.worth(self._postings)
-            tools, gains = self._gains(sought.found)
-            total[tools] += gains if sought.weight == 1 else gains * np.float32(sought.weight)
-        return total / np.float32(ideal)
+    def score(self, queries: Sequence[Sequence[Sought]]) -> Array:
+        """Each tool's share of the ideal, which is to have every word as often as one likes [0 to 1]; a row a query."""
+        size = self._postings.size
+        ideal = np.full((len(queries), 1), 1e-9)
+        having: list[Ints] = []
+        adding: list[Array] = []
+        ends = [0]
+        for row, query in enumerate(queries):
+            for sought in query:
+                ideal[row] += sought.worth(self._postings)
+                tools, gains = self._gains(sought.found)
+                having.append(tools)
+                adding.append(gains if sought.weight == 1 else gains * np.float32(sought.weight))
+            ends.append(sum(map(len, having[-len(query) :])) if query else 0)
+        if not having:
+            return np.zeros((len(queries), size), np.float32)
+        # One count over all words of all queries is faster than adding word by word.
+        places = np.concatenate(having) + np.repeat(np.arange(len(queries)) * size, ends[1:])
+        total = np.bincount(places, np.concatenate(adding), len(queries) * size).reshape(len(queries), size)
+        return np.asarray(total / ideal, np.float32)
 
     def _gains(self, found: tuple[tuple[int, float], ...]) -> tuple[Ints, Array]:
         """The tools that have one of these words, each with what the best of them adds."""

@@ -17,6 +17,13 @@ class Settings:
     """``[plugins.search]``."""
 
     cache: bool = setting(True, "Keep the index in the cache folder of PML_HOME, so that a restart is quick.")
+    learn_from_history: bool = setting(
+        True, "Let search_tools prefer, a little, what the same principal used before for the like."
+    )
+    embedder_weight: float = setting(
+        0.5, "What the vectors of an installed embedder count against the built-in table; 0 does without.", ge=0, le=1
+    )
+    embedder_deadline_ms: int = setting(200, "Longest time a search waits for an embedder [ms].", ge=1, le=10_000)
 
 
 settings_type = Settings
@@ -29,7 +36,7 @@ def pml_search_index(services: Services) -> Iterable[SearchIndex]:
     from .places import cache_folder
 
     settings = services.settings or Settings()
-    return [Index(services.log, cache_folder() if settings.cache else None)]
+    return [Index(services.log, cache_folder() if settings.cache else None, services, settings)]
 
 
 @hookimpl

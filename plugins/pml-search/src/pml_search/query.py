@@ -6,7 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from . import structure
 from .clauses import clauses
 from .languages import Languages, languages
 from .lexical import Sought
@@ -14,7 +16,7 @@ from .rows import Vocabulary
 from .spelling import Speller
 from .table import Table, tokens
 from .thesaurus import Thesaurus, thesaurus
-from .words import split, terms_of
+from .words import STOP, split, stem, terms_of
 
 LONGEST_QUERY = 4000
 """What of a query is read [characters]."""
@@ -23,6 +25,12 @@ MOST_REMEMBERED = 5000
 """Words of earlier queries for which it is known what to look for."""
 SYNONYM = 0.45
 """How well a synonym fits, against the word itself."""
+PHRASE = 1.0
+"""What a phrase counts that stands for words of tools: its words by themselves mean something else."""
+HALF = 0.7
+"""What each half of a compound counts that no tool has as one word."""
+SHORTEST_HALF = 3
+"""Letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,8 @@ class Reader:
         if not whole.words:
             return []
         some = [self._part(part, split(part), foreign=foreign) for part in clauses(text)] if self._splitting else []
+        if self._splitting and (making := structure.file_to_make(text)):
+            some.append(self._part(making, split(making), foreign=False))
         return [whole, *(part for part in some if part.words)]
 
     def _part(self, text: str, words: Sequence[str], *, foreign: bool) -> Part:
@@ -92,7 +102,11 @@ class Reader:
             meant.append(self._corrected(meaning, found))
         read_as = " ".join(filter(None, meant)) if meant != list(words) else ""
         spelt_out = [word for some in meant for word in some.split()]
-        return Part(text, self._merged(sought, spelt_out), tuple(tokens(read_as or text)), read_as)
+        sought += self._joined(spelt_out)
+        pieces = tokens(read_as or text)
+        if self._thesaurus is not None:
+            pieces += self._thesaurus.written_out(spelt_out)
+        return Part(text, self._merged(sought, spelt_out), tuple(pieces), read_as)
 
     def _sought(self, word: str, meaning: str) -> list[Sought]:
         """What to look for in the index for one word of a query."""
@@ -102,12 +116,34 @@ class Reader:
             for number, term in enumerate(terms_of(part)):
                 if (place := places.get(term)) is not None:
                     found.append(Sought(part, 1.0, ((place, 1.0),)))
+                elif number == 0 and (halves := self._halves(part)):
+                    found += halves
                 else:
                     found.append(Sought(part, 1.0, self._near(part) if number == 0 else ()))
         if len(found) > 1 and " " in meaning:
             # A word that means one of several counts as one: by the best of them.
             return [Sought(word, 1.0, tuple(dict.fromkeys(option for one in found for option in one.found)))]
         return found
+
+    def _joined(self, words: Sequence[str]) -> list[Sought]:
+        """Words of the catalog that the query writes as two: ``key vault`` for ``keyvault``."""
+        places = self._vocabulary.places
+        pairs = [
+            first + second
+            for first, second in pairwise(words)
+            if len(first) > 1 and len(second) > 1 and not STOP.intersection((first, second)) and first.isalpha()
+        ]
+        return [Sought(pair, 1.0, ((places[term], 1.0),)) for pair in pairs if (term := stem(pair)) in places]
+
+    def _halves(self, word: str) -> list[Sought]:
+        """The two words of the catalog that the query writes as one: ``keyvault`` for ``key vault``."""
+        places = self._vocabulary.places
+        for at in range(SHORTEST_HALF, 0 if word in self._table else len(word) - SHORTEST_HALF + 1):
+            halves = (word[:at], word[at:])
+            terms = tuple(map(stem, halves))
+            if all(term in places for term in terms) and all(half in self._table for half in halves):
+                return [Sought(half, HALF, ((places[term], 1.0),)) for half, term in zip(halves, terms, strict=True)]
+        return []
 
     def _near(self, word: str) -> tuple[tuple[int, float], ...]:
         """Words of the catalog that a misspelt word may mean; none for a common English word."""
@@ -146,7 +182,8 @@ class Reader:
             if len(said) == 1 and said[0] in places:
                 others.setdefault(places[said[0]], []).extend(options)
             elif options:
-                phrases.append(Sought(" ".join(said), SYNONYM, tuple((place, 1.0) for place in options)))
+                weight = SYNONYM if len(said) == 1 else PHRASE
+                phrases.append(Sought(" ".join(said), weight, tuple((place, 1.0) for place in options)))
         return others, list(dict.fromkeys(phrases))
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from . import calibration, lexical, structure
 from ._numpy import Array, NDArray, np
 from .index_data import IndexData
-from .query import Part, Reader, clean
+from .query import Part, Reader
 from .table import Table, table
+
+RECALLED = 200
+"""How many of the first tools the past can put into another order."""
+FEWEST_FOR_SPREAD = 8
+"""Tools with a model's vector from which on the model counts."""
+LEAST_SPREAD = np.float32(0.07)
+"""Standard deviation of the table's cosines where it knows the words of a query: 0.07 to 0.13."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,9 @@ class Evidence:
     share: Array
     """Of the ideal that words could give [0 to 1]."""
     cosine: Array
-    """Between what query and tool mean [-1 to 1]."""
+    """Between what query and tool mean [-1 to 1], a model's opinion included."""
+    model: Array | None
+    """The model's cosine, not a number where it has none; None without a model."""
     server: Array
     """Cosine between query and server, by tool; one row."""
     structure: Array
@@ -50,6 +60,33 @@ class Evidence:
     """All of it."""
     score: Array
     """All of it in one number; one row."""
+
+
+class Model(Protocol):
+    """What a model has to say about one query."""
+
+    def cosines(self) -> Array:
+        """One row for each part of the query, one column for each tool; not a number where there is no vector."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """What it counts against the table [0 to 1]."""
+        ...
+
+
+class Past(Protocol):
+    """What was done before."""
+
+    def evidence(self, ranker: Ranker, part: Part, best: Sequence[tuple[int, float]]) -> dict[int, float]:
+        """What speaks for tools because of what was done before: by place in the index, above 0 to 1.
+
+        Args:
+            ranker: Whose tools they are.
+            part: The whole query.
+            best: Tools that fit best, with their relevance.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +102,8 @@ class Ranked:
     support: float
     """How much of the relevance is left because of how little anything fits [0 to 1]."""
     evidence: Evidence
+    past: dict[int, float] = field(default_factory=dict)
+    """By place in the index: how much the past speaks for a tool [0 to 1]."""
 
 
 class Ranker:
@@ -84,6 +123,10 @@ class Ranker:
         self._lexical = lexical.Scorer(data.postings)
         self._place_of = {id: place for place, id in enumerate(data.ids)}
 
+    def prepare(self, query: str) -> list[Part]:
+        """The query and then its clauses; nothing when nothing is asked or there are no tools."""
+        return self._reader.prepare(query) if self.data.ids else []
+
     def search(self, query: str, limit: int, among: Collection[str] | None = None) -> Ranked | None:
         """The best ``limit`` tools; None when nothing is asked or there is nothing to find.
 
@@ -92,39 +135,75 @@ class Ranker:
             limit: At least 1.
             among: Ids to choose from, and to measure the relevance against; None for all.
         """
-        evidence = self.evidence(query)
-        if evidence is None:
+        return self.rank(self.prepare(query), limit, among)
+
+    def rank(
+        self,
+        parts: Sequence[Part],
+        limit: int,
+        among: Collection[str] | None = None,
+        *,
+        model: Model | None = None,
+        past: Past | None = None,
+    ) -> Ranked | None:
+        """As :meth:`search`, for a query that was made ready, with what a model and the past have to say."""
+        if not parts:
             return None
         allowed = None if among is None else [self._place_of[id] for id in among if id in self._place_of]
         if allowed is not None and not allowed:
             return None
-        tools = self._order(evidence.score, limit, allowed)
+        evidence = self._evidence(parts, model)
+        tools = self._order(evidence.score, limit if past is None else max(limit, RECALLED), allowed)
         chosen = slice(None) if allowed is None else np.array(allowed)
-        score = evidence.score[tools]
-        probability = calibration.probability(score, float(evidence.cosine[:, chosen].max()))
-        support = calibration.support(float(evidence.cosine[:, chosen].max()), float(evidence.share[:, chosen].max()))
-        return Ranked(tools, calibration.relevance(probability) * np.float32(support), probability, support, evidence)
+        closeness = float(evidence.cosine[:, chosen].max())
+        probability = calibration.probability(evidence.score[tools], closeness)
+        relevance = calibration.relevance(probability)
+        support = calibration.support(closeness, float(evidence.share[:, chosen].max()))
+        found = Ranked(tools, relevance * np.float32(support), probability, support, evidence)
+        return found if past is None else self._recalled(found, relevance, past, limit)
 
-    def evidence(self, query: str) -> Evidence | None:
-        """What speaks for each tool; None when nothing is asked or there are no tools."""
-        parts = self._reader.prepare(query) if self.data.ids else []
-        if not parts:
-            return None
+    def _recalled(self, found: Ranked, relevance: Array, past: Past, limit: int) -> Ranked:
+        """In the order that the past makes of the first tools; the others keep their places."""
+        tools = found.tools.tolist()
+        speaking = past.evidence(self, found.evidence.parts[0], list(zip(tools, found.relevance.tolist(), strict=True)))
+        speaking = {tool: speaking[tool] for tool in tools[:RECALLED] if tool in speaking}
+        lifted = relevance.copy()
+        for place, tool in enumerate(tools[:RECALLED]):
+            if tool in speaking:
+                lifted[place] = calibration.lifted(float(relevance[place]), speaking[tool])
+        head = np.argsort(-lifted[:RECALLED], kind="stable")
+        order = np.concatenate((head, np.arange(len(head), len(tools))))[:limit]
+        return Ranked(
+            found.tools[order],
+            lifted[order] * np.float32(found.support),
+            found.probability[order],
+            found.support,
+            found.evidence,
+            speaking,
+        )
+
+    def _evidence(self, parts: Sequence[Part], model: Model | None) -> Evidence:
+        """What speaks for each tool."""
         weights, data = self.weights, self.data
-        share = np.stack([self._lexical.score(part.words) for part in parts])
+        share = self._lexical.score([part.words for part in parts])
         vectors = self._table.encode([part.tokens for part in parts])
-        # The other way round, the product takes three times as long.
-        cosine = np.ascontiguousarray((data.vectors @ vectors.T).T)
+        cosine = data.vectors.cosines(vectors)
+        opinion = None
+        if model is not None:
+            opinion = model.cosines()
+            cosine = mixed(cosine, opinion, model.weight)
         server = (data.server_vectors @ vectors[0]).take(data.server_of)
         best = share.max(axis=1, keepdims=True)
-        counts = weights.words * np.clip(best / weights.enough, weights.least, 1)
-        total = counts * share / (best + 1e-9) + weights.meaning * cosine + weights.server * server
-        extra = self._structure(clean(query), parts[0].tokens)
+        counts = weights.words * np.clip(best / weights.enough, weights.least, 1) / (best + 1e-9)
+        total = share * counts.astype(np.float32)
+        total += np.float32(weights.meaning) * cosine
+        total += np.float32(weights.server) * server
+        extra = self._structure(parts[0].text, parts[0].tokens)
         total[0] += extra
         score = total[0]
         if len(parts) > 1:
             score = (score + weights.clauses * total[1:].max(axis=0)) / (1 + weights.clauses)
-        return Evidence(tuple(parts), share, cosine, server, extra, total, score)
+        return Evidence(tuple(parts), share, cosine, opinion, server, extra, total, score)
 
     def _structure(self, query: str, words: Sequence[str]) -> Array:
         bits, weights = self.data.rows.bits, self.weights
@@ -148,3 +227,25 @@ class Ranker:
         ids = self.data.ids
         ranked = sorted(places.tolist(), key=lambda place: (-float(score[place]), ids[place]))
         return np.array(ranked[:limit], np.int64)
+
+
+def mixed(cosine: Array, opinion: Array, weight: float) -> Array:
+    """The table's cosines together with a model's.
+
+    Models differ in how far their cosines spread, so a model's are first moved to the mean and the spread that the
+    table's have for the same query and tools: what scores mean stays as it is. The less the table tells the tools
+    apart, because it does not know the words, the more the model counts. Tools without a vector, and catalogs of so few
+    tools that a spread says nothing, keep the table's.
+    """
+    both = ~np.isnan(opinion[0])
+    if int(both.sum()) < FEWEST_FOR_SPREAD:
+        return cosine
+    ours, theirs = cosine[:, both], opinion[:, both]
+    spread = ours.std(axis=1, keepdims=True)
+    same_scale = (theirs - theirs.mean(axis=1, keepdims=True)) / np.maximum(theirs.std(axis=1, keepdims=True), 1e-6)
+    same_scale = np.clip(ours.mean(axis=1, keepdims=True) + same_scale * np.maximum(spread, LEAST_SPREAD), -1, 1)
+    knows = (1 - weight) * np.minimum(1, spread / LEAST_SPREAD)
+    share = np.float32(weight) / np.maximum(weight + knows, 1e-6)
+    out = cosine.copy()
+    out[:, both] = (1 - share) * ours + share * same_scale
+    return out

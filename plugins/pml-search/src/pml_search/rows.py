@@ -13,6 +13,8 @@ from ._numpy import NDArray, np
 from .lexical import FIELDS
 from .reading import ToolText, read, sentences, text_of
 from .table import SIZE, Table, tokens, unit
+from .vectors import Packed, packed
+from .vectors import joined as joined_vectors
 from .words import split, terms_of
 
 REPEATED, LONG_ENOUGH = 4, 20
@@ -71,7 +73,7 @@ class Rows:
     """One entry for each tool, field and word: the word's place in the vocabulary."""
     fields: NDArray[np.uint8]
     times: NDArray[np.uint8]
-    vectors: NDArray[np.float16]
+    vectors: Packed
     """By tool, of length 1."""
     bits: NDArray[np.int32]
     """By tool: actions, input shapes, output shapes, and 1 for what only reads."""
@@ -79,16 +81,18 @@ class Rows:
     def chosen(self, tools: Sequence[int]) -> Rows:
         """The rows of these tools, in this order."""
         ends = np.cumsum(self.sizes)
-        picked = [np.arange(ends[tool] - self.sizes[tool], ends[tool]) for tool in tools]
-        entries = np.concatenate(picked) if picked else np.empty(0, np.int64)
+        places = np.array(tools, np.int64)
+        sizes = self.sizes[places]
+        starts = np.repeat(ends[places] - sizes - (np.cumsum(sizes) - sizes), sizes)
+        entries = starts + np.arange(len(starts))
         return Rows(
             tuple(self.keys[tool] for tool in tools),
-            self.sizes[list(tools)],
+            sizes,
             self.words[entries],
             self.fields[entries],
             self.times[entries],
-            self.vectors[list(tools)],
-            self.bits[list(tools)],
+            self.vectors.chosen(places),
+            self.bits[places],
         )
 
 
@@ -100,7 +104,7 @@ def joined(parts: Sequence[Rows]) -> Rows:
         np.concatenate([part.words for part in parts]),
         np.concatenate([part.fields for part in parts]),
         np.concatenate([part.times for part in parts]),
-        np.concatenate([part.vectors for part in parts]),
+        joined_vectors([part.vectors for part in parts]),
         np.concatenate([part.bits for part in parts]),
     )
 
@@ -157,7 +161,7 @@ def _read_rows(tools: Sequence[Tool], common: frozenset[str], vocabulary: Vocabu
         np.array(words, np.int32),
         np.array(fields, np.uint8),
         np.array(times, np.uint8),
-        vectors.astype(np.float16).reshape(len(tools), SIZE),
+        packed(vectors.reshape(len(tools), SIZE)),
         np.array(bits, np.int32).reshape(len(tools), 4),
     )
 

@@ -7,20 +7,21 @@ hold what the servers say about their tools, nothing else.
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import tempfile
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ._numpy import Array, NDArray, np
 from .index_data import IndexData, with_parts
 from .lexical import Postings
 from .rows import Rows, Tool, Vocabulary
+from .vectors import Packed
 
-VERSION = 1
+VERSION = 2
 """Changes when an index that an earlier release wrote would be wrong for this one."""
 ENDING = ".pmlindex"
 MOST_FILES, MOST_BYTES = 4, 200_000_000
@@ -45,29 +46,28 @@ def save(data: IndexData, file: Path) -> None:
         OSError: The folder cannot be written to.
     """
     rows, postings = data.rows, data.postings
-    stream = io.BytesIO()
-    np.savez(
-        stream,
-        terms=_packed(data.vocabulary.places),
-        spellings=_packed(data.vocabulary.spellings),
-        keys=_packed(rows.keys),
-        sizes=rows.sizes,
-        words=rows.words,
-        fields=rows.fields,
-        times=rows.times,
-        vectors=rows.vectors,
-        bits=rows.bits,
-        tools=postings.tools,
-        gains=postings.gains,
-        starts=postings.starts,
-        rarity=postings.rarity,
-        server_vectors=data.server_vectors,
-    )
+    members: dict[str, Any] = {
+        "terms": _packed(data.vocabulary.places),
+        "spellings": _packed(data.vocabulary.spellings),
+        "keys": _packed(rows.keys),
+        "sizes": rows.sizes,
+        "words": rows.words,
+        "fields": rows.fields,
+        "times": rows.times,
+        "vectors": rows.vectors.numbers,
+        "scales": rows.vectors.scales,
+        "bits": rows.bits,
+        "tools": postings.tools,
+        "gains": postings.gains,
+        "starts": postings.starts,
+        "rarity": postings.rarity,
+        "server_vectors": data.server_vectors,
+    }
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=ENDING)
     try:
         with os.fdopen(handle, "wb") as target:
-            target.write(stream.getbuffer())
+            np.savez(target, **members)
         Path(temporary).replace(file)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -101,18 +101,18 @@ def latest(folder: Path) -> tuple[Rows, Vocabulary] | None:
 
 
 def _read(file: Path) -> tuple[Rows, Vocabulary, Postings, Array] | None:
-    with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as stored:
+    with file.open("rb") as source, np.load(source, allow_pickle=False) as stored:
         terms, spellings = _unpacked(stored["terms"]), _unpacked(stored["spellings"])
         keys = _unpacked(stored["keys"])
-        names = ("sizes", "words", "fields", "times", "vectors", "bits")
-        rows = Rows(tuple(keys), *(stored[name] for name in names))
+        sizes, words, fields, times, bits = (stored[name] for name in ("sizes", "words", "fields", "times", "bits"))
+        rows = Rows(tuple(keys), sizes, words, fields, times, Packed(stored["vectors"], stored["scales"]), bits)
         postings = Postings(
             stored["tools"], stored["gains"], stored["starts"], stored["rarity"], size=max(1, len(keys))
         )
         server_vectors: Array = stored["server_vectors"]
     whole = (
         len(terms) == len(spellings) == len(postings.rarity) == len(postings.starts) - 1
-        and len(keys) == len(rows.sizes) == len(rows.vectors) == len(rows.bits)
+        and len(keys) == len(rows.sizes) == len(rows.vectors) == len(rows.vectors.numbers) == len(rows.bits)
         and int(rows.sizes.sum()) == len(rows.words) == len(rows.fields) == len(rows.times)
         and int(postings.starts[-1]) == len(postings.tools) == len(postings.gains)
     )

@@ -72,8 +72,9 @@ SHAPE_REQUEST = re.compile(
     r"\b(?:takes?|accepts?|given|inputs?)\b.*\b(?:returns?|gives?|outputs?|produces?|yields?)\b|->|→", re.IGNORECASE
 )
 FILE_ENDINGS = "txt|md|pdf|docx?|xlsx?|csv|json|ya?ml|png|jpe?g|py|js|ts|html?|zip|log"
+WEB_ADDRESS = re.compile(r"https?://\S+|www\.\S+", re.IGNORECASE)
 VALUES = (
-    (re.compile(r"https?://\S+|www\.\S+", re.IGNORECASE), "url"),
+    (WEB_ADDRESS, "url"),
     (re.compile(r"[\w.+-]{1,64}@[\w-]+\.[\w.]+"), "email"),
     (re.compile(r"(?:^|[\s'\"])(?:~|\.{0,2})/[\w.-]+|\b\w:\\"), "path"),
     (re.compile(rf"\b[\w-]{{1,64}}\.(?:{FILE_ENDINGS})\b", re.IGNORECASE), "path"),
@@ -81,6 +82,45 @@ VALUES = (
     (re.compile(r"-?\d{1,3}\.\d{2,}\s*,\s*-?\d{1,3}\.\d{2,}"), "location"),
 )
 """Values that stand in queries, and the shape of the parameter that would take them."""
+
+MADE_FROM = {
+    "write file": "md markdown txt text json yaml yml csv tsv xml html css py js ts sh sql log ini toml",
+    "create word document": "doc docx odt rtf",
+    "write excel spreadsheet": "xls xlsx ods",
+    "create presentation save": "ppt pptx odp",
+    "create pdf": "pdf",
+}
+"""What makes a file, by the ending of its name."""
+_MAKES = {ending: making for making, endings in MADE_FROM.items() for ending in endings.split()}
+NAMED_FILE = re.compile(
+    r"(?:(?<![\w/:])(?:~|\.{0,2})/(?:[\w.-]{1,64}/){0,20})?\b[\w-]{1,64}\.([a-z]{2,8})\b(?![\w/])", re.IGNORECASE
+)
+MAKING = re.compile(
+    r"\b(?:saved?|writ(?:e|ten)|export(?:ed)?|stored?|creat(?:e|ed)|generat(?:e|ed)|make|produce|output|report|document|"
+    r"in|to|into|as|called|named)\b[^.]*$",
+    re.IGNORECASE,
+)
+TAKING = re.compile(
+    r"\b(?:read|open|load|from|of|show|parse|extract|convert|delete|view|see|analy[sz]e|summari[sz]e|edit|at|is in|"
+    r"inside)\s+(?:the\s+|my\s+|this\s+)?(?:file\s+|document\s+)?[\"'`]?$",
+    re.IGNORECASE,
+)
+BEFORE = 60
+"""How far before the name of a file there is word of it being made [characters]."""
+
+
+def file_to_make(query: str) -> str:
+    """What would make the file that a query wants its result in; ``""`` when there is none.
+
+    ``Summarize the page and save it to /tmp/page.md`` needs a tool that writes files, which it does not name.
+    """
+    query = WEB_ADDRESS.sub(" ", query)
+    for named in NAMED_FILE.finditer(query):
+        before = query[max(0, named.start() - BEFORE) : named.start()]
+        making = _MAKES.get(named[1].lower(), "")
+        if making and MAKING.search(before) and not TAKING.search(before):
+            return making
+    return ""
 
 
 def actions(words: Iterable[str]) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -10,9 +10,14 @@ from .words import STOP, stem
 
 
 class Thesaurus:
-    """Maps words and phrases to the words of tool definitions, all of them by stem."""
+    """Maps words and phrases to the words of tool definitions, all of them by stem; and abbreviations to words."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, abbreviations: str = "") -> None:
+        self._written_out: dict[str, list[str]] = {}
+        for line in abbreviations.splitlines():
+            if line and not line.startswith("#"):
+                head, _, rest = line.partition(":")
+                self._written_out |= dict.fromkeys(rest.split(), head.split())
         self._words: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._longest: dict[str, int] = {}
         for line in text.splitlines():
@@ -34,8 +39,14 @@ class Thesaurus:
                 if meant := self._words.get(said):
                     yield said, meant
 
+    def written_out(self, words: Iterable[str]) -> list[str]:
+        """What the abbreviations among ``words`` stand for."""
+        return [meant for word in words for meant in self._written_out.get(word, ())]
+
 
 @cache
 def thesaurus() -> Thesaurus:
     """The thesaurus that comes with this distribution, loaded once."""
-    return Thesaurus(files(__package__).joinpath("data", "thesaurus.txt").read_text("utf-8"))
+    data = files(__package__).joinpath("data")
+    names = ("thesaurus.txt", "abbreviations.txt")
+    return Thesaurus(*(data.joinpath(name).read_text("utf-8") for name in names))

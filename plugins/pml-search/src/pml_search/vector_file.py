@@ -1,0 +1,74 @@
+"""A model's vectors on disk: one file for each model, each vector under a digest of the text that it stands for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ._numpy import np
+from .snapshot import BAD
+from .vectors import Packed
+
+VERSION = 1
+ENDING = ".pmlvectors"
+MOST_VECTORS = 50_000
+"""Of earlier catalogs, so many are kept with those in use."""
+KEY_BYTES = 16
+
+
+def key(text: str) -> bytes:
+    """What the vector of ``text`` is found by."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()[:KEY_BYTES]
+
+
+def name_of(model: str) -> str:
+    """The name of the file for a model."""
+    return hashlib.sha256(f"{VERSION}\n{model}".encode("utf-8", "replace")).hexdigest()[:32] + ENDING
+
+
+def load(folder: Path, model: str) -> tuple[list[bytes], Packed] | None:
+    """Keys and their vectors; None when there are none, or none that are whole."""
+    try:
+        with (folder / name_of(model)).open("rb") as source, np.load(source, allow_pickle=False) as stored:
+            raw, vectors = stored["keys"].tobytes(), Packed(stored["numbers"], stored["scales"])
+    except BAD:
+        return None
+    keys = [raw[at : at + KEY_BYTES] for at in range(0, len(raw), KEY_BYTES)]
+    whole = len(raw) == KEY_BYTES * len(vectors) and len(set(keys)) == len(vectors) == len(vectors.numbers)
+    fits = vectors.numbers.ndim == 2 and vectors.numbers.dtype == np.int8 and np.isfinite(vectors.scales).all()  # noqa: PLR2004 - rows, columns
+    return (keys, vectors) if whole and fits and keys else None
+
+
+def save(folder: Path, model: str, keys: Sequence[bytes], vectors: Packed, used: frozenset[bytes]) -> None:
+    """Write the vectors, whole or not at all.
+
+    Args:
+        folder: Where.
+        model: Whose they are.
+        keys: In the order of ``vectors``, the newest last.
+        vectors: By key.
+        used: Keys that are kept in any case.
+
+    Raises:
+        OSError: The folder cannot be written to.
+    """
+    spare = max(0, MOST_VECTORS - len(used))
+    others = [place for place, one in enumerate(keys) if one not in used]
+    dropped = frozenset(others[: max(0, len(others) - spare)])
+    kept = [place for place in range(len(keys)) if place not in dropped]
+    chosen = vectors.chosen(np.array(kept, np.int64))
+    raw = np.frombuffer(b"".join(keys[place] for place in kept), np.uint8)
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=ENDING)
+    try:
+        with os.fdopen(handle, "wb") as target:
+            np.savez(target, keys=raw, numbers=chosen.numbers, scales=chosen.scales)
+        Path(temporary).replace(folder / name_of(model))
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink(missing_ok=True)
+        raise
