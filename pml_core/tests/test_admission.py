@@ -38,6 +38,14 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol_with_the_nearest_name
             await Client(made).call("qqqqqqqqqqqq")
 
 
+async def test_what_a_caller_may_not_have_is_not_suggested_to_it():
+    plugins = filtering(("policy", lambda entry, session: entry.name != "read_secrets"))
+    async with running({"fs": ScriptedServer(["read_secrets", "read_secret_x"])}, plugins=plugins) as made:
+        with pytest.raises(RpcError) as caught:
+            await Client(made).call("fs__read_secretz")
+    assert caught.value.data["nearest"] == ["fs__read_secret_x"]
+
+
 async def test_a_tool_that_its_connected_server_does_not_have_is_unknown_and_not_unconnected():
     server = ScriptedServer(["read"])
     async with running({"fs": server}) as made:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -48,3 +49,29 @@ def test_a_value_as_a_tool_result():
         "structuredContent": {"a": {"b": 1}},
     }
     assert tool_result("x", is_error=True) == {"content": [{"type": "text", "text": '"x"'}], "isError": True}
+    assert tool_result(RawObject(b'{"a":1}'), indented=False) == {
+        "content": [{"type": "text", "text": '{"a":1}'}],
+        "structuredContent": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": [], "b": {}, "c": [{}, [[]]], "é": 'line\nfeed "quoted" \\ \x00 \u2028 ü'},
+        {"big": 10**40, "small": -1e-9, "whole": 1.0, "nothing": None, "sure": True, "several": (1, 2)},
+        {"surrogate": "\ud800"},
+        [float("inf"), 1],
+        "text",
+        None,
+    ],
+)
+def test_the_text_is_what_pythons_encoder_makes_of_it(value):
+    expected = json.dumps(value, indent=2, ensure_ascii=False)
+    assert tool_result(value)["content"] == [{"type": "text", "text": expected}]
+
+
+def test_what_is_not_json_makes_no_result():
+    with pytest.raises(TypeError):
+        tool_result({"a": object()})

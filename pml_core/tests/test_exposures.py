@@ -54,12 +54,15 @@ class Broken:
 class Filtering:
     """What a plugin drops, by name."""
 
-    def __init__(self, *names: str) -> None:
-        self.names = names
+    def __init__(self, *names: str, shared: bool = False) -> None:
+        self.names, self.shared = names, shared
+
+    def __call__(self, entry, session):
+        return entry.name not in self.names
 
     @hookimpl
     def pml_filter_tools(self, services):
-        return [lambda entry, session: entry.name not in self.names]
+        return [self]
 
 
 @asynccontextmanager
@@ -166,8 +169,10 @@ async def test_only_a_list_that_is_the_same_for_all_clients_of_an_endpoint_may_b
         assert await scope(made, intent="read") == "private"
         assert await scope(made, mode="fitting") == "private"
         assert await scope(made, principal="ada") == "private"
-    async with gateway(hooks=Filtering("write")) as made:
-        assert await scope(made) == "private"
+    for shared, told in ((False, "private"), (True, "public")):
+        filtering = Filtering("write", shared=shared)
+        async with gateway(hooks=filtering) as made:
+            assert await scope(made) == told
 
 
 @pytest.mark.seed("GAP-2")

@@ -54,7 +54,10 @@ class ExposureMode(Protocol):
 
 
 class ToolFilter(Protocol):
-    """Drops tools a session must not have. Can only remove, never add."""
+    """Drops tools a session must not have. Can only remove, never add.
+
+    One may have a member ``shared: bool``, True while it keeps the same for every session; without it, it may differ.
+    """
 
     def __call__(self, entry: CatalogEntry, session: Session) -> bool:
         """Return True to keep the tool. Must not block: runs once per tool per listing and once per call."""

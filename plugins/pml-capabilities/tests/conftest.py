@@ -4,6 +4,7 @@ import pytest
 
 from pml_store_sqlite import Settings, SqliteStore
 
+
 @pytest.fixture
 async def store(tmp_path):
     """A real one."""

@@ -191,9 +191,14 @@ async def test_the_route_gives_what_the_caller_may_know_of(store):
 def test_hooks_of_one_gateway_share_what_they_know():
     services = FakeServices()
     (wrapper,), (keeps,) = plugin.pml_wrap_executor(services), plugin.pml_filter_tools(services)
-    assert wrapper._changed.__self__ is keeps.__self__
+    assert wrapper._changed.__self__ is keeps._publisher
+    assert keeps.shared  # nothing is published yet
     (other,) = plugin.pml_wrap_executor(FakeServices())
     assert other is not wrapper
+
+
+def test_nothing_is_filtered_where_everybody_shares_what_was_learned():
+    assert plugin.pml_filter_tools(FakeServices(settings=plugin.Settings(shared=True))) == []
 
 
 async def test_the_end_waits_for_the_last_lesson(store):

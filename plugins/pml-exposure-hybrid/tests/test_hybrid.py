@@ -168,14 +168,35 @@ async def test_the_steps_are_whitelist_then_others_then_blacklist_then_each_once
     [
         (Settings(), False),
         (Settings(apply_semantic_filter=False), True),
+        (Settings(apply_semantic_filter=False, max_underlying_tools=10), True),
+        (Settings(apply_semantic_filter=False, max_underlying_tools=9), False),
         (Settings(expose_underlying_tools=False), True),
         (Settings(max_underlying_tools=0), True),
     ],
 )
-async def test_the_answer_is_shared_when_no_intent_can_change_it(
+async def test_the_answer_is_shared_when_neither_an_intent_nor_hidden_tools_can_change_it(
     *, catalog: FakeCatalog, settings: Settings, shared: bool
 ) -> None:
     assert (await Hybrid(settings).select(catalog, SILENT)).shared is shared
+
+
+@pytest.mark.seed("EXP-19")
+@given(
+    hidden=st.sets(st.sampled_from([e.id for e in some_entries(2, 5) if not e.own])),
+    cap=st.integers(0, 12),
+    filtered=st.booleans(),
+    intent=st.sampled_from(["", "read", "thing"]),
+)
+async def test_tools_that_a_session_may_not_have_take_no_place_of_another(
+    *, hidden: set[str], cap: int, filtered: bool, intent: str
+) -> None:
+    everything, session = some_entries(2, 5), Session(key="k", intent=intent)
+    settings = {"max_underlying_tools": cap, "apply_semantic_filter": filtered}
+    catalog = FakeCatalog(everything)
+    catalog.denied = hidden
+    without = FakeCatalog([e for e in everything if e.id not in hidden])
+    listed = [tool for tool in await shown(catalog, session, **settings) if tool not in hidden]
+    assert tuple(listed) == await shown(without, session, **settings)
 
 
 @pytest.mark.seed("GAP-4")

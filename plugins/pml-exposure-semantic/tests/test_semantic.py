@@ -71,3 +71,13 @@ async def test_a_relevance_exactly_at_the_threshold_is_enough() -> None:
 async def test_the_answer_is_shared_only_when_no_intent_can_change_it(catalog: FakeCatalog) -> None:
     assert not (await Semantic().select(catalog, asking(""))).shared
     assert (await Semantic(Settings(max_underlying_tools=0)).select(catalog, asking("read"))).shared
+
+
+@pytest.mark.seed("EXP-19")
+async def test_tools_that_a_session_may_not_have_take_no_place_of_another(catalog: FakeCatalog) -> None:
+    mode = Semantic(Settings(semantic_threshold=0.5, max_underlying_tools=2))
+    catalog.denied = {"s00:read_thing_000", "s00:copy_thing_004"}
+    without = FakeCatalog([e for e in catalog if e.id not in catalog.denied])
+    selection = await mode.select(catalog, asking("read thing"))
+    assert selection == await mode.select(without, asking("read thing"))
+    assert selection.tools == (*META, "s01:read_thing_000", "s00:delete_thing_003")

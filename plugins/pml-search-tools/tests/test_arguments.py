@@ -10,7 +10,7 @@ from pml_search_tools.definitions import CALL_TOOL, SEARCH_TOOLS
 
 
 def test_what_is_left_out_or_null_has_its_default() -> None:
-    expected = {"query": "q", "limit": 8, "detail": "brief", "server": None}
+    expected = {"query": "q", "limit": 8, "detail": "brief", "server": None, "effects": None}
     assert checked(SEARCH_TOOLS, {"query": "q"}) == expected
     assert checked(SEARCH_TOOLS, {"query": "q", "limit": None, "detail": None, "server": None}) == expected
 
@@ -35,6 +35,7 @@ def test_whole_numbers_within_the_bounds_are_taken(limit: float) -> None:
         ({"query": "q", "limit": 1.5}, "search_tools: 'limit' must be a whole number, not 1.5."),
         ({"query": "q", "detail": "long"}, "search_tools: 'detail' must be 'brief' or 'full', not 'long'."),
         ({"query": "q", "detail": []}, "search_tools: 'detail' must be 'brief' or 'full', not []."),
+        ({"query": "q", "effects": "any"}, "search_tools: 'effects' must be 'read_only', not 'any'."),
         ({"query": "q", "server": {}}, "search_tools: 'server' must be a string, not {}."),
         (
             {"qurey": "q"},
@@ -42,7 +43,7 @@ def test_whole_numbers_within_the_bounds_are_taken(limit: float) -> None:
         ),
         (
             {"query": "q", "xyz": 1},
-            "search_tools: unknown parameter 'xyz'; known: query, limit, detail, server.",
+            "search_tools: unknown parameter 'xyz'; known: query, limit, detail, server, effects.",
         ),
     ],
 )

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pml_hookspecs import InvalidArguments, ServerStatus
+from pml_hookspecs import CatalogEntry, InvalidArguments, Match, RawObject, ServerStatus, Session, ToolId
+from pml_search_tools.known import MOST_DESCRIBED, MOST_VIEWS, Known
 from pml_search_tools.searching import SearchTools
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
 
@@ -26,14 +30,19 @@ TOOLS = [
 SERVERS = [
     ServerStatus(name="drive", state="up"),
     ServerStatus(name="filesystem", state="up"),
+    ServerStatus(name="lazy", state="idle", tools=3),
     ServerStatus(name="late", state="starting"),
     ServerStatus(name="mail", state="down", reason="It crashed; run pml plugins doctor."),
 ]
 
 
-async def search(query: str, *, tools: Any = TOOLS, servers: Any = (), **arguments: Any) -> dict[str, Any]:
-    services: Any = FakeServices(catalog=FakeCatalog(tools, servers))
+async def ask(catalog: Any, query: str, **arguments: Any) -> RawObject:
+    services: Any = FakeServices(catalog=catalog)
     return await SearchTools(services)({"query": query, **arguments}, FakeRun())
+
+
+async def search(query: str, *, tools: Any = TOOLS, servers: Any = (), **arguments: Any) -> RawObject:
+    return await ask(FakeCatalog(tools, servers), query, **arguments)
 
 
 async def names(query: str, **arguments: Any) -> list[str]:
@@ -111,7 +120,13 @@ async def test_servers_that_are_not_up_are_named_with_the_reason() -> None:
         {"server": "late", "reason": "starting"},
         {"server": "mail", "reason": "It crashed; run pml plugins doctor."},
     ]
-    assert "unavailable" not in await search("read", servers=SERVERS[:2])
+    assert "unavailable" not in await search("read", servers=SERVERS[:3])
+
+
+async def test_a_server_that_is_started_by_the_next_call_is_missing_only_while_its_tools_are_unknown() -> None:
+    assert "unavailable" not in await search("read", servers=[ServerStatus(name="lazy", state="idle", tools=1)])
+    answer = await search("read", servers=[ServerStatus(name="lazy", state="idle")])
+    assert answer["unavailable"] == [{"server": "lazy", "reason": "idle"}]
 
 
 async def test_nothing_found_comes_with_a_hint() -> None:
@@ -130,7 +145,7 @@ async def test_an_empty_query_is_refused_with_what_to_do(query: str) -> None:
 
 @pytest.mark.parametrize(
     ("server", "message"),
-    [("filesytem", "did you mean 'filesystem'"), ("zz", "drive, filesystem, late, mail"), ("pml", "no server")],
+    [("filesytem", "did you mean 'filesystem'"), ("zz", "drive, filesystem, late, lazy, mail"), ("pml", "no server")],
 )
 async def test_an_unknown_server_is_refused_with_the_nearest(server: str, message: str) -> None:
     with pytest.raises(InvalidArguments, match=message):
@@ -139,6 +154,43 @@ async def test_an_unknown_server_is_refused_with_the_nearest(server: str, messag
 
 async def test_an_empty_catalog_finds_nothing() -> None:
     assert (await search("read", tools=[]))["tools"] == []
+
+
+READING, ALSO_WRITING, SILENT = (
+    entry("a:count_rows", "count rows", annotations={"readOnlyHint": True}),
+    entry("a:count_and_clear", "count rows", annotations={"readOnlyHint": False}),
+    entry("b:count_rows", "count rows"),
+)
+
+
+async def test_only_tools_that_say_that_they_change_nothing_are_found_on_request() -> None:
+    odd = [entry(f"odd:{n}", "count rows", annotations=value) for n, value in enumerate(([], "x", {"readOnlyHint": 1}))]
+    tools = [READING, ALSO_WRITING, SILENT, *odd]
+    answer = await search("count rows", tools=tools, effects="read_only")
+    assert [tool["name"] for tool in answer["tools"]] == ["a__count_rows"]
+    assert answer["total_tools"] == 1
+    assert len(await names("count rows", tools=tools)) == 6
+
+
+async def test_a_filter_holds_for_tools_asked_for_by_name_and_for_the_gateways_own() -> None:
+    own = entry("pml:count_runs", "count runs", annotations={"readOnlyHint": True})
+    tools = [READING, ALSO_WRITING, SILENT, own, entry("pml:count_down", "count")]
+    assert await names("count_rows", tools=tools, effects="read_only") == ["a__count_rows"]
+    assert await names("count_and_clear", tools=tools, effects="read_only") == []
+    assert await names("count", tools=tools, effects="read_only") == ["a__count_rows", "count_runs"]
+    assert await names("count", tools=tools, server="b") == ["b__count_rows"]
+
+
+async def test_filters_hold_together_and_the_hint_names_both() -> None:
+    tools = [READING, ALSO_WRITING, SILENT]
+    assert await names("count rows", tools=tools, server="a", effects="read_only") == ["a__count_rows"]
+    answer = await search("count rows", tools=tools, server="b", effects="read_only")
+    assert answer == {
+        "tools": [],
+        "total_tools": 0,
+        "hint": "Nothing found. Use other or fewer words, or search all tools by leaving out 'server' ('b') and "
+        "'effects' ('read_only').",
+    }
 
 
 @pytest.mark.seed("EXP-19")
@@ -150,3 +202,148 @@ async def test_a_tool_that_a_filter_drops_leaves_no_trace() -> None:
         answer = await SearchTools(services)({"query": query}, FakeRun())
         assert "filesystem__read_file" not in [tool["name"] for tool in answer["tools"]]
         assert answer["total_tools"] == 2
+
+
+async def test_a_server_of_which_everything_is_hidden_is_hidden_too() -> None:
+    catalog = FakeCatalog([*TOOLS, entry("mail:send", "Send a mail")], SERVERS)
+    assert [down["server"] for down in (await ask(catalog, "read"))["unavailable"]] == ["late", "mail"]
+    catalog.denied = {"mail:send", "drive:read_file"}
+    assert [down["server"] for down in (await ask(catalog, "read"))["unavailable"]] == ["late"]
+    for server in ("mail", "drive"):
+        with pytest.raises(InvalidArguments, match="use one of: filesystem, late, lazy"):
+            await ask(catalog, "read", server=server)
+
+
+async def test_a_hidden_tool_of_the_same_name_is_in_nobodys_way() -> None:
+    catalog = FakeCatalog([entry("a:b__c"), entry("a__b:c"), entry("other:a__b:c")])
+    for denied in ({"a__b:c", "other:a__b:c"}, {"a:b__c", "other:a__b:c"}, {"a:b__c", "a__b:c"}):
+        catalog.denied = denied
+        found = (await ask(catalog, "a__b:c"))["tools"]
+        alone = FakeCatalog([e for e in catalog if e.id not in denied])
+        assert found == (await ask(alone, "a__b:c"))["tools"]
+
+
+WORDS = ("read", "write", "file", "mail", "send", "list", "rows")
+HINTS = st.sampled_from([None, {"readOnlyHint": True}, {"readOnlyHint": False}, {"destructiveHint": True}])
+SOME_TOOLS = st.lists(
+    st.builds(
+        lambda server, words, text, hints: entry(f"{server}:{'_'.join(words)}", " ".join(text), annotations=hints),
+        st.sampled_from(["drive", "filesystem", "mail", "pml"]),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=3),
+        st.lists(st.sampled_from(WORDS), max_size=6),
+        HINTS,
+    ),
+    max_size=12,
+    unique_by=lambda e: e.id,
+)
+ARGUMENTS = st.fixed_dictionaries(
+    {"query": st.lists(st.sampled_from((*WORDS, "read_file", "mail:send", "mail__send")), min_size=1, max_size=3)},
+    optional={
+        "limit": st.integers(1, 5),
+        "detail": st.sampled_from(["brief", "full"]),
+        "server": st.sampled_from(["drive", "filesystem", "mail", "late"]),
+        "effects": st.just("read_only"),
+    },
+)
+
+
+async def said(catalog: Any, arguments: dict[str, Any]) -> bytes:
+    """The bytes of the answer, or of what is wrong."""
+    try:
+        return (await ask(catalog, **{**arguments, "query": " ".join(arguments["query"])})).raw
+    except InvalidArguments as exc:
+        return str(exc).encode()
+
+
+@pytest.mark.seed("EXP-19")
+@given(tools=SOME_TOOLS, denied=st.sets(st.integers(0, 11)), arguments=ARGUMENTS)
+async def test_an_answer_is_the_same_to_the_byte_whether_hidden_tools_exist_or_not(
+    *, tools: list[CatalogEntry], denied: set[int], arguments: dict[str, Any]
+) -> None:
+    filtered = FakeCatalog(tools, SERVERS)
+    filtered.denied = {e.id for at, e in enumerate(tools) if at in denied}
+    left = [e for e in tools if e.id not in filtered.denied]
+    gone = {e.server for e in tools} - {e.server for e in left}
+    assert await said(filtered, arguments) == await said(
+        FakeCatalog(left, [s for s in SERVERS if s.name not in gone]), arguments
+    )
+
+
+class Changing(FakeCatalog):
+    """Becomes another catalog while it is searched."""
+
+    def __init__(self, before: Sequence[CatalogEntry], after: Sequence[CatalogEntry]) -> None:
+        super().__init__(before)
+        self._after = {e.id: e for e in after}
+
+    def exposed_name(self, id: ToolId) -> str:
+        return super().exposed_name(self._entries[id].id)
+
+    async def search(self, query: str, **how: Any) -> Sequence[Match]:
+        found = await super().search(query, **how)
+        self._entries = self._after
+        return found
+
+
+async def test_a_catalog_that_changes_during_a_search_gives_what_is_left() -> None:
+    answer = await ask(Changing([READ, SILENT], [READ, ALSO_WRITING]), "rows file")
+    assert [tool["name"] for tool in answer["tools"]] == ["filesystem__read_file"]
+    assert answer["total_tools"] == 2
+
+
+async def test_what_is_kept_follows_the_catalog() -> None:
+    catalog = FakeCatalog(TOOLS)
+    services: Any = FakeServices(catalog=catalog)
+    searching = SearchTools(services)
+    assert (await searching({"query": "read_file", "limit": 1}, FakeRun()))["total_tools"] == 3
+    changed = entry("drive:read_file", "Now it writes.")
+    catalog._entries = {e.id: e for e in (changed, entry("pml:write_report", "Write"))}
+    answer = await searching({"query": "write"}, FakeRun())
+    assert [tool["name"] for tool in answer["tools"]] == ["write_report"]
+    assert answer["total_tools"] == 1
+    (tool,) = (await searching({"query": "read_file"}, FakeRun()))["tools"]
+    assert tool["description"] == "Now it writes."
+
+
+class Steady(FakeCatalog):
+    """Gives the same object for the same view, as the contract has it."""
+
+    def __init__(self, entries: Sequence[CatalogEntry]) -> None:
+        super().__init__(entries)
+        self.seen: dict[str, Any] = {}
+
+    def visible(self, session: Session) -> Any:
+        return self.seen.setdefault(session.key, super().visible(session))
+
+
+def test_one_view_is_worked_out_once_and_no_more_are_kept_than_the_bound() -> None:
+    known = Known(Steady(TOOLS))
+    first = known.view(Session(key="0"))
+    assert known.view(Session(key="0")) is first
+    for n in range(1, MOST_VIEWS + 1):
+        known.view(Session(key=str(n)))
+        assert known.view(Session(key=str(n))) is not first
+    assert len(known._views) == MOST_VIEWS
+    assert known.view(Session(key="0")) is not first
+
+
+def test_another_revision_is_worked_out_anew_even_for_the_same_ids() -> None:
+    catalog = Steady([READING, ALSO_WRITING])
+    known, session = Known(catalog), Session(key="0")
+    assert known.view(session).total(None, reading=True) == 1
+    catalog._entries = {e.id: e for e in (READING, entry(ALSO_WRITING.id, annotations={"readOnlyHint": True}))}
+    assert known.view(session).total(None, reading=True) == 2
+
+
+def test_no_more_short_forms_are_kept_than_the_bound() -> None:
+    known = Known(FakeCatalog())
+    for n in range(MOST_DESCRIBED + 5):
+        assert known.described(entry(f"s:t{n}", f"Does {n}."))[0] == f"Does {n}."
+    assert len(known._described) == MOST_DESCRIBED
+    assert known.described(entry("s:t0", "Does 0."))[0] == "Does 0."
+
+
+async def test_a_tool_with_a_description_of_any_length_is_shown_in_few_words() -> None:
+    huge = entry("s:huge", "Reads " + "x" * 100_000)
+    [tool] = (await search("reads", tools=[huge]))["tools"]
+    assert len(tool["description"]) <= 160

@@ -35,9 +35,10 @@ class Filters:
         """``filters`` are with the plugins that contribute them."""
         self._filters, self._log = tuple(filters), log
 
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._filters)
+    @property
+    def shared(self) -> bool:
+        """Whether they keep the same for every session."""
+        return all(getattr(keeps, "shared", False) for _, keeps in self._filters)
 
     def __iter__(self) -> Iterator[tuple[str, ToolFilter]]:
         return iter(self._filters)
@@ -72,13 +73,13 @@ class Admission:
             return call_next(task, run)
         entry = self._catalog.get(task.tool)
         if entry is None:
-            return _refused(task, Status.ERROR, self._unknown(task.tool))
+            return _refused(task, Status.ERROR, self._unknown(task.tool, run.session))
         if (plugin := self._filters.refusing(entry, run.session)) is not None:
             message = f"Tool {task.tool!r} is not allowed here (refused by {plugin!r})."
             return _refused(task, Status.DENIED, Failure("policy.denied", message, details={"plugin": plugin}))
         return call_next(task, run)
 
-    def _unknown(self, tool: str) -> Failure:
+    def _unknown(self, tool: str, session: Session) -> Failure:
         server = split_tool_id(tool)[0] or tool.partition("__")[0]
         status = self._catalog.status(server)
         if status is not None and status.state not in ("up", "idle"):  # of one that is idle the tools are known
@@ -86,7 +87,8 @@ class Admission:
         if split_tool_id(tool)[0] and status is None and server != GATEWAY_SERVER:
             known = ", ".join(s.name for s in self._catalog.servers()) or "none"
             return not_connected(server, f"it is not configured; configured: {known}")
-        near = self._catalog.nearest(tool)
+        visible = self._catalog.visible(session)
+        near = [n for n in self._catalog.nearest(tool) if (e := self._catalog.resolve(n)) and e.id in visible]
         hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
         return Failure("tool.unknown", f"Unknown tool: {tool}. {hint}", details={"nearest": near})
 

@@ -76,7 +76,7 @@ class Exposure:
                 rendered = [self._render(e) for e in entries]
                 whole = _result(rendered, None)
                 mark = hashlib.sha256(whole.raw).hexdigest()[:16]
-                ready = Listed(rendered, whole, mark, shared and not self._filters)
+                ready = Listed(rendered, whole, mark, shared and self._filters.shared)
                 if len(self._lists) >= KEPT:
                     del self._lists[next(iter(self._lists))]
                 self._lists[key] = ready

@@ -45,8 +45,11 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
 
 @hookimpl
 def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
-    """Keeps what one learned from others, unless the settings share it."""
-    return [_parts_of(services)[0].keeps]
+    """Keeps what one learned from others; none when the settings share it."""
+    from .publishing import Theirs
+
+    settings: Settings = services.settings or Settings()
+    return [] if settings.shared else [Theirs(_parts_of(services)[0])]
 
 
 @hookimpl

@@ -30,6 +30,22 @@ LONGEST_DESCRIPTION = 300
 SHOWN_TOOLS = 8
 
 
+class Theirs:
+    """Keeps what others taught from view. Implements :class:`pml_hookspecs.ToolFilter`."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+
+    @property
+    def shared(self) -> bool:
+        """Whether everybody sees the same: nothing is published yet."""
+        return not self._publisher.publishes
+
+    def __call__(self, entry: CatalogEntry, session: Session) -> bool:
+        """Whether the session's principal may have ``entry``."""
+        return self._publisher.keeps(entry, session)
+
+
 class Publisher:
     """Keeps the tools that clients see in step with what is kept."""
 
@@ -43,6 +59,11 @@ class Publisher:
     def changed(self) -> None:
         """What is kept has changed: look soon."""
         self._changed.set()
+
+    @property
+    def publishes(self) -> bool:
+        """Whether there are tools of ours."""
+        return bool(self._visible)
 
     def keeps(self, entry: CatalogEntry, session: Session) -> bool:
         """As a filter of tools: what others taught is not for everybody, unless the settings say so."""

@@ -19,6 +19,8 @@ settings_type = Settings
 class NotBlacklisted:
     """Drops blacklisted tools. Implements :class:`pml_hookspecs.ToolFilter`."""
 
+    shared = True
+
     def __init__(self, blacklist: Blacklist, services: Services) -> None:
         self._blacklist, self._services = blacklist, services
 

@@ -31,7 +31,7 @@ class Hybrid:
         Returns:
             The meta-tools in catalog order, the whitelist in its order, then the tools that fit the intent, best
             first, or with ``apply_semantic_filter`` off the first tools of the catalog. Each once, at its first place;
-            none that is blacklisted.
+            none that is blacklisted. Tools that the session may not have take no place of another.
         """
         settings = self._settings
         why: dict[ToolId, str] = {}
@@ -42,8 +42,16 @@ class Hybrid:
                 why.setdefault(tool, reason)
         if not (settings.expose_meta_tools or settings.expose_underlying_tools):
             self._warn("nothing", "expose_meta_tools and expose_underlying_tools are both off: clients see no tools")
-        searches = settings.expose_underlying_tools and settings.apply_semantic_filter and settings.max_underlying_tools
-        return Selection(tuple(why), shared=not searches, why=why)
+        return Selection(tuple(why), shared=self._is_for_everybody(catalog), why=why)
+
+    def _is_for_everybody(self, catalog: Catalog) -> bool:
+        """Whether neither an intent nor what a session may have changes the answer."""
+        limit = self._settings.max_underlying_tools
+        if not (self._settings.expose_underlying_tools and limit):
+            return True
+        # Where all are listed, what is hidden from one takes no place that another tool could have.
+        everything = sum(not entry.own for entry in catalog) <= limit
+        return not self._settings.apply_semantic_filter and everything
 
     async def _underlying(self, catalog: Catalog, session: Session) -> dict[ToolId, str]:
         found = dict(self._whitelisted(catalog))
@@ -66,12 +74,20 @@ class Hybrid:
     async def _others(self, catalog: Catalog, session: Session) -> list[tuple[ToolId, str]]:
         limit = self._settings.max_underlying_tools
         if not self._settings.apply_semantic_filter:
-            theirs = [entry.id for entry in catalog if not entry.own][:limit]
+            theirs = self._first(limit, catalog, session)
             return [(tool, f"one of the first {limit} tools") for tool in theirs]
         if not limit or not session.intent.strip():
             return []
-        hits = await catalog.search(session.intent, limit=limit, min_score=self._settings.semantic_threshold)
+        threshold = self._settings.semantic_threshold
+        hits = await catalog.search(session.intent, limit=limit, min_score=threshold, session=session)
         return [(hit.id, f"fits the intent (relevance {hit.score:.2f})") for hit in hits]
+
+    def _first(self, limit: int, catalog: Catalog, session: Session) -> list[ToolId]:
+        theirs = [entry.id for entry in catalog if not entry.own]
+        if len(theirs) <= limit:
+            return theirs
+        visible = catalog.visible(session)
+        return [tool for tool in theirs if tool in visible][:limit]
 
     def _compare_with_cap(self, shown: int) -> None:
         """Say once when the whitelist takes the list over the cap (GAP-4)."""

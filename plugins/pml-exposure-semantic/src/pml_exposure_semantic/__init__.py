@@ -33,11 +33,15 @@ class Semantic:
         self._settings = settings or Settings()
 
     async def select(self, catalog: Catalog, session: Session) -> Selection:
-        """The meta-tools in catalog order, then what fits the intent, best first. Without one, the meta-tools only."""
+        """The meta-tools in catalog order, then what fits the intent, best first. Without one, the meta-tools only.
+
+        Tools that the session may not have are not searched: they take no place of another, and change no relevance.
+        """
         why: dict[ToolId, str] = {entry.id: "meta-tool" for entry in catalog if entry.meta}
         limit = self._settings.max_underlying_tools
         if limit and session.intent.strip():
-            hits = await catalog.search(session.intent, limit=limit, min_score=self._settings.semantic_threshold)
+            threshold = self._settings.semantic_threshold
+            hits = await catalog.search(session.intent, limit=limit, min_score=threshold, session=session)
             for hit in hits:
                 why.setdefault(hit.id, f"fits the intent (relevance {hit.score:.2f})")
         return Selection(tuple(why), shared=limit == 0, why=why)

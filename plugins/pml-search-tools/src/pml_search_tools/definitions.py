@@ -6,6 +6,8 @@ from typing import Any
 
 MOST = 50
 """Most tools in one answer."""
+READ_ONLY = "read_only"
+"""The effects of a tool that says that it changes nothing."""
 
 SEARCH_TOOLS: dict[str, Any] = {
     "name": "search_tools",
@@ -13,10 +15,11 @@ SEARCH_TOOLS: dict[str, Any] = {
     "inputSchema": {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What the tool should do, in a few words, or its name"},
+            "query": {"type": "string", "description": "What the tool should do, or its name"},
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 8},
             "detail": {"enum": ["brief", "full"], "default": "brief", "description": "full adds JSON schemas"},
             "server": {"type": "string"},
+            "effects": {"enum": [READ_ONLY]},
         },
         "required": ["query"],
         "additionalProperties": False,

@@ -3,123 +3,124 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import GATEWAY_SERVER, InvalidArguments
+from pml_hookspecs import InvalidArguments, RawObject
 
 from .arguments import checked
-from .definitions import SEARCH_TOOLS
-from .describe import first_sentence, signature
+from .definitions import READ_ONLY, SEARCH_TOOLS
+from .known import Known, View, only_reads, words_of
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, CatalogEntry, Run, Services, ToolId
+    from collections.abc import Mapping
 
-WORD = re.compile(r"[^\W_]+")
+    from pml_hookspecs import Catalog, CatalogEntry, Match, Run, ServerStatus, Services, ToolId
+
+SHOWN_IN_FULL = ("inputSchema", "outputSchema", "annotations")
+Found = tuple["CatalogEntry", float]
 
 
 class SearchTools:
     """Answers calls of ``search_tools``."""
 
     def __init__(self, services: Services) -> None:
-        self._services = services
+        self._catalog = services.catalog
+        self._known = Known(self._catalog)
 
-    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        """Find tools, best first.
+    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> RawObject:
+        """Find tools, best first. What the caller may not have leaves no trace in any part of the answer.
 
         Returns:
-            ``tools``; ``total_tools``, how many were searched; ``unavailable``, the servers that are not up, if there
-            are any; ``hint``, what to do when nothing was found.
+            ``tools``; ``total_tools``, how many were searched; ``unavailable``, the servers that cannot be used now, if
+            there are any; ``hint``, what to do when nothing was found.
 
         Raises:
             InvalidArguments: The query is empty, or an argument is not what the definition says.
         """
         given = checked(SEARCH_TOOLS, arguments)
-        query, server, catalog = given["query"].strip(), given["server"], self._services.catalog
+        query, server, catalog = given["query"].strip(), given["server"], self._catalog
         if not query:
             raise InvalidArguments(
                 "search_tools: 'query' is empty; say what the tool should do, such as \"read a file\"."
             )
         if server is not None:
-            _check_server(server, catalog)
-        allowed = {entry.id for entry in catalog if catalog.allows(entry, run.session)}
-        found = await self._ranked(query, server, given["limit"], allowed)
-        answer: dict[str, Any] = {
-            "tools": [_shown(entry, score, catalog, full=given["detail"] == "full") for entry, score in found],
-            "total_tools": sum(not e.own and server in (None, e.server) and e.id in allowed for e in catalog),
+            _check_server(server, catalog, self._known.view(run.session))
+        reading = given["effects"] == READ_ONLY
+
+        def keep(entry: CatalogEntry) -> bool:
+            return server in (None, entry.server) and (not reading or only_reads(entry))
+
+        limited = server is not None or reading
+        hits = await catalog.search(query, limit=given["limit"], session=run.session, keep=keep if limited else None)
+        # The catalog may have changed meanwhile; from here on it does not.
+        view = self._known.view(run.session)
+        found = [(e, score) for e, score in _ranked(query, hits, catalog, view) if not limited or keep(e)]
+        found = found[: given["limit"]]
+        down = [s for s in catalog.servers() if _missing(s) and server in (None, s.name) and view.knows(s.name)]
+        answer = {
+            "tools": [self._shown(entry, score, full=given["detail"] == "full") for entry, score in found],
+            "total_tools": view.total(server, reading=reading),
         }
-        if down := [s for s in catalog.servers() if s.state != "up" and server in (None, s.name)]:
+        if down:
             answer["unavailable"] = [{"server": s.name, "reason": s.reason or s.state} for s in down]
         if not found:
-            answer["hint"] = _hint(server, some_missing=bool(down))
-        return answer
+            answer["hint"] = _hint(server, reading=reading, some_missing=bool(down))
+        # Its text is for a model: as it stands, without the white space that another mapping would get.
+        return RawObject.of(answer)
 
-    async def _ranked(
-        self, query: str, server: str | None, limit: int, allowed: set[ToolId]
-    ) -> list[tuple[CatalogEntry, float]]:
-        """The best ``limit`` of what may be shown; what a filter drops leaves no trace."""
-        catalog = self._services.catalog
-        scores: dict[ToolId, float] = dict.fromkeys((entry.id for entry in _named(query, catalog)), 1.0)
-        candidates = list(_own(query, catalog))
-        # The index knows neither servers nor filters: with either, everything is ranked and then sorted out.
-        simple = server is None and len(allowed) == len(catalog)
-        hits = await catalog.search(query, limit=limit if simple else max(1, len(catalog)))
-        candidates += [(hit.id, hit.score) for hit in hits]
-        for tool, score in sorted(candidates, key=lambda c: (-c[1], c[0])):
-            scores.setdefault(tool, score)
-        found = ((catalog.get(tool), score) for tool, score in scores.items())
-        kept = [(e, score) for e, score in found if e is not None and e.id in allowed and server in (None, e.server)]
-        return kept[:limit]
+    def _shown(self, entry: CatalogEntry, score: float, *, full: bool) -> dict[str, Any]:
+        shown: dict[str, Any] = {"name": self._catalog.exposed_name(entry.id), "score": round(score, 2)}
+        if not full:
+            shown["description"], shown["parameters"] = self._known.described(entry)
+            return shown
+        shown["description"] = entry.description
+        return shown | {member: value for member in SHOWN_IN_FULL if (value := entry.definition.get(member))}
 
 
-def _named(query: str, catalog: Catalog) -> Iterator[CatalogEntry]:
-    """Tools whose name, in any spelling, is the query."""
-    exact = catalog.resolve(query)
-    if exact is not None and not exact.meta:
-        yield exact
-    yield from (entry for entry in catalog if not entry.own and entry.name == query)
+def _ranked(query: str, hits: Sequence[Match], catalog: Catalog, view: View) -> Iterator[Found]:
+    """What was asked for by name, and then all else by its score; each once."""
+    seen: set[ToolId] = set()
+    for entry in view.named(query, catalog):
+        if entry.id not in seen:
+            seen.add(entry.id)
+            yield entry, 1.0
+    theirs = ((catalog.get(hit.id), hit.score) for hit in hits)
+    candidates = [*((e, score) for e, score in theirs if e is not None and e in view), *_own(query, view)]
+    # What has the same score stays in the order of the index, which knows more than it rounds to.
+    candidates.sort(key=lambda found: -found[1])
+    yield from (found for found in candidates if found[0].id not in seen)
 
 
-def _own(query: str, catalog: Catalog) -> Iterator[tuple[ToolId, float]]:
+def _own(query: str, view: View) -> Iterator[Found]:
     """Unlisted tools of the gateway that have every word of the query, which the index does not hold.
 
     The score grows with the share of the name's words that the query has, so that one common word finds little.
     """
-    words = _words(query)
-    for entry in catalog:
-        if entry.own and not entry.meta:
-            name = _words(entry.name)
-            if words and words <= name | _words(entry.description):
-                yield entry.id, 0.95 * math.sqrt(len(words & name) / len(name))
+    words = words_of(query)
+    for tool in view.own:
+        if words and words <= tool.words:
+            yield tool.entry, 0.95 * math.sqrt(len(words & tool.name) / max(1, len(tool.name)))
 
 
-def _words(text: str) -> set[str]:
-    return {word.removesuffix("s") for word in WORD.findall(text.lower())}
+def _missing(server: ServerStatus) -> bool:
+    """Whether tools of it cannot be used, or are not known; those of one that is idle can when they are."""
+    return server.state != "up" and not (server.state == "idle" and server.tools)
 
 
-def _shown(entry: CatalogEntry, score: float, catalog: Catalog, *, full: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": catalog.exposed_name(entry.id), "score": round(score, 2)}
-    if not full:
-        schema = entry.definition.get("inputSchema")
-        return {**shown, "description": first_sentence(entry.description), "parameters": signature(schema)}
-    shown["description"] = entry.description
-    members = ("inputSchema", "outputSchema", "annotations")
-    return shown | {member: entry.definition[member] for member in members if entry.definition.get(member)}
-
-
-def _check_server(server: str, catalog: Catalog) -> None:
-    import difflib
-
-    known = sorted({s.name for s in catalog.servers()}.union(entry.server for entry in catalog) - {GATEWAY_SERVER})
+def _check_server(server: str, catalog: Catalog, view: View) -> None:
+    known = view.servers(status.name for status in catalog.servers())
     if server not in known:
+        import difflib
+
         near = difflib.get_close_matches(server, known, n=1)
         remedy = f"did you mean {near[0]!r}?" if near else f"leave it out, or use one of: {', '.join(known) or 'none'}."
         raise InvalidArguments(f"search_tools: there is no server {server!r}; {remedy}")
 
 
-def _hint(server: str | None, *, some_missing: bool) -> str:
-    words = "Nothing found. Use other or fewer words"
-    where = f", or search all servers by leaving out 'server' ({server!r})" if server else ""
+def _hint(server: str | None, *, reading: bool, some_missing: bool) -> str:
+    filters = [f"'server' ({server!r})"] if server else []
+    filters += [f"'effects' ({READ_ONLY!r})"] if reading else []
+    where = f", or search all tools by leaving out {' and '.join(filters)}" if filters else ""
     missing = " Tools of the unavailable servers may be missing." if some_missing else ""
-    return f"{words}{where}.{missing}"
+    return f"Nothing found. Use other or fewer words{where}.{missing}"
