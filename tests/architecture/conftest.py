@@ -51,10 +51,15 @@ class Distribution:
         return self.folder / "src" / self.module
 
     @property
+    def library(self) -> bool:
+        """Whether it registers nothing: plugins share it, as they share the hook specs."""
+        return "entry-points" not in self.project
+
+    @property
     def contracted(self) -> list[str]:
         """Names of the drivers it registers, and of its hook plugins that wrap tasks: what has a contract to keep."""
         names = []
-        for group, entries in self.project["entry-points"].items():
+        for group, entries in self.project.get("entry-points", {}).items():
             for name, target in entries.items():
                 if group != "pml.plugins" or "def pml_wrap_executor" in self._source(target):
                     names.append(name)

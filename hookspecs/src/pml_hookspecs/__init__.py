@@ -27,7 +27,7 @@ from .executor import (
     Wrapper,
 )
 from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
-from .gateway import Check, InvalidArguments, MetaTool
+from .gateway import Check, InvalidArguments, MetaTool, ToolFailed
 from .raw import EMPTY, RawObject, encode
 from .services import Services
 from .settings import setting
@@ -127,6 +127,7 @@ __all__ = [
     "Suggestion",
     "Task",
     "ToolCall",
+    "ToolFailed",
     "ToolFilter",
     "ToolId",
     "Tracer",

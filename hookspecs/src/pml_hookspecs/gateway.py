@@ -18,6 +18,15 @@ class InvalidArguments(Exception):  # noqa: N818 - it is not the gateway that er
     """A meta-tool cannot do anything with its arguments. The message tells the caller what, where and what to do."""
 
 
+class ToolFailed(Exception):  # noqa: N818 - as above
+    """A meta-tool ran and failed, and has more to say than a message: the client gets it with ``isError: true``."""
+
+    def __init__(self, message: str, content: Mapping[str, Any]) -> None:
+        """``content`` is the structured content of the result; ``message`` is for the history."""
+        super().__init__(message)
+        self.content = content
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaTool:
     """A tool the gateway serves itself. Its id is ``pml:<name>``; clients see the bare name.
@@ -28,7 +37,10 @@ class MetaTool:
     definition: Mapping[str, Any]
     """Wire JSON of an MCP ``Tool``, the same on every start: clients' prompt caches depend on it."""
     call: Callable[[Mapping[str, Any], Run], Awaitable[Mapping[str, Any]]] | None = None
-    """Returns the structured content. Raises :class:`InvalidArguments`."""
+    """Returns the structured content; its text is the same JSON, of a :class:`RawObject` as its bytes stand.
+
+    Raises :class:`InvalidArguments` and :class:`ToolFailed`.
+    """
     task: Callable[[Mapping[str, Any]], Task] | None = None
     """Turns arguments into the task to run instead. Raises :class:`InvalidArguments`."""
     aliases: tuple[str, ...] = ()

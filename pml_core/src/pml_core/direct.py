@@ -20,6 +20,7 @@ from pml_hookspecs import (
     Run,
     Status,
     ToolCall,
+    ToolFailed,
     TransportError,
     encode,
     split_tool_id,
@@ -70,6 +71,9 @@ class DirectExecutor:
         except InvalidArguments as exc:
             failure = Failure("arguments.invalid", str(exc))
             return ended(task, started_at, Status.ERROR, failure=failure)
+        except ToolFailed as exc:
+            result = tool_result(exc.content, is_error=True)
+            return ended(task, started_at, Status.ERROR, output=result, failure=Failure("tool.failed", str(exc)))
         # A tool that gives a RawObject has made its text, too.
         result = tool_result(output, indented=not isinstance(output, RawObject))
         return ended(task, started_at, Status.OK, output=result)

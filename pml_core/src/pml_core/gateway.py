@@ -136,6 +136,7 @@ class Gateway:
         self._start_servers(remote=False)
         await asyncio.sleep(0)
         store = await self.open_store()
+        self.supervisor.on_close(self.fleet.stop)  # before the store, after all that may still need servers
         self._start_servers(remote=True)  # they may need tokens that the store keeps
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
@@ -156,7 +157,6 @@ class Gateway:
         await self.remember(self.servers)
         for plugin, lifespan in self._gather("pml_lifespan") if self._connect else ():
             await self.supervisor.enter(plugin, lifespan, required=False)
-        self.supervisor.on_close(self.fleet.stop)
         self.supervisor.on_close(self.parking.close)
         self.catalog.on_change(self.lists_may_differ)
         if self._connect:
@@ -166,8 +166,8 @@ class Gateway:
         """Leave everything, in reverse order."""
         if self._changed is not None:
             self._changed.cancel()
-        await self.fleet.stop()
         await self.supervisor.close()
+        await self.fleet.stop()  # those that had begun when the store could not be opened
         await self.catalog.close()
 
     async def serve(self, address: str, *, started: Callable[[str], None] | None = None) -> None:

@@ -1,0 +1,147 @@
+"""What ``pml notebook`` prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from .notebook import Cell, Session
+    from .running import Executed
+
+WIDEST = 60
+"""Characters of a text in a table."""
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def summary(session: Session) -> dict[str, Any]:
+    """A session in a list."""
+    return {
+        "sessionId": session.id,
+        "title": session.notebook.title,
+        "language": session.notebook.language,
+        "cells": len(session.notebook.cells),
+        "tools": list(session.tools),
+        "owner": session.owner,
+        "createdAt": session.created_at,
+        "changedAt": session.changed_at,
+    }
+
+
+def print_sessions(sessions: Sequence[Session]) -> None:
+    """A table of sessions."""
+    rows = [
+        (
+            session.id,
+            session.notebook.title,
+            session.notebook.language,
+            str(len(session.notebook.cells)),
+            session.owner,
+            session.changed_at[:19],
+        )
+        for session in sessions
+    ]
+    _print_table(("id", "title", "language", "cells", "owner", "changed at"), rows)
+
+
+def print_session(session: Session) -> None:
+    """A table of cells."""
+    rows = [
+        (str(number), cell.id, cell.kind, cell.filename or "-", _first_line(cell.problem or cell.text))
+        for number, cell in enumerate(session.notebook.cells)
+    ]
+    _print_table(("", "id", "type", "file", "begins with"), rows)
+    tools = ", ".join(session.tools) or "none"
+    sys.stdout.write(f"language: {session.notebook.language}, tools: {_printable(tools)}\n")
+
+
+def print_results(cells: Sequence[Cell], ran: Sequence[tuple[Cell, Executed]]) -> None:
+    """A table of what came of each cell."""
+    done = {cell.id: executed for cell, executed in ran}
+    rows = []
+    for cell in cells:
+        executed = done.get(cell.id)
+        if executed is None:
+            rows.append((cell.filename, "-", "-", "not run"))
+            continue
+        said = executed.stderr if executed.exit_code else executed.stdout
+        row = (cell.filename, str(executed.exit_code), f"{executed.execution_time_ms} ms", _last_line(said))
+        rows.append(row)
+    _print_table(("cell", "exit", "time", "last line"), rows)
+
+
+class CellProgress:
+    """Tells of cells as they begin and end."""
+
+    def __init__(self, console: Console | None, progress: Progress | None, title: str, total: int) -> None:
+        self._console, self._progress = console, progress
+        self._bar = None if progress is None else progress.add_task(_printable(title), total=total)
+
+    def begins(self, cell: Cell) -> None:
+        """The next one."""
+        if self._progress is not None and self._bar is not None:
+            self._progress.update(self._bar, description=_printable(cell.filename))
+
+    def ended(self, cell: Cell, executed: Executed) -> None:
+        """What it printed."""
+        if self._console is None or self._progress is None or self._bar is None:
+            return
+        self._progress.advance(self._bar)
+        for text in (executed.stdout, executed.stderr):
+            for line in text.splitlines():
+                self._console.print(
+                    f"{cell.filename} | {_printable(line)}", markup=False, highlight=False, soft_wrap=True
+                )
+
+
+@contextmanager
+def progress(title: str, total: int, *, shown: bool) -> Iterator[CellProgress]:
+    """A bar while cells run, where somebody watches it."""
+    if not shown:
+        yield CellProgress(None, None, title, total)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console()
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield CellProgress(console, bar, title, total)
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*(Text(_printable(cell), overflow="fold") for cell in row))
+    Console().print(table)
+
+
+def _first_line(text: str) -> str:
+    return _short(next((line for line in text.splitlines() if line.strip()), ""))
+
+
+def _last_line(text: str) -> str:
+    return _short(next((line for line in reversed(text.splitlines()) if line.strip()), ""))
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= WIDEST else f"{line[: WIDEST - 1]}…"
+
+
+def _printable(text: str) -> str:
+    """What code prints is not for the terminal to obey."""
+    return "".join(char if char.isprintable() or char == "\t" else repr(char)[1:-1] for char in text)

@@ -1,0 +1,175 @@
+"""The hook plugin ``dbos``: takes up what is left of durable runs, and lets people look at them and decide.
+
+Imported by every ``pml --help``, so nothing heavy is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import Check, InvalidArguments, MetaTool, hookimpl
+
+from .executor import Dbos
+from .settings import Settings
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pml_hookspecs import Run, Services
+
+settings_type = Settings
+SYSTEM = "system"
+"""The scope whose holders may decide about everyone's runs."""
+QUIET_S = 0.2
+"""The first client need not wait for what is imported after that [s]."""
+STATES = ("running", "ready", "paused", "ended", "cancelled")
+DECIDE = {
+    "name": "decide_durable_task",
+    "description": "Say what happened to a task that was running when the gateway went down, so that its durable "
+    "workflow goes on. repeat: run it again. done: it took effect, with this result. fail: count it as failed.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "run_id": {"type": "string", "description": "As the failure durable.in_doubt tells it"},
+            "path": {"type": "string", "description": "The task in doubt"},
+            "decision": {"type": "string", "enum": ["repeat", "done", "fail"]},
+            "result": {"description": "For done: what the task came to; any JSON value"},
+        },
+        "required": ["run_id", "path", "decision"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False},
+}
+
+
+@hookimpl
+def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
+    """Take up runs that were left behind, while the gateway is up; leave them in good order when it ends."""
+    return [_watching(services)]
+
+
+@asynccontextmanager
+async def _watching(services: Services) -> AsyncIterator[None]:
+    dbos = Dbos.latest
+    if dbos is None:  # durable workflows are another executor's
+        yield
+        return
+    import asyncio
+
+    dbos.main = asyncio.current_task()
+    services.spawn(_watch, dbos, services.log, name="watch")
+    try:
+        yield
+    finally:
+        await dbos.close()
+
+
+async def _watch(dbos: Dbos, log: Any) -> None:
+    import asyncio
+
+    await asyncio.sleep(QUIET_S)
+    from .watching import watch
+
+    await watch(dbos, log)
+
+
+@hookimpl
+def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
+    """``decide_durable_task``, for clients whose users decide there."""
+
+    async def call(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        from .connection import DatabaseError
+        from .decisions import DECISIONS, decide, found
+        from .ledger import Ledger
+
+        decision = arguments.get("decision")
+        if decision not in DECISIONS:
+            raise InvalidArguments(f"decision must be one of {', '.join(DECISIONS)}, not {decision!r}")
+        ledger = Ledger(services.settings or Settings())
+        try:
+            principal = None if SYSTEM in run.session.scopes else run.session.principal
+            row = await found(ledger, str(arguments.get("run_id", "")), principal=principal)
+            left = await decide(ledger, row, str(arguments.get("path", "")), decision, arguments.get("result"))
+            now = await ledger.run(row.id)
+        except DatabaseError as exc:
+            raise InvalidArguments(str(exc)) from exc
+        finally:
+            await ledger.close()
+        return {"run_id": row.id, "state": now.state if now else "unknown", "in_doubt": [task.path for task in left]}
+
+    return [MetaTool(definition=DECIDE, call=call, listed=False)]
+
+
+@hookimpl
+def pml_commands(subcommands: Any) -> None:
+    """Add ``pml runs``."""
+    about = "durable workflows: list, show, resume, cancel, decide"
+    runs = subcommands.add_parser("runs", help=about, description="Look at durable workflows, and steer them.")
+    verbs = runs.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listing = _verb(verbs, "list", _list, "all of them, the newest first")
+    listing.add_argument("--state", choices=STATES, help="only those")
+    listing.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many")
+    listing.add_argument("--long", action="store_true", help="whole ids")
+    _named(_verb(verbs, "show", _show, "one of them, with its tasks"))
+    _named(_verb(verbs, "resume", _resume, "go on with one that is paused or cancelled"))
+    _named(_verb(verbs, "cancel", _cancel, "begin no further task of it"))
+    deciding = _verb(verbs, "decide", _decide, "say what happened to a task that was running at a crash")
+    _named(deciding)
+    deciding.add_argument("path", metavar="PATH", help="the task, as pml runs show names it")
+    deciding.add_argument(
+        "decision",
+        choices=("repeat", "done", "fail"),
+        help="repeat: run it again; done: it took effect; fail: it counts as failed",
+    )
+    deciding.add_argument("--result", metavar="JSON", help="for done: what it came to")
+
+
+def _verb(verbs: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.set_defaults(run_with=function)
+    return parser
+
+
+def _named(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run_id", metavar="ID", help="of the run, or its beginning")
+
+
+async def _list(arguments: argparse.Namespace, services: Services) -> int:
+    from .commands import list_runs
+
+    return await list_runs(arguments, services)
+
+
+async def _show(arguments: argparse.Namespace, services: Services) -> int:
+    from .commands import show_run
+
+    return await show_run(arguments, services)
+
+
+async def _resume(arguments: argparse.Namespace, services: Services) -> int:
+    from .commands import resume_run
+
+    return await resume_run(arguments, services)
+
+
+async def _cancel(arguments: argparse.Namespace, services: Services) -> int:
+    from .commands import cancel_run
+
+    return await cancel_run(arguments, services)
+
+
+async def _decide(arguments: argparse.Namespace, services: Services) -> int:
+    from .commands import decide_run
+
+    return await decide_run(arguments, services)
+
+
+@hookimpl
+def pml_checks(services: Services) -> Iterable[Check]:
+    """Whether the database can be used, and whether runs wait for somebody."""
+    from .watching import check
+
+    return [check(services.settings or Settings())]

@@ -1,0 +1,88 @@
+"""One process's work on one run, and what it comes to when it is not the plan that says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import Context
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import Failure, Json, Outcome, Status, Workflow
+from pml_hookspecs.plain import task_from
+
+from .rows import RunRow, TaskRow
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Run
+
+    from .journal import RunJournal
+
+UNREADABLE = Workflow(id="unreadable", tasks=())
+
+
+@dataclass(slots=True, eq=False)
+class Pass:
+    """This process's work on one run."""
+
+    task: Workflow
+    done: asyncio.Future[Outcome]
+    run: Run | None = None
+    """The client's own, when it is there."""
+    context: Context | None = None
+    """The client's own, too."""
+    work: asyncio.Task[Any] | None = None
+    claim: str | None = None
+    journal: RunJournal | None = None
+    held: bool = False
+    ending: Outcome | None = None
+    """Set when the pass is stopped for good: what whoever waits for it is told."""
+
+    def hold(self) -> None:
+        """Begin no more tasks."""
+        self.held = True
+        if self.journal is not None:
+            self.journal.held = True
+
+    def stop(self, ending: Outcome | None = None) -> None:
+        """End the work where it stands."""
+        self.hold()
+        self.ending = self.ending or ending
+        if self.work is not None:
+            self.work.cancel()
+        elif ending is not None and not self.done.done():
+            self.done.set_result(ending)
+
+
+def plan_of(row: RunRow) -> Workflow:
+    """The plan of a run; an empty one, which will fail, where what was kept cannot be read."""
+    try:
+        task = task_from(row.request["task"])
+    except (KeyError, ValueError):
+        return UNREADABLE
+    return task if isinstance(task, Workflow) else UNREADABLE
+
+
+def ended(task: Workflow, status: Status, failure: Failure) -> Outcome:
+    """An outcome that is not the plan's own doing."""
+    return Outcome(task_id=task.id, status=status, started_at=datetime.now(UTC), duration_ms=0, failure=failure)
+
+
+def lost_run(task: Workflow, run: str) -> Outcome:
+    """For whoever waits here for a run that is another gateway's by now."""
+    message = f"Another gateway has taken run {run} over; pml runs show {run} tells what becomes of it."
+    return ended(task, Status.ERROR, Failure("durable.lost", message))
+
+
+def in_doubt(task: Workflow, run: str, doubts: Sequence[TaskRow]) -> Outcome:
+    """What a run comes to that cannot go on until somebody says what happened to ``doubts``."""
+    told: Json = [{"path": row.path, "target": row.target, "started_at": row.started_at} for row in doubts]
+    paths = ", ".join(f"{row.path} ({row.target or row.kind})" for row in doubts)
+    message = (
+        f"The gateway went down while these tasks ran, and nobody knows whether they took effect: {paths}. Find out, "
+        f"then say for each: pml runs decide {run} PATH repeat | done | fail. The run then goes on."
+    )
+    failure = Failure("durable.in_doubt", message, details={"run": run, "in_doubt": told})
+    output: Json = {"status": "input_required", "run": run, "in_doubt": told}
+    return replace(ended(task, Status.INPUT_REQUIRED, failure), output=output)

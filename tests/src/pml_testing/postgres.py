@@ -1,0 +1,137 @@
+"""A PostgreSQL server of a test's own, in a temporary folder; never a service of the system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import pwd
+
+HOW = "PostgreSQL's programs are not installed: apt-get install postgresql, or put initdb and pg_ctl on the PATH"
+START_S = 60
+ACCOUNTS = ("postgres", "nobody")
+"""Whose name the server takes where the tests run as root, which it refuses to be; the first that there is."""
+QUICK = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"
+"""The folder is thrown away, so a power cut may take it."""
+
+
+def programs() -> Path | None:
+    """The folder with ``initdb`` and ``pg_ctl``: of the newest version installed; None when there is none."""
+    versions = [folder for folder in Path("/usr/lib/postgresql").glob("*/bin") if (folder / "initdb").exists()]
+    if versions:
+        return max(versions, key=lambda folder: float(folder.parent.name))
+    found = shutil.which("initdb")
+    return None if found is None else Path(found).resolve().parent
+
+
+class Cluster:
+    """A running server."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        """``postgresql://…`` of a database that only this cluster's users have; trusts everybody on this machine."""
+        self._made = 0
+
+    def database(self) -> str:
+        """The address of a new, empty database."""
+        import psycopg
+
+        self._made += 1
+        name = f"test_{self._made}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"{self.url.rpartition('/')[0]}/{name}"
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Start a server, stop it in the end, and leave nothing behind.
+
+    Raises:
+        FileNotFoundError: Its programs are not installed.
+        subprocess.CalledProcessError: It does not start; its output says why.
+    """
+    folder = programs()
+    if folder is None:
+        raise FileNotFoundError(HOW)
+    with tempfile.TemporaryDirectory(prefix="pml-postgres-") as temporary, socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        account = _account()
+        home, data = Path(temporary), Path(temporary) / "data"
+        if account is not None:
+            os.chown(home, account.pw_uid, account.pw_gid)
+        _as(
+            account,
+            [
+                str(folder / "initdb"),
+                "-D",
+                str(data),
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-N",
+                "--locale=C",
+                "-E",
+                "UTF8",
+            ],
+        )
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home} {QUICK}"
+        pg_ctl = [str(folder / "pg_ctl"), "-D", str(data), "-w", "-t", str(START_S)]
+        _as(account, [*pg_ctl, "-l", str(home / "log"), "-o", options, "start"])
+        try:
+            yield Cluster(f"postgresql://postgres@127.0.0.1:{port}/postgres")
+        finally:
+            _as(account, [*pg_ctl, "-m", "immediate", "stop"])
+
+
+def _account() -> pwd.struct_passwd | None:
+    """Whom to be; None for who we are."""
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
+        return None
+    import pwd
+
+    known = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return next(known[name] for name in ACCOUNTS if name in known)
+
+
+def _as(account: pwd.struct_passwd | None, command: list[str]) -> None:
+    # Not captured through pipes: the server would keep them open.
+    with tempfile.TemporaryFile("w+") as output:
+        environment = {**os.environ, "LC_ALL": "C"}
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            check=False,
+            cwd="/",
+            env=environment,
+            user=None if account is None else account.pw_uid,
+            group=None if account is None else account.pw_gid,
+            extra_groups=None if account is None else (),
+        )
+        if ended.returncode:
+            output.seek(0)
+            raise subprocess.CalledProcessError(ended.returncode, command, output.read())
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """A server for the whole session. Import it into a conftest: ``from pml_testing.postgres import postgres``."""
+    if programs() is None:
+        pytest.skip(HOW)
+    with cluster() as running:
+        yield running
