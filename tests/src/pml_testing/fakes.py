@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -26,6 +27,7 @@ from pml_hookspecs import (
 if TYPE_CHECKING:
     from pml_hookspecs import Embedder, Journal, MetaTool, Run, Store, Suggestion, Task, Views
 
+NUMBERS = itertools.count()
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -226,7 +228,7 @@ class FakeRun:
         parent: ExecutionId | None = None,
         deadline: datetime | None = None,
     ) -> None:
-        self.id = ExecutionId("01900000-0000-7000-8000-000000000000")
+        self.id = ExecutionId(f"01900000-0000-7000-8000-{next(NUMBERS):012x}")
         self.parent, self.intent, self.dry_run, self.deadline = parent, intent, dry_run, deadline
         self.session = session or Session(key="test")
         self.answer = answer

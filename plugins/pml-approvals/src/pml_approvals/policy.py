@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import ToolCall
+from pml_hookspecs import CapabilityRun, CodeRun, ToolCall, Workflow
 
 from .subject import hints
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, Run, Task
 
     from .settings import Settings
+
+
+TASKS = (ToolCall, CodeRun, CapabilityRun, Workflow)
 
 
 class Policy:
@@ -23,7 +26,7 @@ class Policy:
 
     def needs(self, task: Task, run: Run) -> bool:
         """Whether ``task`` waits for a human."""
-        if task.step.approve:
+        if isinstance(task, TASKS) and task.step.approve:
             return True
         if not isinstance(task, ToolCall):
             return False  # what a plan or code does comes by as the calls that it makes

@@ -19,6 +19,8 @@ class TestInstalledExecutor(ExecutorContract):
     @pytest.fixture
     def executor(self, installed: Any) -> Executor:
         driver = installed.entry_point.load()
+        if getattr(driver, "durable", False):
+            pytest.skip("what goes on after a crash needs runs of its own; its package holds it to this contract")
         settings = driver.settings_type() if hasattr(driver, "settings_type") else None
         made: Executor = driver(settings, FakeServices(installed.name, settings=settings))
         return made
