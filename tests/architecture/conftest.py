@@ -61,7 +61,9 @@ class Distribution:
         names = []
         for group, entries in self.project.get("entry-points", {}).items():
             for name, target in entries.items():
-                if group != "pml.plugins" or "def pml_wrap_executor" in self._source(target):
+                if group.startswith("pml.") and (
+                    group != "pml.plugins" or "def pml_wrap_executor" in self._source(target)
+                ):
                     names.append(name)
         return sorted(set(names))
 

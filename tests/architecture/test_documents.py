@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,10 +24,12 @@ HOOKS = [
     if name.startswith("pml_")
 ]
 MOMENTS = re.compile(r"[Cc]alled once|[Cc]alled while|[Ee]ntered after|``pml plugins doctor``")
-CODE = re.compile(r"[a-z]+\.[a-z_]+")
-ROW = re.compile(r"^\| `([a-z]+\.[a-z_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
-FAILING = {"Failure", "fault"}
-"""Functions whose first text that looks like a code is one."""
+CODE = re.compile(r"[a-z_]+\.[a-z_]+")
+ROW = re.compile(r"^\| `([a-z_]+\.[a-z_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)
+FAILING = {"Failure", "fault", "failed", "InputsError"}
+"""Functions whose first text that looks like a code is one, be it written there or the value of a constant."""
+Constants = Mapping[tuple[str, str], str]
+"""Texts by the last part of their module's name and their own."""
 
 
 @pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook.__name__)
@@ -36,24 +38,60 @@ def test_every_hook_says_when_it_is_called(hook: object) -> None:
     assert MOMENTS.search(told), told
 
 
-def codes(tree: ast.AST) -> Iterator[str]:
-    """Codes that the calls in ``tree`` fail with."""
+def constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Name and value of texts that a module gives names to."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+            continue
+        target = node.targets[0]
+        pairs = (
+            zip(target.elts, node.value.elts, strict=False)
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+            else [(target, node.value)]
+        )
+        for name, value in pairs:
+            if isinstance(name, ast.Name) and isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield name.id, value.value
+
+
+def texts_of(node: ast.expr, module: str, origins: Mapping[str, str], known: Constants) -> list[str]:
+    """The texts that an argument of a call may stand for; none when it is no text, or only known at run time."""
+    found: str | None = None
+    if isinstance(node, ast.IfExp):
+        return [text for branch in (node.body, node.orelse) for text in texts_of(branch, module, origins, known)]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        found = node.value
+    elif isinstance(node, ast.Name):
+        found = known.get((origins.get(node.id, module), node.id))
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        found = known.get((node.value.id, node.attr))
+    return [] if found is None else [found]
+
+
+def codes(tree: ast.Module, module: str, known: Constants) -> Iterator[str]:
+    """Codes that the calls in a module fail with."""
+    origins = {
+        name.asname or name.name: (node.module or "").rpartition(".")[2]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
         called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if called not in FAILING:
             continue
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
-        texts = [one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        yield from (text for text in texts[:1] if CODE.fullmatch(text))
+        given = (texts_of(one, module, origins, known) for one in [*node.args, *(word.value for word in node.keywords)])
+        yield from (text for text in next((texts for texts in given if texts), []) if CODE.fullmatch(text))
 
 
 @pytest.fixture(scope="module")
 def used(sources: list[Path]) -> dict[str, str]:
     """Every code that the gateway or a plugin fails with, and one file that does."""
-    told = [path for path in sources if "pml_testing" not in path.parts]
-    return {code: path.name for path in told for code in codes(ast.parse(path.read_text(encoding="utf-8")))}
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sources if "pml_testing" not in path.parts}
+    known = {(path.stem, name): value for path, tree in trees.items() for name, value in constants(tree)}
+    return {code: path.name for path, tree in trees.items() for code in codes(tree, path.stem, known)}
 
 
 @pytest.fixture(scope="module")

@@ -131,3 +131,16 @@ async def test_the_examples_of_a_guide_do_what_it_says(site, guide):
                 assert site.text_of(reader.answer).strip() == block.strip()
             else:
                 await typed(site, reader, block)
+
+
+async def test_the_guides_name_everything_that_a_plan_and_its_tasks_can_say(site):
+    wrong = [
+        {"id": f"t{kind}", "type": kind, "zzz": 1} for kind in ("tool", "code_execution", "capability", "workflow")
+    ]
+    async with site.connect() as client:
+        answer = await client.call_tool("execute_workflow", {"workflow": {"zzz": 1, "tasks": wrong}})
+    lists = re.findall(r"zzz: unknown; known here: (.+)", site.text_of(answer))
+    assert len(lists) == 5
+    known = {word for one in lists for word in one.split(", ")}
+    text = "".join((ROOT / "docs" / "guides" / f"{guide}.md").read_text(encoding="utf-8") for guide in GUIDES)
+    assert {word for word in known if f"`{word}`" not in text and f'"{word}"' not in text} == set()

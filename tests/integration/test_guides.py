@@ -20,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 TEXTS = [ROOT / "README.md", ROOT / "docs" / "architecture.md", *sorted(GUIDES.glob("*.md"))]
 BLOCK = re.compile(r"^```(toml|yaml|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-VARIABLES = {"GITHUB_TOKEN": "x" * 40, "TICKETS_TOKEN": "y" * 40, "ALICE_TOKEN": "z" * 40}
+VARIABLES = {
+    name: name.lower() * 4 for name in ("GITHUB_TOKEN", "TICKETS_TOKEN", "ALICE_TOKEN", "AGENT_TOKEN", "LEAD_TOKEN")
+}
 META_TOOLS = {"search_tools", "call_tool", "execute_workflow"}
 INTENT = "show the log of commits and save notes"
 OFF_BY = 0.35
@@ -109,7 +111,8 @@ def servers():
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_mode_lists_what_the_readme_says_and_its_plan_runs_in_it(mode):
     said = {name: shows for name, shows, _ in modes_of_readme()}
-    (plan,) = [json.loads(block.values[0]) for block in blocks("json") if "workflow" in block.values[0]]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (plan,) = [json.loads(text) for kind, text in BLOCK.findall(readme) if kind == "json"]
     made = servers()
     tables = {"hybrid": {"whitelisted_tools": ["git:git_status"]}}
     async with running(made, plugins=plugins(), tables=tables, tools_exposure=mode) as gateway:

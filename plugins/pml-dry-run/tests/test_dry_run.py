@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pml_dry_run import plugin
-from pml_dry_run.plugin import DryRun
 from pml_hookspecs import CapabilityRun, CodeRun, Phase, RawObject, Status, ToolCall, Workflow, encode
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
 from pml_testing.wrapper import WrapperContract
@@ -26,7 +26,9 @@ CATALOG = FakeCatalog(
     [
         entry("fs:read"),
         entry("fs:list", outputSchema=ITEMS),
-        entry("fs:odd", outputSchema={"type": "object", "required": ["x"], "properties": {"x": {"pattern": "^y$"}}}),
+        entry(
+            "fs:odd", outputSchema={"type": "object", "required": ["x"], "properties": {"x": {"pattern": "^(?=y)z$"}}}
+        ),
         entry("fs:text", outputSchema={"type": "string"}),
         entry("fs:wrong", outputSchema="none"),
         entry("fs:peek", annotations={"readOnlyHint": True}),
@@ -56,35 +58,45 @@ class Next:
 
 
 class TestDryRunKeepsTheContract(WrapperContract):
-    @pytest.fixture
-    def wrapper(self):
-        return DryRun(CATALOG)
+    @pytest.fixture(params=[0, 1], ids=["dry run", "recorder"])
+    def wrapper(self, request):
+        return plugin.pml_wrap_executor(FakeServices(catalog=CATALOG))[request.param]
 
     @pytest.fixture
     def tasks(self):
         return [ToolCall(id=e.name, tool=e.id) for e in CATALOG]
 
 
+def wrapper(catalog=CATALOG, **settings):
+    services = FakeServices(catalog=catalog, settings=plugin.settings_type(**settings))
+    return plugin.pml_wrap_executor(services)[0]
+
+
 async def rehearse(task, *, dry_run=True):
     following = Next()
     run = FakeRun(dry_run=dry_run)
-    return await DryRun(CATALOG)(task, run, following), following.calls
+    return await wrapper()(task, run, following), following.calls
 
 
-def test_the_plugin_contributes_one_wrapper_that_sits_inside_the_checks():
-    (wrapper,) = plugin.pml_wrap_executor(FakeServices())
-    assert wrapper.phase is Phase.SUBSTITUTE
+def test_one_wrapper_sits_inside_the_checks_and_one_next_to_the_tools():
+    assert [w.phase for w in plugin.pml_wrap_executor(FakeServices())] == [Phase.SUBSTITUTE, Phase.ADAPT]
 
 
 @pytest.mark.seed("DRY-8")
 async def test_a_simulated_call_names_the_tool_and_says_what_it_is():
     ended, calls = await rehearse(ToolCall(id="t1", tool="fs:read"))
     assert calls == []
-    assert ended.output == {
-        "content": [{"type": "text", "text": "Simulated execution of fs:read"}],
-        "_meta": {
-            "pml/simulated": {"source": "placeholder", "tool": "fs:read", "task_id": "t1", "status": "completed"}
-        },
+    about = ended.output["_meta"]["pml/simulated"]
+    (warning,) = about.pop("warnings")
+    assert about.pop("effect") == {"what": "unknown", "of": {}}
+    assert "Nothing tells what fs:read would return" in warning
+    assert ended.output["content"] == [{"type": "text", "text": "Simulated execution of fs:read"}]
+    assert about == {
+        "source": "placeholder",
+        "mocked": True,
+        "tool": "fs:read",
+        "task_id": "t1",
+        "status": "completed",
     }
     assert (ended.task_id, ended.status, ended.failure) == ("t1", Status.SIMULATED, None)
     assert ended.started_at.utcoffset() == timedelta(0)
@@ -94,11 +106,11 @@ async def test_a_simulated_call_names_the_tool_and_says_what_it_is():
 @pytest.mark.seed("GAP-9")
 async def test_a_tool_with_an_output_schema_answers_with_a_value_of_that_shape():
     ended, _ = await rehearse(ToolCall(id="t1", tool="fs:list"))
-    assert ended.output["structuredContent"] == {"items": ["simulated"]}
-    assert [block["text"] for block in ended.output["content"]] == [
-        "Simulated execution of fs:list",
-        '{"items":["simulated"]}',
-    ]
+    items = ended.output["structuredContent"]["items"]
+    assert len(set(items)) == 2
+    assert all(item.startswith("Simulated items ") for item in items)
+    said, spelled = [block["text"] for block in ended.output["content"]]
+    assert (said, json.loads(spelled)) == ("Simulated execution of fs:list", {"items": items})
     assert ended.output["_meta"]["pml/simulated"]["source"] == "schema"
 
 
@@ -122,7 +134,10 @@ async def test_code_capabilities_and_kinds_yet_unknown_are_not_run_either(task, 
     ended, calls = await rehearse(task)
     assert calls == []
     assert (ended.status, ended.output["output"], ended.output["task_id"]) == (Status.SIMULATED, text, "t1")
-    assert ended.output["_meta"] == {"pml/simulated": {"source": "placeholder"}}
+    about = ended.output["_meta"]["pml/simulated"]
+    assert (about["source"], about["mocked"]) == ("placeholder", True)
+    assert "not run in a dry run" in about["notes"][0]
+    assert (ended.output["_source"], ended.output["_mocked"]) == ("placeholder", True)
     encode(ended.output)
 
 
@@ -173,12 +188,35 @@ def test_no_task_of_a_dry_run_reaches_a_server(ids, arguments):
 
 async def test_twenty_tasks_are_rehearsed_in_less_than_50_ms():
     deep = {"type": "object", "properties": {f"p{i}": ITEMS for i in range(20)}}
-    wrapper = DryRun(FakeCatalog([entry("s:t", outputSchema=deep)]))
+    rehearsing = wrapper(FakeCatalog([entry("s:t", outputSchema=deep)]))
     run, following = FakeRun(dry_run=True), Next()
     took = []
     for _ in range(5):
         started = time.perf_counter()
         for i in range(20):
-            await wrapper(ToolCall(id=f"t{i}", tool="s:t"), run, following)
+            await rehearsing(ToolCall(id=f"t{i}", tool="s:t"), run, following)
         took.append(time.perf_counter() - started)
     assert min(took) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("level", "asked"), [("strict", None), ("warn", "strict"), ("strict", "warn"), ("warn", "loose")]
+)
+async def test_a_call_says_how_a_miss_is_treated_or_else_the_settings_do(level, asked):
+    extra = {} if asked is None else {"_meta": {"pml/dry_run_level": asked}}
+    for task in (ToolCall(id="t", tool="fs:read", extra=extra), CodeRun(id="t", language="python", source="x")):
+        ended = await wrapper(level=level)(task, FakeRun(dry_run=True), Next())
+        strict = (asked or level) == "strict" if isinstance(task, ToolCall) else level == "strict"
+        assert (ended.status is Status.ERROR) is strict
+        if strict:
+            assert ended.failure.code == "dry_run.miss"
+            assert ended.failure.details["pml/simulated"]["source"] == "none"
+        elif isinstance(task, ToolCall):
+            assert ("warnings" in ended.output["_meta"]["pml/simulated"]) is (asked == "warn")
+
+
+@pytest.mark.parametrize("asked", ["Strict", True, 1, ["strict"], {}])
+async def test_a_level_that_there_is_not_is_refused(asked):
+    ended, calls = await rehearse(ToolCall(id="t", tool="fs:read", extra={"_meta": {"pml/dry_run_level": asked}}))
+    assert (ended.status, ended.failure.code, calls) == (Status.ERROR, "dry_run.level", [])
+    assert "strict, warn, loose" in ended.failure.message

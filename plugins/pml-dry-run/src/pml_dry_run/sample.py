@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from .patterns import CannotMatchError, matching
 from .schema import CannotSampleError, Document, fits_number, item_schemas, merged, types_of
+
+if TYPE_CHECKING:
+    from .given import Given
 
 WORD = "simulated"
 MOST_ITEMS = 20
@@ -15,6 +19,8 @@ FULL_DEPTH = 6
 """Levels down to which optional members and items are made up."""
 FULL_VALUES = 500
 """Values up to which they are."""
+USUAL_ITEMS = 2
+"""Of an array in an answer to a request."""
 
 FORMATS: Mapping[str, str] = {
     "date": "2026-01-01",
@@ -46,16 +52,22 @@ _HINTS = {
 }  # fmt: skip
 
 
-def sample(schema: Mapping[str, Any]) -> Any:
+def sample(schema: Mapping[str, Any], given: Given | None = None, *, judge: Callable[[Any], bool] | None = None) -> Any:
     """A value that fits ``schema``: what its author gives as an example where there is one, else made up.
+
+    Args:
+        schema: What it has to fit.
+        given: The request that it answers: its arguments are repeated under their names, and other values depend on
+            it. None for the simplest value.
+        judge: Says whether a value fits, ``format`` included, for schemas that are not fully understood here.
 
     Raises:
         CannotSampleError: None can be found that is sure to fit.
     """
     document = Document(schema)
     try:
-        value = _Sampler(document).value(schema, 0)
-        fits = document.fits(value, schema)
+        value = _Sampler(document, given).value(schema, 0)
+        fits = document.fits(value, schema) if judge is None else judge(value)
     except (AttributeError, ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as exc:
         # A server may send anything as a schema, such as {"minimum": "low"}.
         raise CannotSampleError(f"the schema is not one: {exc}") from exc
@@ -65,18 +77,21 @@ def sample(schema: Mapping[str, Any]) -> Any:
 
 
 class _Sampler:
-    def __init__(self, document: Document) -> None:
-        self._document = document
+    def __init__(self, document: Document, given: Given | None) -> None:
+        self._document, self._request = document, given
         self._made = 0
+        self._path: list[str] = []
+        self._arrays = 0
+        """Arrays that the place is in."""
 
     def value(self, schema: Any, depth: int) -> Any:
         self._made += 1
         if schema is True:
-            return WORD
+            return WORD if self._request is None else self._request.text(self._path, "")
         if not isinstance(schema, Mapping):
             raise CannotSampleError("the schema allows nothing")
         flat = self._document.flat(schema, depth)
-        for given in _given(flat):
+        for given in self._given(flat):
             if self._document.fits(given, schema, depth):
                 return given
         if "const" in flat or "enum" in flat:
@@ -85,6 +100,28 @@ class _Sampler:
             if choice in flat:
                 return self._chosen(flat, choice, depth)
         return self._made_up(flat, depth)
+
+    def _below(self, name: str, schema: Any, depth: int) -> Any:
+        self._path.append(name)
+        try:
+            return self.value(schema, depth + 1)
+        finally:
+            self._path.pop()
+
+    def _given(self, flat: Mapping[str, Any]) -> Iterator[Any]:
+        """What the request says under this name, then what the author of the schema wrote down; best first."""
+        request = self._request
+        if request is not None and self._path and not self._arrays:
+            yield from request.argument(self._path[-1])
+        if "const" in flat:
+            yield flat["const"]
+        examples, listed = flat.get("examples", ()), flat.get("enum", ())
+        examples = examples if isinstance(examples, list) else []
+        yield from examples if request is None else request.one_of(self._path, examples)
+        for key in ("example", "default"):
+            if key in flat:
+                yield flat[key]
+        yield from listed if request is None else request.one_of(self._path, listed)
 
     def _chosen(self, flat: Mapping[str, Any], choice: str, depth: int) -> Any:
         rest = {key: value for key, value in flat.items() if key != choice}
@@ -108,9 +145,10 @@ class _Sampler:
             case "array":
                 made = self._array(flat, depth)
             case "string":
-                made = _string(flat)
+                made = _string(flat, self._request, self._path)
             case "integer" | "number" as name:
-                made = _number(flat, whole=name == "integer")
+                first = () if self._request is None else (self._request.integer(self._path),)
+                made = _number(flat, first, whole=name == "integer")
             case "boolean":
                 made = True
         return made
@@ -123,15 +161,15 @@ class _Sampler:
         made: dict[str, Any] = {}
         for name, schema in named.items():
             if name in required:
-                made[name] = self.value(schema, depth + 1)
+                made[name] = self._below(name, schema, depth)
             elif self._in_full(depth):
                 try:
-                    made[name] = self.value(schema, depth + 1)
+                    made[name] = self._below(name, schema, depth)
                 except CannotSampleError:
                     self._document.step(depth)
         for name in required:
             if name not in made:
-                made[name] = self.value(flat.get("additionalProperties", True), depth + 1)
+                made[name] = self._below(name, flat.get("additionalProperties", True), depth)
         return made
 
     def _array(self, flat: Mapping[str, Any], depth: int) -> list[Any]:
@@ -139,52 +177,50 @@ class _Sampler:
         if least > MOST_ITEMS:
             raise CannotSampleError("the schema wants too many items")
         first, others = item_schemas(flat)
-        wanted = max(least, len(first), 1) if self._in_full(depth) else least
+        usual = 1 if self._request is None else USUAL_ITEMS
+        wanted = max(least, len(first), usual) if self._in_full(depth) else least
         wanted = min(wanted, flat.get("maxItems", wanted))
         made: list[Any] = []
-        for i in range(wanted):
-            try:
-                made.append(self.value(first[i] if i < len(first) else others, depth + 1))
-            except CannotSampleError:
-                if len(made) < least:
-                    raise
-                break
+        self._arrays += 1
+        try:
+            for i in range(wanted):
+                item = self._below(str(i), first[i] if i < len(first) else others, depth)
+                if flat.get("uniqueItems") and len(made) >= least and item in made:
+                    break
+                made.append(item)
+        except CannotSampleError:
+            if len(made) < least:
+                raise
+        finally:
+            self._arrays -= 1
         return made
-
-
-def _given(flat: Mapping[str, Any]) -> Iterator[Any]:
-    """What the author of the schema wrote down, best first."""
-    if "const" in flat:
-        yield flat["const"]
-    examples = flat.get("examples", ())
-    if isinstance(examples, list):
-        yield from examples
-    for key in ("example", "default"):
-        if key in flat:
-            yield flat[key]
-    yield from flat.get("enum", ())
 
 
 def _is_null(branch: Any) -> bool:
     return isinstance(branch, Mapping) and branch.get("type") == "null"
 
 
-def _string(flat: Mapping[str, Any]) -> str:
-    if "pattern" in flat:
-        raise CannotSampleError("the schema has a pattern and no example")
-    if (known := FORMATS.get(flat.get("format", ""))) is not None:
-        return known
-    least, most = flat.get("minLength", 0), flat.get("maxLength", MOST_CHARACTERS)
+def _string(flat: Mapping[str, Any], request: Given | None, path: Sequence[str]) -> str:
+    format, least, most = flat.get("format", ""), flat.get("minLength", 0), flat.get("maxLength", MOST_CHARACTERS)
     if least > MOST_CHARACTERS:
         raise CannotSampleError("the schema wants too long a text")
+    if "pattern" in flat:
+        try:
+            return matching(flat["pattern"], 0 if request is None else request.number(path), shortest=least)
+        except CannotMatchError as exc:
+            raise CannotSampleError(str(exc)) from exc
+    if request is not None and least <= len(text := request.text(path, format)) <= most:
+        return text
+    if (known := FORMATS.get(format)) is not None:
+        return known
     repeated = WORD * (1 + int(least) // len(WORD))
     return repeated[: int(max(least, min(most, len(WORD))))]
 
 
-def _number(flat: Mapping[str, Any], *, whole: bool) -> int | float:
+def _number(flat: Mapping[str, Any], first: Sequence[int], *, whole: bool) -> int | float:
     low, high = flat.get("minimum", flat.get("exclusiveMinimum")), flat.get("maximum", flat.get("exclusiveMaximum"))
     ends = [end for end in (low, high) if end is not None]
-    tried: list[int | float] = [1, 0, *ends]
+    tried: list[int | float] = [*first, 1, 0, *ends]
     if len(ends) == len((low, high)):
         tried.append((low + high) / 2)
     for end in ends:

@@ -1,0 +1,175 @@
+"""What a tool would answer: the most believable of what is known, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import encode
+
+from .digests import canonical
+from .given import Given, echoed, normal
+from .inferred import Form, Shape, seen_in
+from .judging import Judges
+from .labels import Source
+from .sample import sample
+from .schema import CannotSampleError
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CatalogEntry, ToolCall
+
+    from .recording import Kind
+    from .recordings import Past, Recordings
+    from .rehearsal import Rehearsal
+
+SECRETS = "its answer had secrets in it that were not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A ``CallToolResult`` or a JSON-RPC error, not labelled yet."""
+
+    source: Source
+    kind: Kind
+    content: Mapping[str, Any]
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """More for the label."""
+
+
+class Answers:
+    """Makes up answers. Nothing here reaches a server."""
+
+    def __init__(self, recordings: Recordings) -> None:
+        self._recordings, self._judges = recordings, Judges()
+
+    async def to(self, task: ToolCall, entry: CatalogEntry | None, principal: str, rehearsal: Rehearsal) -> Answer:
+        """The first that there is of: recorded, example, by schema, by inferred schema, placeholder."""
+        if entry is None:
+            return placeholder(task, ())
+        recorded, notes = await self._recorded(task, entry, principal, rehearsal)
+        if recorded is not None:
+            return recorded
+        past = await self._recordings.about(principal, entry)
+        notes = [*notes, *(note for note in past.refused if note not in notes)]
+        made = self._example(task, entry, past, notes)
+        if made is None and past.shape is not None:
+            made = self._by_schema(task, entry, past.shape, notes)
+        return made or placeholder(task, notes)
+
+    async def _recorded(
+        self, task: ToolCall, entry: CatalogEntry, principal: str, rehearsal: Rehearsal
+    ) -> tuple[Answer | None, Sequence[str]]:
+        """The next of the answers recorded for this very call; after the last, the last."""
+        call = self._recordings.call(principal, entry, task)
+        found, notes = await self._recordings.of_call(call)
+        in_order = [recording for recording in found for _ in range(recording.times)]
+        if not in_order:
+            return None, notes
+        nth = rehearsal.nth_of(call)
+        recording = in_order[min(nth, len(in_order) - 1)]
+        if recording.redacted:
+            return None, [*notes, f"recording {recording.id} cannot be used: {SECRETS}"]
+        about = {
+            "recorded_at": recording.recorded_at,
+            "recording": recording.id,
+            "number": min(nth, len(in_order) - 1) + 1,
+            "of": len(in_order),
+            "duration_ms": recording.duration_ms,
+        }
+        return Answer("recorded", recording.kind, recording.result, about), notes
+
+    def _example(self, task: ToolCall, entry: CatalogEntry, past: Past, notes: Sequence[str]) -> Answer | None:
+        """The answer to a call with other arguments, those that it repeats replaced; of several, the most alike."""
+        usable = [recording for recording in past.successes if not recording.redacted]
+        if not usable:
+            return None
+        recording = max(usable, key=lambda r: _alike(r.given, task.arguments))
+        result = dict(recording.result)
+        seen = seen_in(result)
+        about: dict[str, Any] = {
+            "recorded_at": recording.recorded_at,
+            "recorded_with": recording.given,
+            "recording": recording.id,
+            "notes": list(notes),
+        }
+        if seen is not None and seen.form != "text":
+            value = _with_arguments(seen.value, recording.given, task.arguments)
+            declared = past.shape
+            if declared is not None and declared.source == "declared":
+                judge = self._judges.of(entry.digest, declared.schema)
+                value = next((v for v in (value, seen.value) if judge(v)), None)
+                if value is None:
+                    return None
+            about["values"] = dict.fromkeys(echoed(value, task.arguments), "argument")
+            result = result_of(task, value, seen.form, "example", kept=result if value == seen.value else None)
+        return Answer("example", "result", result, about)
+
+    def _by_schema(self, task: ToolCall, entry: CatalogEntry, shape: Shape, notes: Sequence[str]) -> Answer | None:
+        """A value made up by the schema. Of a structured result it must be an object, or clients refuse it."""
+        seed = canonical([entry.id, json.loads(encode(task.arguments))])
+        key = entry.digest if shape.source == "declared" else canonical(shape.schema).decode()
+        try:
+            value = sample(shape.schema, Given(seed, task.arguments), judge=self._judges.of(key, shape.schema))
+        except CannotSampleError:
+            return None
+        if shape.form == "structured" and not isinstance(value, Mapping):
+            return None
+        source: Source = "schema" if shape.source == "declared" else "inferred"
+        about = {
+            "values": dict.fromkeys(echoed(value, task.arguments), "argument"),
+            "samples": shape.samples or None,
+            "notes": list(notes),
+        }
+        return Answer(source, "result", result_of(task, value, shape.form, source), about)
+
+
+def placeholder(task: ToolCall, notes: Sequence[str]) -> Answer:
+    """What there is where nothing is known (DRY-8)."""
+    content = {"content": [{"type": "text", "text": said(task)}]}
+    return Answer("placeholder", "result", content, {"notes": list(notes)})
+
+
+def said(task: ToolCall) -> str:
+    """The sentence of DRY-8."""
+    return f"Simulated execution of {task.tool}"
+
+
+def result_of(
+    task: ToolCall, value: Any, form: Form, source: str, kept: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A result with ``value`` where the tool would put it.
+
+    A structured one says first, where models read it, that it is simulated. One whose only text block spells the value
+    has no room for that: references between steps read it.
+    """
+    if form == "text":
+        return {"content": [{"type": "text", "text": str(value)}]}
+    text = {"type": "text", "text": encode(value).decode()}
+    if form == "json":
+        return dict(kept) if kept is not None else {"content": [text]}
+    more = "" if source == "schema" else f" ({source})"
+    blocks = kept["content"] if kept is not None and isinstance(kept.get("content"), list) else [text]
+    return {"content": [{"type": "text", "text": said(task) + more}, *blocks], "structuredContent": value}
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """How many arguments are the same."""
+    return sum(1 for name, value in one.items() if name in other and other[name] == value)
+
+
+def _with_arguments(value: Any, before: Mapping[str, Any], now: Mapping[str, Any]) -> Any:
+    """``value`` with the arguments that it repeats under their names, not inside arrays, replaced by those of now."""
+    changed = {normal(name): (before[name], now[name]) for name in before if name in now and before[name] != now[name]}
+
+    def replaced(name: str, member: Any) -> Any:
+        old_and_new = changed.get(normal(name))
+        if old_and_new is not None and member == old_and_new[0]:
+            return old_and_new[1]
+        return walked(member)
+
+    def walked(at: Any) -> Any:
+        return {name: replaced(name, member) for name, member in at.items()} if isinstance(at, Mapping) else at
+
+    return walked(value)

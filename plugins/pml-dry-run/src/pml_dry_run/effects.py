@@ -1,0 +1,152 @@
+"""What a rehearsal would have changed, and what later reads of it would find.
+
+Only names and equal values are looked at. A match is certain where a read names exactly what a simulated step named;
+what may have changed besides is said, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from .given import normal
+from .inferred import seen_in
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CatalogEntry, ToolCall
+
+What = Literal["create", "change", "delete", "unknown"]
+Match = Literal["certain", "made", "maybe", "none"]
+IDENTITIES = frozenset({"path", "file", "filename", "filepath", "uri", "url", "id", "key", "slug", "name"})
+IDENTITY_ENDS = ("id", "path", "key", "uri", "slug")
+VERBS: Mapping[What, frozenset[str]] = {
+    "create": frozenset({"create", "add", "new", "insert", "make", "open", "post", "upload", "save", "put"}),
+    "change": frozenset({"update", "edit", "write", "set", "modify", "patch", "rename", "replace", "change"}),
+    "delete": frozenset({"delete", "remove", "drop", "destroy", "rm", "unlink", "erase", "purge", "clear"}),
+}
+READS_ONE = frozenset({"read", "get", "fetch", "show", "describe", "view", "cat", "retrieve", "load", "download"})
+"""Verbs of tools that fail, or say so, where the one thing that they name is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What one simulated step would have done."""
+
+    task_id: str
+    path: str
+    """Where the step stands in the workflow."""
+    server: str
+    tool: str
+    what: What
+    identity: Mapping[str, Any]
+    """Arguments that say which thing, by normalised name."""
+    arguments: Mapping[str, Any]
+    made: Mapping[str, Any]
+    """Identities in its simulated result, by normalised name."""
+    value: Any
+    """Of its simulated result."""
+
+    def told(self) -> dict[str, Any]:
+        """For labels."""
+        return {"task_id": self.task_id, "tool": self.tool, "effect": self.what, "of": dict(self.identity)}
+
+
+def effect_of(task: ToolCall, entry: CatalogEntry, path: str, result: Mapping[str, Any]) -> Effect:
+    """What a simulated call would have done, as far as its name, annotations, arguments and result tell."""
+    seen = seen_in(result)
+    value = None if seen is None or seen.form == "text" else seen.value
+    return Effect(
+        task_id=task.id,
+        path=path,
+        server=entry.server,
+        tool=entry.id,
+        what=_what(entry),
+        identity=identity_of(task.arguments),
+        arguments={normal(name): argument for name, argument in task.arguments.items()},
+        made=identity_of(value) if isinstance(value, Mapping) else {},
+        value=value,
+    )
+
+
+def identity_of(members: Mapping[str, Any]) -> dict[str, Any]:
+    """Members that say which thing is meant: ids, paths, addresses, names."""
+    return {
+        normal(name): value
+        for name, value in members.items()
+        if isinstance(value, (str, int))
+        and not isinstance(value, bool)
+        and (normal(name) in IDENTITIES or normal(name).endswith(IDENTITY_ENDS))
+    }
+
+
+def reads_one(entry: CatalogEntry) -> bool:
+    """Whether a tool reads the one thing that it names."""
+    return not READS_ONE.isdisjoint(_words(entry.name))
+
+
+def match(effect: Effect, task: ToolCall, entry: CatalogEntry) -> Match:
+    """How a read has to do with an earlier effect.
+
+    ``certain``: it names exactly what the step named. ``made``: it names what the step would have created, under an
+    id that was made up. ``maybe``: it may see a difference. ``none``: it names something else, or asks another server.
+    """
+    if effect.server != entry.server:
+        return "none"
+    read = identity_of(task.arguments)
+    if not read:
+        return "maybe"
+    if effect.what == "create" and _named_by(effect.made, read) and not _named_by(effect.identity, read):
+        return "made"
+    if read == effect.identity:
+        return "certain"
+    comparable = bool(read.keys() & effect.identity.keys())
+    if not comparable or any(_touch(one, other) for one in read.values() for other in effect.identity.values()):
+        return "maybe"
+    return "none"
+
+
+def _named_by(made: Mapping[str, Any], read: Mapping[str, Any]) -> bool:
+    """Whether every identity in the read is one that was made, ``id`` and ``issue_id`` being the same."""
+    return bool(made) and all(
+        any(value == other and (name.endswith(known) or known.endswith(name)) for known, other in made.items())
+        for name, value in read.items()
+    )
+
+
+def _touch(one: Any, other: Any) -> bool:
+    """Equal, or one a path above the other."""
+    if one == other:
+        return True
+    if not (isinstance(one, str) and isinstance(other, str)):
+        return False
+    one, other = one.rstrip("/"), other.rstrip("/")
+    return bool(one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/"))
+
+
+def _words(name: str) -> set[str]:
+    """``createIssue`` and ``create_issue`` alike."""
+    spaced = "".join(f" {char.lower()}" if char.isupper() else char for char in name)
+    return set("".join(char if char.isalnum() else " " for char in spaced).split())
+
+
+def _what(entry: CatalogEntry) -> What:
+    words = _words(entry.name)
+    return next((what for what in ("delete", "create", "change") if words & VERBS[what]), "unknown")
+
+
+def overlaid(value: Any, effect: Effect) -> tuple[Any, list[str]] | None:
+    """``value`` as it would be after ``effect``, and JSON Pointers of what changed; None where that cannot be told.
+
+    Members that the step gave an argument for get it. A text becomes the step's only text that is no identity.
+    """
+    news = {name: argument for name, argument in effect.arguments.items() if name not in effect.identity}
+    if isinstance(value, Mapping):
+        changed = [name for name in value if normal(name) in news]
+        if not changed or effect.what == "unknown":
+            return None
+        return {n: news[normal(n)] if n in changed else m for n, m in value.items()}, [f"/{n}" for n in changed]
+    texts = [argument for argument in news.values() if isinstance(argument, str)]
+    if isinstance(value, str) and len(texts) == len(news) == 1 and effect.what != "unknown":
+        return texts[0], [""]
+    return None

@@ -1,0 +1,178 @@
+"""Keeps what real calls were answered with: noted while the call is served, written when there is time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from pml_hookspecs import Outcome, Phase, RawObject, ToolCall
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task
+
+    from .settings import Settings
+    from .writing import Writing
+
+MOST_PENDING = 1000
+MOST_PENDING_BYTES = 32 * 1024 * 1024
+SLICE_S = 0.002
+"""Longest that requests wait while recordings are written [s]."""
+GATHER_S = 0.25
+"""Wait for more before anything is written, so that repeats are written once [s]."""
+STORE_FACTOR = 1.6
+"""What a recording costs in all, the store's thread included, to what it costs here (measured)."""
+MOST_REMEMBERED = 4096
+
+
+class Noted(NamedTuple):
+    """A call that was answered, not looked at yet."""
+
+    entry: CatalogEntry
+    principal: str
+    task: ToolCall
+    outcome: Outcome
+    size: int
+    """Of arguments and answer, as far as they came as bytes [bytes]."""
+
+
+class Pace:
+    """How often one tool is recorded: some calls at any pace, further ones evenly."""
+
+    __slots__ = ("_at_s", "_left", "_most", "_per_second")
+
+    def __init__(self, settings: Settings) -> None:
+        self._most = self._left = float(settings.max_per_tool)
+        self._per_second, self._at_s = settings.per_second, time.monotonic()
+
+    def allows(self) -> bool:
+        """Whether one more may be recorded now; counts it."""
+        now_s = time.monotonic()
+        self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_second)
+        self._at_s = now_s
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Recorder:
+    """The wrapper next to the tools. Adds some microseconds to a call; everything else happens in the background.
+
+    Of a tool that is called often only some calls are recorded (:class:`Pace`). Recording never takes more than
+    ``cpu_share`` of a processor: what comes faster waits, up to :data:`MOST_PENDING` calls, and beyond that is not
+    kept. What waits when the gateway ends is written then.
+    """
+
+    phase = Phase.ADAPT
+
+    def __init__(self, services: Services, settings: Settings, writing: Writing) -> None:
+        self._services, self._catalog, self._settings = services, services.catalog, settings
+        self._writing = writing
+        self._pending: deque[Noted] = deque()
+        self._pending_bytes = 0
+        self._come = asyncio.Event()
+        self._on = False
+        self._paces: OrderedDict[str, Pace | None] = OrderedDict()
+        self.dropped = 0
+        """Answers that came too fast for too long to be kept."""
+
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Let everything pass; note how tool calls end."""
+        if not self._on or not isinstance(task, ToolCall):
+            return call_next(task, run)
+        entry = self._catalog.get(task.tool)
+        if entry is None or not self._wants(entry):
+            return call_next(task, run)
+        return self._noted(entry, task, run, call_next)
+
+    async def _noted(self, entry: CatalogEntry, task: ToolCall, run: Run, call_next: CallNext) -> Outcome:
+        outcome = await call_next(task, run)
+        output, arguments = outcome.output, task.arguments
+        size = len(output.raw) if type(output) is RawObject else 0
+        if type(arguments) is RawObject:
+            size += len(arguments.raw)
+        if len(self._pending) >= MOST_PENDING or self._pending_bytes + size > MOST_PENDING_BYTES:
+            self._drop()
+        elif size <= 2 * self._settings.max_bytes:
+            self._pending.append(Noted(entry, run.session.principal, task, outcome, size))
+            self._pending_bytes += size
+            self._come.set()
+        return outcome
+
+    def _wants(self, entry: CatalogEntry) -> bool:
+        """Whether this call is to be recorded; what comes at a high pace passes as if nobody recorded."""
+        tool = entry.id
+        pace = self._paces.get(tool)
+        if pace is None:
+            if tool in self._paces:
+                return False
+            wanted = not entry.own and self._writing.wants(tool)
+            pace = self._paces[tool] = Pace(self._settings) if wanted else None
+            if len(self._paces) > MOST_REMEMBERED:
+                self._paces.popitem(last=False)
+        return pace is not None and pace.allows()
+
+    def _drop(self) -> None:
+        if not self.dropped:
+            self._services.log.warning(
+                "calls come faster than they can be recorded; some are not kept for rehearsals",
+                cpu_share=self._settings.cpu_share,
+            )
+        self.dropped += 1
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Record while entered."""
+        self._on = self._settings.record
+        if self._on:
+            self._services.spawn(self._work, name="recordings")
+        try:
+            yield
+        finally:
+            self._on = False
+            while self._pending:
+                self._write_for(SLICE_S)
+            self._writing.flush()
+            await self._writing.trim()
+            if self.dropped:
+                self._services.log.warning("recordings were dropped", calls=self.dropped)
+
+    async def written(self) -> None:
+        """Wait until what was noted so far is in the store."""
+        while self._pending:
+            self._write_for(SLICE_S)
+            await asyncio.sleep(0)
+        self._writing.flush()
+
+    async def _work(self) -> None:
+        while True:
+            await self._come.wait()
+            await asyncio.sleep(GATHER_S)
+            self._come.clear()
+            while self._pending:
+                await self._rest_after(self._write_for(SLICE_S))
+            started = time.perf_counter()
+            self._writing.flush()
+            await self._rest_after(time.perf_counter() - started)
+            await self._writing.trim()
+
+    async def _rest_after(self, spent_s: float) -> None:
+        await asyncio.sleep(spent_s * STORE_FACTOR * (1 / self._settings.cpu_share - 1))
+
+    def _write_for(self, limit_s: float) -> float:
+        """Write for about this long; the seconds that it took."""
+        started = time.perf_counter()
+        while self._pending:
+            noted = self._pending.popleft()
+            self._pending_bytes -= noted.size
+            try:
+                self._writing.keep(noted)
+            except Exception as exc:  # no answer of a server may end the recording of others
+                self._services.log.warning("an answer cannot be recorded", tool=noted.entry.id, problem=repr(exc))
+            if time.perf_counter() - started >= limit_s:
+                break
+        return time.perf_counter() - started

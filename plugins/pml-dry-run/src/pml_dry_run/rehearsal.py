@@ -1,0 +1,158 @@
+"""The wrapper: in a dry run, answers in place of everything that could have an effect."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Phase, Status, ToolCall, Workflow
+
+from .answers import Answer, Answers
+from .effects import Effect, effect_of
+from .labels import META, in_error, label, simulated
+from .reads import Reads
+from .settings import LEVELS, Level, Settings
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CallNext, CatalogEntry, ExecutionId, Run, Services, Task
+
+    from .recordings import Recordings
+
+META_LEVEL = "pml/dry_run_level"
+"""Member of a call's ``_meta``: how a miss is treated in it, whatever the settings say."""
+MISSED = (
+    "Nothing tells what {} would return: there is no recording of it as it is defined now, and no output schema. "
+    "Call it once for real, or rehearse with the level warn or loose."
+)
+NOT_RUN = "Code is not run in a dry run, and nothing tells what {} would return."
+
+
+class Rehearsal:
+    """What one rehearsal has done so far: all that happens under the outermost task that is rehearsed."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+        """What it would have changed, in order."""
+        self._asked: dict[str, int] = {}
+
+    def nth_of(self, call: str) -> int:
+        """How many times the call was made before; counts this one."""
+        before = self._asked.get(call, 0)
+        self._asked[call] = before + 1
+        return before
+
+
+class DryRun:
+    """Keeps every task of a dry run from having effects (DRY-8, DRY-9, GAP-9).
+
+    A workflow goes on, and its tasks come back here one by one. So do the gateway's own tools that only read. Where
+    the rehearsal reads for real, so do tools that say that they only read. All else is answered with a result that
+    says where it comes from.
+    """
+
+    phase = Phase.SUBSTITUTE
+
+    def __init__(self, services: Services, settings: Settings, recordings: Recordings) -> None:
+        self._catalog, self._settings = services.catalog, settings
+        self._answers = Answers(recordings)
+        self._reads = Reads(self._answers)
+        self._open: dict[ExecutionId, Rehearsal] = {}
+        """Rehearsals by the executions in them that are under way: what runs inside names its parent."""
+
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Let the task pass when it is for real; else make up how it ends."""
+        if not run.dry_run:
+            return call_next(task, run)
+        return self._rehearsed(task, run, call_next)
+
+    async def _rehearsed(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+        rehearsal = (None if run.parent is None else self._open.get(run.parent)) or Rehearsal()
+        self._open[run.id] = rehearsal
+        try:
+            if isinstance(task, Workflow):
+                return await call_next(task, run)
+            level = _level(task, self._settings)
+            if level is None:
+                return _over(
+                    task, Failure("dry_run.level", f"_meta[{META_LEVEL!r}] must be one of {', '.join(LEVELS)}")
+                )
+            if not isinstance(task, ToolCall):
+                return _unknown(task, level)
+            return await self._call(task, run, call_next, rehearsal, level)
+        finally:
+            self._open.pop(run.id, None)
+
+    async def _call(
+        self, task: ToolCall, run: Run, call_next: CallNext, rehearsal: Rehearsal, level: Level
+    ) -> Outcome:  # fmt: skip
+        entry = self._catalog.get(task.tool)
+        only_reads = entry is not None and _says(entry, "readOnlyHint")
+        if entry is not None and only_reads:
+            if entry.own:
+                return await call_next(task, run)
+            if run.reads_for_real:
+                return await self._reads.read(task, entry, run, call_next, rehearsal)
+        answer = await self._answers.to(task, entry, run.session.principal, rehearsal)
+        more: dict[str, Any] = {}
+        if entry is not None and not only_reads and answer.kind == "result":
+            effect = effect_of(task, entry, run.path, answer.content)
+            rehearsal.effects.append(effect)
+            more["effect"] = {"what": effect.what, "of": dict(effect.identity)}
+        return ended(task, answer, level, more)
+
+
+def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] | None = None) -> Outcome:
+    """How a simulated call ends, labelled."""
+    about = label(answer.source, task, task.tool, **answer.about, **(more or {}))
+    if answer.kind == "result":
+        if answer.source == "placeholder":
+            missed = MISSED.format(task.tool)
+            if level == "strict":
+                return _over(task, Failure("dry_run.miss", missed, details={META: {**about, "source": "none"}}))
+            if level == "warn":
+                about["warnings"] = [missed]
+        return _over(task, None, simulated(answer.content, about))
+    recorded = f"As recorded at {about.get('recorded_at', '?')}: "
+    if answer.kind == "refusal":
+        error = in_error(answer.content, about)
+        failure = Failure("tool.refused", recorded + str(error["message"]), details={"rpc": error, META: about})
+        return _over(task, failure)
+    texts = [b.get("text") for b in answer.content.get("content") or () if isinstance(b, Mapping)]
+    said = "\n".join(text for text in texts if isinstance(text, str)) or f"{task.tool} failed without a message."
+    return _over(task, Failure("tool.failed", recorded + said, details={META: about}), simulated(answer.content, about))
+
+
+def _unknown(task: Task, level: Level) -> Outcome:
+    """Code, a capability, or a kind of task that is not known here: it is not run."""
+    kind, name = type(task).__name__, type(task).__name__
+    if isinstance(task, CodeRun):
+        kind, name = "code_execution", f"{task.language} code"
+    elif isinstance(task, CapabilityRun):
+        kind, name = "capability", f"capability {task.capability_id}"
+    note = NOT_RUN.format(name)
+    about = label("placeholder", task, name, notes=[note])
+    if level == "strict":
+        return _over(task, Failure("dry_run.miss", note, details={META: {**about, "source": "none"}}))
+    told = {"task_id": task.id, "type": kind, "status": "completed", "output": f"Simulated execution of {name}"}
+    return _over(task, None, {"_meta": {META: about}, "_source": "placeholder", "_mocked": True, **told})
+
+
+def _over(task: Task, failure: Failure | None, output: Any = None) -> Outcome:
+    status = Status.SIMULATED if failure is None else Status.ERROR
+    now = datetime.now(UTC)
+    return Outcome(task_id=task.id, status=status, started_at=now, duration_ms=0, output=output, failure=failure)
+
+
+def _says(entry: CatalogEntry, hint: str) -> bool:
+    annotations = entry.definition.get("annotations")
+    return isinstance(annotations, Mapping) and annotations.get(hint) is True
+
+
+def _level(task: Task, settings: Settings) -> Level | None:
+    """None when the call names one that there is not."""
+    meta = task.extra.get("_meta") if isinstance(task, ToolCall) and task.extra else None
+    asked = meta.get(META_LEVEL) if isinstance(meta, Mapping) else None
+    if asked is None:
+        return settings.level
+    return next((level for level in LEVELS if level == asked), None)
