@@ -1,0 +1,204 @@
+"""``pml audit``: look at the record, check it, take it elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import InvalidArguments
+
+from .settings import Settings, folder_of
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services
+
+    from .rows import Tip
+    from .verify import Report
+
+MOST = 100_000
+"""Rows in one list."""
+SHOWN = frozenset({"n", "at", "kind", "principal", "target", "previous", "hash", "gateway"})
+"""Members that have a column of their own, or none."""
+UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+TIMES = "2026-01-31, 2026-01-31T12:00Z, or 30m, 2h, 7d, 4w"
+WIDEST = 120
+"""Characters of the last column."""
+
+
+def add(subcommands: Any) -> None:
+    """Add the command and its verbs."""
+    parser = subcommands.add_parser("audit", help="see and check the record of denials, queries and changes")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    shown = verbs.add_parser("list", help="the last rows, the newest first")
+    shown.add_argument("--limit", type=int, default=50, help=f"most rows [1 to {MOST}]")
+    shown.set_defaults(run_with=_list)
+    check = verbs.add_parser("verify", help="whether all rows are there as they were written; status 1 if not")
+    check.set_defaults(run_with=_verify)
+    export = verbs.add_parser("export", help="all rows, the oldest first, one JSON object in a line")
+    export.add_argument("--output", default="-", help="file to write, which must not be there yet; - for stdout")
+    export.set_defaults(run_with=_export)
+    for verb in (shown, export):
+        verb.add_argument("--kind", help="only rows of this kind, such as denied, or audit.* for all that begin so")
+        verb.add_argument("--principal", help="only rows about this principal")
+        verb.add_argument("--since", help=f"only rows from this time on: {TIMES}")
+    for verb in (shown, check):
+        verb.add_argument("--json", action="store_true", help="for programs")
+    export.add_argument("--json", action="store_true", help="one JSON object, with how far the rows go")
+
+
+async def _list(arguments: argparse.Namespace, services: Services) -> int:
+    if not 1 <= arguments.limit <= MOST:
+        raise InvalidArguments(f"--limit must be 1 to {MOST}")
+    rows = await asyncio.to_thread(lambda: deque(_rows(services, arguments), maxlen=arguments.limit))
+    newest_first = list(reversed(rows))
+    if arguments.json:
+        _say(json.dumps(newest_first, indent=2))
+    elif not newest_first:
+        _say("There are no such rows.")
+    else:
+        _show_table(newest_first)
+    return 0
+
+
+def _show_table(rows: Sequence[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("row", "at", "kind", "principal", "what", "more")
+    for row in rows:
+        more = ", ".join(f"{name} {_short(value)}" for name, value in row.items() if name not in SHOWN)
+        more = more if len(more) <= WIDEST else f"{more[: WIDEST - 1]}…"
+        cells = (str(row["n"]), row.get("at", "")[:19], row.get("kind", ""), row.get("principal", "-"))
+        table.add_row(*(Text(_printable(str(cell))) for cell in (*cells, row.get("target", "-"), more)))
+    Console().print(table)
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+async def _verify(arguments: argparse.Namespace, services: Services) -> int:
+    from .verify import verify
+
+    folder = _folder(services)
+    report = await asyncio.to_thread(verify, folder, await _kept(services, folder))
+    if arguments.json:
+        _say(json.dumps({"folder": str(folder), **report.plain()}, indent=2))
+    else:
+        _tell(report, folder)
+    return 0 if report.broken is None else 1
+
+
+async def _kept(services: Services, folder: Path) -> list[tuple[str, Tip]]:
+    from .watch import KeptHead
+
+    head = KeptHead(services, folder)
+    tip = await head.read()
+    return [(head.where, tip)] if tip.n else []
+
+
+def _tell(report: Report, folder: Path) -> None:
+    for line in report.notes:
+        _say(f"Note: {_printable(line)}")
+    if report.broken is not None:
+        broken = report.broken
+        _say(f"Broken: {_printable(f'{broken.file}, line {broken.line}: {broken.problem}')}")
+        _say(f"{report.rows} rows before it are as they were written.")
+    elif report.rows:
+        _say(f"All {report.rows} rows in {folder} are as they were written; the last is {report.tip.hash}.")
+    else:
+        _say(f"There are no rows yet in {folder}.")
+
+
+async def _export(arguments: argparse.Namespace, services: Services) -> int:
+    if arguments.output == "-":
+        await asyncio.to_thread(_write, services, arguments, sys.stdout)
+        return 0
+    try:
+        with Path(arguments.output).open("x", encoding="utf-8") as file:  # noqa: ASYNC230 - a command does one thing
+            count = await asyncio.to_thread(_write, services, arguments, file)
+    except FileExistsError:
+        raise InvalidArguments(f"--output {arguments.output}: the file is there already; name another") from None
+    except OSError as exc:
+        raise InvalidArguments(f"--output {arguments.output}: {exc.strerror}") from exc
+    sys.stderr.write(f"{count} rows in {arguments.output}\n")
+    return 0
+
+
+def _write(services: Services, arguments: argparse.Namespace, file: Any) -> int:
+    from .rows import canonical
+    from .verify import verify
+
+    rows = _rows(services, arguments)
+    if arguments.json:
+        whole = list(rows)
+        about = {"folder": str(_folder(services)), **verify(_folder(services)).plain()}
+        file.write(json.dumps({"audit": about, "rows": whole}, indent=2) + "\n")
+        return len(whole)
+    count = 0
+    for row in rows:
+        file.write(canonical(row).decode() + "\n")
+        count += 1
+    return count
+
+
+def _rows(services: Services, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Those asked for, the oldest first. What is no row is left out: verify tells of it."""
+    from .files import Files
+    from .verify import Snapshot
+
+    since = _since(arguments.since) if arguments.since else ""
+    with Snapshot(Files(_folder(services))) as snapshot:
+        for _, _, line in snapshot.lines():
+            try:
+                row: Any = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict) and "n" in row and _wanted(row, arguments, since):
+                yield row
+
+
+def _wanted(row: dict[str, Any], arguments: argparse.Namespace, since: str) -> bool:
+    kind = str(row.get("kind", ""))
+    if arguments.kind and kind != arguments.kind:
+        prefix = arguments.kind.removesuffix("*")
+        if prefix == arguments.kind or not kind.startswith(prefix):
+            return False
+    if arguments.principal and row.get("principal") != arguments.principal:
+        return False
+    return str(row.get("at", "")) >= since
+
+
+def _since(text: str) -> str:
+    """A time as rows have it."""
+    number, unit = text[:-1], text[-1:]
+    if unit in UNITS and number.isdigit():
+        return (datetime.now(UTC) - timedelta(**{UNITS[unit]: int(number)})).isoformat()
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidArguments(
+            f"--since {text!r} is no time; give 2026-01-31, 2026-01-31T12:00Z, or 30m, 2h, 7d"
+        ) from None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+
+
+def _folder(services: Services) -> Path:
+    return folder_of(services.settings or Settings())
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _printable(text: str) -> str:
+    """What clients write is not for the terminal to obey."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -1,0 +1,100 @@
+"""The life of the audit: from the gateway's start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from .files import Files
+from .rows import START, BrokenRow, read
+from .verify import Snapshot
+from .watch import KeptHead, Watch
+from .wrapper import DAY_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pml_hookspecs import Services
+
+    from .recorder import Recorder
+    from .settings import Settings
+    from .wrapper import Audit
+
+HEAD_S = 1.0
+"""How often it is kept elsewhere how far the rows go [s]."""
+
+
+@asynccontextmanager
+async def auditing(services: Services, settings: Settings, recorder: Recorder, audit: Audit) -> AsyncIterator[None]:
+    """Record the start and the end, and what changes in between."""
+    head, watch = KeptHead(services, recorder.folder), Watch(services, settings, recorder)
+    await _begin(services, recorder, audit, head)
+    servers = [status.name for status in services.catalog.servers()]
+    recorder.record("gateway.started", servers=servers)
+    services.spawn(_keep_head, services, recorder, head, name="head")
+    services.spawn(_watch, services, settings, watch, audit, name="watch")
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # the store may be out of order, and the rows are written all the same
+            await watch.look()
+        recorder.record("gateway.stopped", servers=servers)
+        await recorder.close()
+        await head.keep(recorder.trail.tip)
+
+
+async def _begin(services: Services, recorder: Recorder, audit: Audit, head: KeptHead) -> None:
+    """Take up where the last gateway left off."""
+    try:
+        recorder.trail.tip = max(recorder.trail.tip, await head.read())
+    except Exception as exc:
+        services.log.warning("it is not known how far the audit goes", problem=repr(exc))
+    try:
+        for day, principal, endpoint in await asyncio.to_thread(_used_today, recorder.folder):
+            audit.seen(day, principal, endpoint)
+    except OSError as exc:
+        services.log.warning("the audit cannot be read", problem=str(exc))
+
+
+def _used_today(folder: Path) -> list[tuple[int, str, str]]:
+    """Uses of keys that have their row."""
+    used = []
+    with Snapshot(Files(folder)) as snapshot:
+        for _, _, line in snapshot.lines(newest_only=True):
+            if b'"kind":"key.used"' not in line:
+                continue
+            with suppress(BrokenRow, KeyError, ValueError):
+                row = read(line.rstrip(b"\n"))
+                day = int(datetime.fromisoformat(row["at"]).timestamp() // DAY_S)
+                used.append((day, row["principal"], row["endpoint"]))
+    return used
+
+
+async def _keep_head(services: Services, recorder: Recorder, head: KeptHead) -> None:
+    while True:
+        await asyncio.sleep(HEAD_S)
+        await asyncio.wrap_future(recorder.sync())
+        try:
+            if recorder.trail.tip != START:
+                await head.keep(recorder.trail.tip)
+        except Exception as exc:
+            services.log.warning("how far the audit goes cannot be kept in the store", problem=repr(exc))
+
+
+async def _watch(services: Services, settings: Settings, watch: Watch, audit: Audit) -> None:
+    failing = False
+    while True:
+        try:
+            await watch.look()
+            failing = False
+        except Exception as exc:
+            if not failing:
+                services.log.warning("changes cannot be looked for", problem=repr(exc))
+            failing = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(settings.poll_s):
+                await audit.answered.wait()
+        audit.answered.clear()

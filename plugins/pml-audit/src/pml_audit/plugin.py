@@ -1,0 +1,63 @@
+"""Hook plugin ``audit``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pml_hookspecs import Check, hookimpl
+
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services, Wrapper
+
+    from .recorder import Recorder
+    from .wrapper import Audit
+
+settings_type = Settings
+_parts: WeakKeyDictionary[Any, tuple[Recorder, Audit]] = WeakKeyDictionary()
+"""Of each gateway in this process, by its services."""
+
+
+def _parts_of(services: Services) -> tuple[Recorder, Audit]:
+    from .recorder import Recorder
+    from .wrapper import Audit
+
+    if services not in _parts:
+        settings = services.settings or Settings()
+        recorder = Recorder(services, settings)
+        _parts[services] = recorder, Audit(recorder, settings)
+    return _parts[services]
+
+
+@hookimpl
+def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
+    """The wrapper that sees denials, queries and keys."""
+    return [_parts_of(services)[1]]
+
+
+@hookimpl
+def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
+    """The start and the end of the gateway, and what changes in between."""
+    from .lifespan import auditing
+
+    return [auditing(services, services.settings or Settings(), *_parts_of(services))]
+
+
+@hookimpl
+def pml_commands(subcommands: Any) -> None:
+    """``pml audit``."""
+    from .command import add
+
+    add(subcommands)
+
+
+@hookimpl
+def pml_checks(services: Services) -> Iterable[Check]:
+    """Whether the rows are as they were written."""
+    from .checks import checks
+
+    return checks(services)

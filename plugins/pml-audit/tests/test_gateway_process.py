@@ -1,0 +1,108 @@
+"""A gateway as users start it, killed while it answers; and the command that looks at what it left."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.seed("QRY-40")
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+
+
+@pytest.fixture
+def environment(folder, tmp_path):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
+    return {**kept, "PML_HOME": str(tmp_path / "home"), "COLUMNS": "200"}
+
+
+class Gateway:
+    """On stdio."""
+
+    def __init__(self, environment, folder):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pml_core", "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            cwd=folder,
+        )
+        self._ids = itertools.count(1)
+        self.ask("initialize", HELLO)
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def _send(self, message):
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def send(self, method, params):
+        id = next(self._ids)
+        self._send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        return id
+
+    def answer(self):
+        while line := self.process.stdout.readline():
+            message = json.loads(line)
+            if "id" in message and "method" not in message:
+                return message
+        return None
+
+    def ask(self, method, params):
+        self.send(method, params)
+        return self.answer()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait(20)
+
+
+def pml(environment, folder, *words):
+    command = [sys.executable, "-m", "pml_core", *words]
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def query(marker):
+    return {"name": "get_execution_result", "arguments": {"agent_name": "x", "execution_id": marker}}
+
+
+def test_every_query_that_was_answered_before_a_gateway_was_killed_has_its_row(environment, folder, tmp_path):
+    rng, answered = random.Random(3), set()
+    for life in range(2):
+        gateway = Gateway(environment, tmp_path)
+        sent = {gateway.send("tools/call", query(f"{life}-{n}")): f"{life}-{n}" for n in range(40)}
+        for _ in range(rng.randrange(1, 30)):
+            answered.add(sent[gateway.answer()["id"]])
+        gateway.process.kill()
+        gateway.process.wait()
+        gateway.process.stdin.close()
+        gateway.process.stdout.close()
+    ran = pml(environment, tmp_path, "audit", "verify")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    listed = json.loads(
+        pml(environment, tmp_path, "audit", "list", "--kind", "query", "--limit", "1000", "--json").stdout
+    )
+    assert answered
+    assert answered <= {row["arguments"]["execution_id"] for row in listed}
+
+
+def test_a_gateway_that_ends_in_good_order_leaves_a_whole_audit_and_tampering_shows(environment, folder, tmp_path):
+    gateway = Gateway(environment, tmp_path)
+    gateway.ask("tools/call", query("only"))
+    gateway.end()
+    kinds = [json.loads(line)["kind"] for line in (folder / "audit.jsonl").read_text().splitlines()]
+    assert kinds[0] == "audit.began"
+    assert kinds[-1] == "gateway.stopped"
+    assert {"gateway.started", "key.used", "query"} <= set(kinds)
+    assert pml(environment, tmp_path, "audit", "verify").returncode == 0
+    path = folder / "audit.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"only"', b'"0nly"'))
+    ran = pml(environment, tmp_path, "audit", "verify", "--json")
+    assert ran.returncode == 1
+    assert json.loads(ran.stdout)["first_broken"]["line"] == kinds.index("query") + 1

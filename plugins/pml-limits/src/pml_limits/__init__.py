@@ -1,0 +1,1 @@
+"""Limits calls by rules: rate, concurrency, time and daily cost."""

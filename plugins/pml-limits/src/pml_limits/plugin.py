@@ -1,0 +1,60 @@
+"""Hook plugin ``limits``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pml_hookspecs import Check, hookimpl
+
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services, Wrapper
+
+    from .wrapper import Limiter
+
+settings_type = Settings
+_limiters: WeakKeyDictionary[Any, Limiter] = WeakKeyDictionary()
+"""Of each gateway in this process, by its services."""
+
+
+@hookimpl
+def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
+    """The wrapper that counts and refuses; none without rules."""
+    settings: Settings = services.settings or Settings()
+    if not settings.rules:
+        return []
+    from .wrapper import Limiter
+
+    limiter = _limiters[services] = Limiter(services, settings)
+    return [limiter]
+
+
+@hookimpl
+def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
+    """What goes on besides calls: budgets are written, leases renewed, use is told."""
+    limiter = _limiters.get(services)
+    if limiter is None:
+        return []
+    from .upkeep import upkeep
+
+    return [upkeep(limiter, services)]
+
+
+@hookimpl
+def pml_commands(subcommands: Any) -> None:
+    """``pml limits``."""
+    from .command import add
+
+    add(subcommands)
+
+
+@hookimpl
+def pml_checks(services: Services) -> Iterable[Check]:
+    """Rules for servers and tools that there are not."""
+    from .checks import checks
+
+    return checks(services)

@@ -1,0 +1,137 @@
+"""Which rules hold for a task, and under which key each counts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pml_hookspecs import CapabilityRun, CodeRun, ToolCall, Workflow, split_tool_id
+
+if TYPE_CHECKING:
+    from limits import RateLimitItem
+
+    from pml_hookspecs import Session, Task
+
+    from .settings import Rule
+
+MOST_REMEMBERED = 4096
+"""Combinations of tool, principal and client whose rules are remembered."""
+LONGEST_KEY = 256
+"""Characters; of a longer one the digest is used."""
+KINDS: Mapping[type[Any], str] = {
+    ToolCall: "tool",
+    CodeRun: "code",
+    CapabilityRun: "capability",
+    Workflow: "workflow",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A rule as it holds for one task."""
+
+    name: str
+    rule: Rule
+    whose: Mapping[str, str]
+    """What it counts apart, such as ``{"principal": "alice"}``; empty for all together."""
+    key: str
+    """Of the counter."""
+
+    @property
+    def told(self) -> str:
+        """Whose it is, in words; ``""`` for all together."""
+        return " and ".join(f"{part} {value!r}" for part, value in self.whose.items())
+
+
+class Rated(NamedTuple):
+    """A rate as it holds for one task."""
+
+    limit: Limit
+    rate: RateLimitItem
+    place: str
+    """The library's key for the counter."""
+    amount: int
+    expiry_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All that hold for one task."""
+
+    rates: tuple[Rated, ...]
+    slots: tuple[Limit, ...]
+    budgets: tuple[Limit, ...]
+    time_out: Limit | None
+    """The shortest."""
+
+
+class Rules:
+    """All rules."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self._rules = [(name, rule, _rate(rule)) for name, rule in rules.items()]
+        self._known: dict[tuple[Any, ...], Limits | None] = {}
+
+    def of(self, task: Task, session: Session) -> Limits | None:
+        """None when no rule fits."""
+        kind = type(task)
+        place = (kind, task.tool if kind is ToolCall else "", session.principal, session.client)  # type: ignore[union-attr] # mypy takes no type() for a proof
+        try:
+            return self._known[place]
+        except KeyError:
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            found = self._known[place] = self._find(task, session)
+            return found
+
+    def seen(self) -> Iterator[Limits]:
+        """What held for the tasks that came by."""
+        return (limits for limits in list(self._known.values()) if limits is not None)
+
+    def _find(self, task: Task, session: Session) -> Limits | None:
+        kind, about = KINDS.get(type(task)), about_task(task, session)
+        found = [
+            (limit_of(name, rule, {part: about[part] for part in rule.per}), rate)
+            for name, rule, rate in self._rules
+            if rule.kind == kind and all(fnmatchcase(about[p], getattr(rule, p)) for p in about)
+        ]
+        if not found:
+            return None
+        timed = [limit for limit, _ in found if limit.rule.time_out_s]
+        return Limits(
+            rates=tuple(_rated(limit, rate) for limit, rate in found if rate is not None),
+            slots=tuple(limit for limit, _ in found if limit.rule.concurrency),
+            budgets=tuple(limit for limit, _ in found if limit.rule.daily_usd),
+            time_out=min(timed, key=lambda limit: limit.rule.time_out_s, default=None),
+        )
+
+
+def about_task(task: Task, session: Session) -> dict[str, str]:
+    """What rules look at."""
+    about = {"principal": session.principal, "agent": session.client.partition("/")[0]}
+    if isinstance(task, ToolCall):
+        about |= {"tool": task.tool, "server": split_tool_id(task.tool)[0]}
+    return about
+
+
+def limit_of(name: str, rule: Rule, whose: Mapping[str, str]) -> Limit:
+    """``rule`` as it holds for ``whose``."""
+    key = "\n".join((name, *(whose[part] for part in sorted(whose))))
+    if len(key) > LONGEST_KEY:
+        key = f"{name[:64]}\n{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return Limit(name, rule, whose, key)
+
+
+def _rated(limit: Limit, rate: RateLimitItem) -> Rated:
+    return Rated(limit, rate, rate.key_for(limit.key), rate.amount, rate.get_expiry())
+
+
+def _rate(rule: Rule) -> RateLimitItem | None:
+    if not rule.rate:
+        return None
+    from limits import parse
+
+    return parse(rule.rate)

@@ -1,0 +1,86 @@
+"""``[plugins.limits]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pml_hookspecs import setting
+
+Kind = Literal["tool", "code", "capability", "workflow"]
+Part = Literal["principal", "agent", "tool", "server"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One of ``rules``: which tasks, and how much of them."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    principal: str = setting("*", "Whose tasks, by pattern: the principal that a key stands for.")
+    agent: str = setting("*", "Whose tasks, by pattern of the client's name.")
+    tool: str = setting("*", "Which tools, by pattern of their ids, such as 'mail:send_*'.")
+    server: str = setting("*", "Tools of which servers, by pattern; the gateway's own are of 'pml'.")
+    kind: Kind = setting("tool", "Which tasks: calls of tools, or runs of code, capabilities or workflows.")
+    per: tuple[Part, ...] = setting((), "Counted apart for each of these; all together if empty.")
+    rate: str = setting("", "Most tasks in a sliding window: '100/minute', '10 per 30 seconds'. Empty: any number.")
+    concurrency: int = setting(0, "Most tasks under way at once; 0 for any number.")
+    queue_s: float = setting(0.0, "How long a task waits for another to end before it is refused [s].")
+    time_out_s: float = setting(0.0, "Longest time of one task; 0 for any [s].")
+    daily_usd: float = setting(0.0, "Most that all tasks of a day (UTC) may cost, once it is known; 0 for any [USD].")
+
+    def __post_init__(self) -> None:
+        """Refuse what types cannot.
+
+        Raises:
+            ValueError: Names every mistake.
+        """
+        problems = list(_problems(self))
+        if problems:
+            raise ValueError("; ".join(problems))
+
+
+def _problems(rule: Rule) -> Iterator[str]:
+    numbers = {name: getattr(rule, name) for name in ("concurrency", "queue_s", "time_out_s", "daily_usd")}
+    yield from (f"{name} is {value}; it must be 0 or more" for name, value in numbers.items() if not value >= 0)
+    yield from (f"{name} must be a finite number" for name, value in numbers.items() if value == float("inf"))
+    if not (rule.rate or any(value > 0 for name, value in numbers.items() if name != "queue_s")):
+        yield "it limits nothing; give rate, concurrency, time_out_s or daily_usd"
+    if rule.queue_s and not rule.concurrency:
+        yield "queue_s means nothing without concurrency"
+    if rule.kind != "tool" and (rule.tool != "*" or rule.server != "*" or {"tool", "server"} & set(rule.per)):
+        yield f"tool and server mean nothing for kind = {rule.kind!r}"
+    yield from (f"{name} is empty; '*' stands for all" for name in PATTERNS if not getattr(rule, name))
+    if len(set(rule.per)) < len(rule.per):
+        yield "per names something twice"
+    if rule.rate:
+        yield from _problems_of_rate(rule.rate)
+
+
+PATTERNS = ("principal", "agent", "tool", "server")
+
+
+def _problems_of_rate(rate: str) -> Iterator[str]:
+    from limits import parse_many
+
+    try:
+        items = parse_many(rate)
+    except ValueError:
+        yield f"rate {rate!r} is not understood; write it as '100/minute' or '10 per 30 seconds'"
+        return
+    if len(items) > 1:
+        yield f"rate {rate!r} is more than one; write a rule for each"
+    if any(item.amount < 1 or item.get_expiry() < 1 for item in items):
+        yield f"rate {rate!r} lets nothing pass; the numbers must be 1 or more"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What is limited."""
+
+    rules: dict[str, Rule] = setting(dict, "Limits by name; a task keeps to all that fit it.")
+    shared: bool = setting(
+        default=False,
+        description="Count in the store, together with all gateways that use it, instead of in this process.",
+    )

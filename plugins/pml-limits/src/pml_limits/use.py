@@ -1,0 +1,116 @@
+"""How much of each limit is used, as ``pml limits show`` tells it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import floor
+from typing import TYPE_CHECKING, Any
+
+from . import budgets, slots
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Documents, Services
+
+    from .settings import Rule, Settings
+    from .wrapper import Limiter
+
+WINDOWS = "limits.windows"
+COLLECTION = "limits.use"
+"""What each gateway that counts by itself tells of it: another process cannot look."""
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Of one counter."""
+
+    rule: str
+    whose: Mapping[str, str]
+    what: str
+    """``rate``, ``concurrency`` or ``budget``."""
+    used: float
+    allowed: float
+    gateway: str
+    """Which gateway counts by itself, as ``host:process id``; ``""`` when all count together."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "rule": self.rule,
+            "for": dict(self.whose),
+            "what": self.what,
+            "used": self.used,
+            "allowed": self.allowed,
+            "gateway": self.gateway,
+        }
+
+
+def of_limiter(limiter: Limiter) -> list[dict[str, Any]]:
+    """What this process counts by itself, as it is told in the store."""
+    now_s = time.time()
+    told: dict[str, dict[str, Any]] = {}
+    rates = () if limiter.rates is None else [rated for limits in limiter.rules.seen() for rated in limits.rates]
+    windows = {} if limiter.rates is None else limiter.rates.windows.windows
+    for limit, _, place, *_ in rates:
+        window = windows.get(place)
+        if window is not None and window.used(now_s) >= 1:
+            told[place] = {"rule": limit.name, "whose": dict(limit.whose), "what": "rate", **window.plain()}
+    for key, count in limiter.slots.taken.items():
+        limit = limiter.slots.limits[key]
+        told[key] = {"rule": limit.name, "whose": dict(limit.whose), "what": "concurrency", "used": count}
+    return list(told.values())
+
+
+async def all_uses(services: Services, settings: Settings) -> list[Use]:
+    """Of all counters that are not at nothing, by rule."""
+    found = [use async for use in _stored(services.store.documents, settings.rules)]
+    found = [use for use in found if use.used > 0]
+    return sorted(found, key=lambda use: (use.rule, use.what, sorted(use.whose.items()), use.gateway))
+
+
+async def _stored(documents: Documents, rules: Mapping[str, Rule]) -> AsyncIterator[Use]:
+    for value in await _values(documents, WINDOWS):
+        yield _use(value | {"what": "rate"}, rules)
+    for value in await _values(documents, slots.COLLECTION):
+        held = [end_s for end_s in value.get("holders", {}).values() if end_s > time.time()]
+        yield _use(value | {"what": "concurrency", "used": len(held)}, rules)
+    today = datetime.now(UTC).date().isoformat()
+    for value in await _values(documents, budgets.COLLECTION):
+        if value["day"] == today:
+            yield _use(value | {"what": "budget", "used": value["micro_usd"] / budgets.MICROS}, rules)
+    for value in await _values(documents, COLLECTION):
+        for told in value["told"]:
+            yield _use(told, rules, value["gateway"])
+
+
+async def _values(documents: Documents, collection: str) -> list[dict[str, Any]]:
+    values: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = await documents.find(collection, limit=PAGE, cursor=cursor)
+        values += [dict(document.value) for document in page.items]
+        cursor = page.cursor
+        if cursor is None:
+            return values
+
+
+def _use(value: Mapping[str, Any], rules: Mapping[str, Rule], gateway: str = "") -> Use:
+    """What a document says; nothing used of a rule that there is no more."""
+    name, what, used = value.get("rule", ""), value["what"], value.get("used", 0)
+    rule = rules.get(name)
+    allowed: float = 0
+    if rule is not None and what == "rate" and rule.rate:
+        from limits import parse
+
+        from .windows import read_window
+
+        rate = parse(rule.rate)
+        window, now_s = read_window(value, rate.get_expiry()), time.time()
+        window.roll(now_s)
+        used, allowed = floor(window.used(now_s)), rate.amount
+    elif rule is not None:
+        allowed = rule.concurrency if what == "concurrency" else rule.daily_usd
+    return Use(name, value.get("whose", {}), what, used if allowed else 0, allowed, gateway)
