@@ -120,3 +120,12 @@ async def test_a_call_to_a_server_that_is_still_starting_without_known_tools_say
         result = await Client(made).call("fs:read_file")
         assert result["content"][0]["text"] == "MCP server fs not connected: starting"
         gate.set()
+
+
+async def test_a_server_that_is_not_configured_is_not_worth_another_try():
+    async with running({"fs": ScriptedServer()}) as made:
+        for tool in ("capability:count", "fz:read"):
+            failure = (await made.dispatcher.start(ToolCall(id="t", tool=tool), SESSION)).failure
+            server = tool.partition(":")[0]
+            said = f"MCP server {server} not connected: it is not configured; configured: fs"
+            assert (failure.code, failure.message, failure.retryable) == ("tool.not_connected", said, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import types
 
@@ -14,7 +15,7 @@ from pml_core.cli.with_services import prepare
 from pml_core.config import load
 from pml_core.gateway import Gateway
 from pml_core.nulls import MemoryStore
-from pml_hookspecs import InvalidArguments, hookimpl
+from pml_hookspecs import InvalidArguments, Session, ToolCall, hookimpl
 
 
 @pytest.fixture
@@ -81,6 +82,27 @@ async def test_without_connect_no_server_is_started_and_the_tools_are_those_of_l
     async with Gateway(load(file), records=records, connect=False) as made:
         assert [entry.id for entry in made.catalog] == ["fs:read"]
     assert not mark.exists()
+
+
+@pytest.mark.anyio
+async def test_without_connect_a_call_fails_at_once_and_names_the_option(place):
+    file = place.write("servers.json", json.dumps({"mcpServers": {"fs": {"command": "touch"}}}))
+    records = [registry.provide("pml.store", "sqlite", Remembering)]
+    async with Gateway(load(file), records=records, connect=False) as made, asyncio.timeout(5):
+        ended = await made.dispatcher.start(ToolCall(id="t", tool="fs:read"), Session(key="k"))
+    assert ended.failure.code == "tool.not_connected"
+    assert ended.failure.message == "MCP server fs not connected: this command starts no servers; give it --connect"
+
+
+def test_a_command_may_connect_unless_it_is_told_not_to():
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--no-connect", dest="connect", action="store_false")
+    parser.set_defaults(run_with=len, connect=True)
+    prepare(parser, "any")
+    told = {words: parser.parse_args(words).connect for words in ((), ("--connect",), ("--no-connect",))}
+    assert told == {(): True, ("--connect",): True, ("--no-connect",): False}
 
 
 def test_a_command_that_brings_its_own_function_is_left_alone():

@@ -47,7 +47,11 @@ def test_what_is_set_on_the_command_line_wins(place):
     ("text", "path", "why"),
     [
         ("[endpoints.ops]\ntool_exposure = 'x'\n", "endpoints.ops.tool_exposure", "did you mean 'tools_exposure'?"),
-        ("[endpoints.ops]\nzzz = 'x'\n", "endpoints.ops.zzz", "unknown key; known: execution_mode, intent, tools_exposure"),
+        (
+            "[endpoints.ops]\nzzz = 'x'\n",
+            "endpoints.ops.zzz",
+            "unknown key; known: execution_mode, intent, tools_exposure",
+        ),
         ("[endpoints.ops]\nintent = 5\n", "endpoints.ops.intent", "valid string"),
         ("endpoints = 5\n", "endpoints", "valid dictionary"),
         ("[endpoints]\nops = 5\n", "endpoints.ops", ""),

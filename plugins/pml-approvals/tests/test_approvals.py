@@ -7,13 +7,15 @@ import pytest
 from pml_approvals import plugin
 from pml_approvals.requests import Requests
 from pml_approvals.settings import Settings
-from pml_hookspecs import CodeRun, RpcError, Session, Status, ToolCall, Workflow
-from pml_testing.dispatching import Code, InOrder
+from pml_hookspecs import CapabilityRun, CodeRun, RpcError, Session, Status, Step, ToolCall, Workflow
+from pml_testing.dispatching import Code, InOrder, hooks, tool
+from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-20")]
 SESSION = Session(key="k", principal="alice", client="tester/1")
 SCHEMA = {"type": "object"}
+APPROVE = Step(approve=True)
 TOOLS = [
     {"name": "read", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
     {"name": "drop", "inputSchema": SCHEMA, "annotations": {"destructiveHint": True}},
@@ -150,11 +152,9 @@ async def test_policy(table, tool, in_plan, held):
 
 
 async def test_a_task_may_ask_for_approval_itself():
-    from pml_hookspecs import Step
-
     Code.answers = {"x": "ran"}
     async with gateway(ScriptedServer(TOOLS)) as made:
-        task = CodeRun(id="c", language="x", source="x", step=Step(approve=True))
+        task = CodeRun(id="c", language="x", source="x", step=APPROVE)
         assert (await made.dispatcher.start(plan(task), SESSION)).status is Status.INPUT_REQUIRED
         (request,) = await requests(made).all("pending", 10)
         assert (request.value["kind"], request.value["target"]) == ("code", "x")
@@ -173,7 +173,7 @@ async def test_what_code_calls_is_held_back_like_a_task_of_a_plan():
 
 
 async def test_a_rehearsal_asks_nobody():
-    from pml_testing.dispatching import Simulator, hooks
+    from pml_testing.dispatching import Simulator
 
     plugins = {
         ("executor", "in_order"): InOrder,
@@ -271,6 +271,41 @@ async def test_secrets_are_in_neither_the_question_nor_what_is_kept():
     assert "sesame" not in str(asked) + str(waiting)
 
 
+@pytest.mark.parametrize("attempts", [1, 2])
+async def test_what_a_human_was_asked_when_time_ran_out_is_kept_and_can_be_answered_by_command(attempts):
+    asked, approved, server = asyncio.Event(), asyncio.Event(), ScriptedServer(TOOLS)
+
+    async def thinks(params):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async def drops(task, run):
+        dispatched = asyncio.ensure_future(run.dispatch(call(table="x")))
+        if not approved.is_set():
+            await asked.wait()
+            asked.clear()
+            dispatched.cancel()
+        (ended,) = await asyncio.gather(dispatched, return_exceptions=True)
+        return outcome(task.id, "too late" if isinstance(ended, asyncio.CancelledError) else str(ended.status))
+
+    Code.answers = {"x": drops}
+    code = hooks(tool("run_it", task=lambda _arguments: CodeRun(id="c", language="x", source="x")))
+    plugins = {("executor", "code"): Code, ("hooks", "approvals"): plugin, ("hooks", "made"): code}
+    async with running({"db": server}, plugins=plugins) as made:
+        client = Client(made)
+        await client.initialize({"elicitation": {}})
+        client.peer.others["elicitation/create"] = thinks
+        for _ in range(attempts):
+            assert "too late" in str(await client.call("run_it"))
+        (request,) = await requests(made).all(None, 10)
+        assert (request.state, request.value["request"]) == ("pending", {"table": "x"})
+        assert server.calls == []
+        await answer(made, request, "approved")
+        approved.set()
+        assert "ok" in str(await client.call("run_it"))
+    assert server.calls == [("drop", {"table": "x"})]
+
+
 # The tool
 
 
@@ -301,3 +336,18 @@ async def test_bad_answers_say_what_is_wrong(arguments, message):
         boss = Session(key="b", principal="boss", scopes=frozenset({"approve"}))
         task = ToolCall(id="t", tool="answer_approval", arguments=arguments)
         assert message in (await made.dispatcher.start(task, boss)).failure.message
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        (call(), "The call of db:drop waits"),
+        (CodeRun(id="c", language="x", source="x", step=APPROVE), "Code in x waits"),
+        (CapabilityRun(id="c", capability_id="abc", step=APPROVE), "The capability abc waits"),
+        (Workflow(id="in", tasks=(), step=APPROVE), "The plan 'in' waits"),
+    ],
+)
+async def test_what_waits_is_said_in_words(task, says):
+    async with gateway(ScriptedServer(TOOLS)) as made:
+        waits = await made.dispatcher.start(plan(task), SESSION)
+    assert waits.failure.message.startswith(f"{says} for a human: pml approvals approve apr-")

@@ -81,3 +81,25 @@ def test_a_denial_keeps_its_reason(pml, services, capsys):
 def test_mistakes_are_told(pml, words, message):
     with pytest.raises(InvalidArguments, match=message):
         pml(*words)
+
+
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_ids_are_whole_in_any_terminal(pml, services, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    made = [asked(services, text="words " * 20) for _ in range(3)]
+    assert pml("list") == 0
+    out = capsys.readouterr().out
+    assert all(request.id in out for request in made)
+
+
+def test_the_beginning_of_an_id_will_do_where_only_one_begins_so(pml, services, capsys, monkeypatch):
+    for id in ("abc", "ac", "acd"):
+        monkeypatch.setattr("secrets.token_hex", lambda _size, made=id: made)
+        asked(services)
+    for typed, meant in (("apr-ab", "apr-abc"), ("apr-ac", "apr-ac"), ("apr-acd", "apr-acd")):
+        assert pml("approve", typed, "--json") == 0
+        assert json.loads(capsys.readouterr().out)["id"] == meant
+    with pytest.raises(InvalidArguments, match="More than one request begins with 'apr-a'"):
+        pml("deny", "apr-a")
+    with pytest.raises(InvalidArguments, match="There is no request ''"):
+        pml("deny", "")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 
 import pytest
 
+import pml_cells.plugin
 from pml_cells.show import _printable
 from pml_core.cli import main
 
@@ -154,3 +156,38 @@ def test_mistakes_are_told_without_a_traceback(pml, tmp_path) -> None:
 
 def test_what_code_prints_is_not_for_the_terminal_to_obey() -> None:
     assert _printable("a\x1b[2J\u202eb\tc") == "a\\x1b[2J\\u202eb\tc"
+
+
+def parsed(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    pml_cells.plugin.pml_commands(parser.add_subparsers())
+    return parser.parse_args(["notebook", *words])
+
+
+def test_a_run_starts_the_servers_unless_it_is_told_not_to() -> None:
+    assert parsed("run", "x").connect is True
+    assert parsed("run", "x", "--no-connect").connect is False
+    assert not hasattr(parsed("show", "x"), "connect")
+
+
+@pytest.mark.parametrize("columns", ["80", "40"])
+def test_ids_are_whole_in_any_terminal(pml, monkeypatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    ids = [pml("notebook", "create", "A title of many words " * 3)[1].strip() for _ in range(2)]
+    listed = pml("notebook", "list")[1]
+    assert all(id_ in listed for id_ in ids)
+
+
+def test_the_beginning_of_an_id_will_do_where_only_one_begins_so(pml, monkeypatch) -> None:
+    ids = iter(("abc", "ac", "acd"))
+    monkeypatch.setattr("pml_cells.sessions.random_id", lambda: next(ids))
+    for title in ("One", "Two", "Three"):
+        assert pml("notebook", "create", title)[0] == 0
+    for typed, meant in (("ab", "One"), ("ac", "Two"), ("acd", "Three")):
+        assert json.loads(pml("notebook", "show", typed, "--json")[1])["title"] == meant
+    for typed, says in (("a", "more than one notebook begins with 'a'"), ("", "there is no notebook ''; pml notebook")):
+        status, out, err = pml("notebook", "delete", typed)
+        assert (status, out) == (2, "")
+        assert says in err
+    assert pml("notebook", "delete", "ab")[0] == 0
+    assert "there is no notebook 'abc'" in pml("notebook", "show", "abc")[2]

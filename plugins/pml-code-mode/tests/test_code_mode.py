@@ -86,6 +86,19 @@ async def test_describe_code_tools_gives_stubs_of_named_and_found_tools() -> Non
     assert "async def read(self" in python["structuredContent"]["stubs"]
 
 
+async def test_describe_code_tools_keeps_to_the_limit_and_says_what_it_left_out() -> None:
+    names = [f"t{n:02}" for n in range(60)]
+    async with running({"fs": ScriptedServer(names)}, plugins=PLUGINS) as gateway:
+        client = Client(gateway)
+        await client.initialize()
+        for limit, shown in (({}, 50), ({"limit": 3}, 3)):
+            answer = await client.call("describe_code_tools", {"tools": ["fs:*"], **limit})
+            told = answer["structuredContent"]
+            assert (len(told["tools"]), told["left_out"]) == (shown, 60 - shown)
+        wrong = await client.call("describe_code_tools", {"tools": ["fs:*"], "limit": None})
+    assert "limit: must be 1 to 50" in wrong["content"][0]["text"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

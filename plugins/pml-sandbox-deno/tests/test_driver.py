@@ -68,16 +68,39 @@ async def test_no_more_processes_run_than_may() -> None:
 
 
 async def test_code_within_code_does_not_wait_for_ever_for_its_turn() -> None:
+    begun = asyncio.Event()
     async with Deno(Settings(spare=0, max_processes=1), FakeServices("deno")) as deno:
 
         async def answer(task, run):
-            return await deno.execute(CodeRun(id="in", language="typescript", source="return 1", timeout_s=0.3), run)
+            if task.tool == "a:began":
+                begun.set()
+                return outcome(task.id, {"content": []})
+            if task.tool == "a:second":
+                await begun.wait()
+            source, limit_s = ("await tools.a.began(); while (true);", 5.0) if task.tool == "a:first" else ("", 0.3)
+            return await deno.execute(CodeRun(id="in", language="typescript", source=source, timeout_s=limit_s), run)
 
-        task = CodeRun(
-            id="out", language="typescript", source="try { await tools.a.b() } catch (e: any) { return e.code }"
-        )
-        ended = await deno.execute(task, FakeRun(answer))
+        source = "tools.a.first(); try { await tools.a.second() } catch (e: any) { return e.code }"
+        ended = await deno.execute(CodeRun(id="out", language="typescript", source=source), FakeRun(answer))
     assert ended.output == "code.timed_out"
+
+
+async def test_code_that_runs_itself_is_refused_at_once_and_holds_up_no_other_code() -> None:
+    async with Deno(Settings(spare=0, max_processes=1, timeout_s=20.0), FakeServices("deno")) as deno:
+        source = "try { return 1 + (await tools.a.again()).n } catch (e: any) { return [e.code, e.message] }"
+        task, depths = CodeRun(id="t", language="typescript", source=source), []
+
+        async def again(_call, run):
+            ended = await deno.execute(task, run)
+            depths.append(ended)
+            return ended
+
+        async with asyncio.timeout(15.0):
+            await deno.execute(task, FakeRun(again))
+            assert (await deno.execute(ONE, FakeRun())).output == 1
+    assert depths[0].failure.code == "code.nested"
+    assert len(depths) == 3
+    assert depths[1].output == ["code.nested", depths[0].failure.message]
 
 
 async def test_spare_processes_do_not_outlive_their_idleness(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pml_hookspecs import Status
-from pml_testing.fakes import FakeRun
+from pml_hookspecs import Failure, Status
+from pml_testing.fakes import FakeRun, outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +41,19 @@ async def test_a_program_that_fails_has_streams_all_the_same(run, source: str, e
     assert ended.output["exit_code"] == exit_code
     assert says in ended.output["stderr"]
     assert "boot.js" not in ended.output["stderr"]
+
+
+@pytest.mark.parametrize("message", ["Give it --connect.", "In two\nlines"])
+@pytest.mark.parametrize("rest", ["", "; await new Promise((r) => setTimeout(r, 5000))"], ids=["awaited", "loose"])
+async def test_a_program_that_does_not_catch_a_calls_error_says_what_was_wrong(run, message: str, rest: str) -> None:
+    async def answer(task, _run):
+        return outcome(task.id, status=Status.ERROR, failure=Failure("tool.failed", message))
+
+    ended = await run(f"{'' if rest else 'await '}tools.a.b(){rest}", FakeRun(answer), program=True)
+    assert (ended.failure.code, ended.output["exit_code"]) == ("code.exited", 1)
+    assert f"Error: {message}\n" in ended.output["stderr"]
+    assert "boot.js" not in ended.output["stderr"]
+    assert "order.file" not in ended.output["stderr"]
 
 
 @pytest.mark.seed("GAP-21")

@@ -248,3 +248,53 @@ async def test_a_spare_process_that_has_died_is_not_used() -> None:
     await spare.gone
     assert (await bridge.run(task, FakeRun())).output not in (None, spare.pid)
     await bridge.close()
+
+
+CALLS = "frame(t='call', id=1, tool='a:b', args={}); frame(t='done', value=hear())"
+
+
+def nesting(*bridges: Bridge, limit_s: float = 5.0) -> tuple[CodeRun, FakeRun, list[Outcome]]:
+    """Code that runs itself by its call, in one bridge after the other; its ends, the innermost first."""
+    task, ends = CodeRun(id="t", language="raw", source=CALLS, timeout_s=limit_s), list[Outcome]()
+
+    async def again(_call: Any, run: Any) -> Outcome:
+        ends.append(await bridges[len(run.dispatched) % len(bridges)].run(task, run))
+        return ends[-1]
+
+    return task, FakeRun(again), ends
+
+
+def bridge(most_processes: int) -> Bridge:
+    return Bridge(
+        Python(), LIMITS, catalog=FakeServices().catalog, log=FakeLog(), spare=0, most_processes=most_processes
+    )
+
+
+@pytest.mark.parametrize("bridges", [1, 2])
+async def test_code_within_code_goes_three_deep_also_through_several_sandboxes(bridges: int) -> None:
+    made = [bridge(1) for _ in range(bridges)]
+    task, run, ends = nesting(*made)
+    outermost = await made[0].run(task, run)
+    assert outermost.status is Status.OK
+    assert [(end.failure and end.failure.code, end.status) for end in ends] == [
+        ("code.nested", Status.ERROR),
+        (None, Status.OK),
+        (None, Status.OK),
+    ]
+    assert not ends[0].failure.retryable
+
+
+async def test_pieces_of_code_that_all_run_code_do_not_wait_for_one_another() -> None:
+    made, all_here, here = bridge(2), asyncio.Event(), []
+    inner = CodeRun(id="in", language="raw", source="frame(t='done', value=1)")
+
+    async def answer(task: Any, run: Any) -> Outcome:
+        here.append(task)
+        if len(here) == 2:
+            all_here.set()
+        await all_here.wait()
+        return await made.run(inner, run)
+
+    outer = CodeRun(id="out", language="raw", source=CALLS)
+    ended = await asyncio.gather(*(made.run(outer, FakeRun(answer)) for _ in range(2)))
+    assert [one.output["value"] for one in ended] == [1, 1]

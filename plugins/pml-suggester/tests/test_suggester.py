@@ -155,7 +155,7 @@ async def test_a_model_that_writes_no_plan_that_can_be_is_not_believed(text):
             assert "model" not in plan.why
 
 
-@pytest.mark.parametrize("confidence", ["high", None, True, 7, -1])
+@pytest.mark.parametrize("confidence", ["high", True, 7, -1])
 async def test_a_models_confidence_is_a_number_from_0_to_1_or_nothing(confidence):
     run = FakeRun(session=Session(key="k"))
     run.replies = [reply(json.dumps({**GOOD, "confidence": confidence}))]
@@ -243,3 +243,16 @@ def test_only_what_the_words_say_is_filled_in(name, described, clause, value):
 def test_schemas_of_any_shape_are_borne(broken):
     step = Step(entry("s:t", input_schema=broken), "x", 1.0)
     filled(step, "x", [("e", step)])
+
+
+@pytest.mark.parametrize("said", [{}, {"confidence": None}])
+async def test_a_plan_whose_model_does_not_say_how_sure_it_is_is_suggested_and_never_run_at_once(said):
+    run = FakeRun(session=Session(key="k"))
+    run.replies = [reply(json.dumps({**{k: v for k, v in GOOD.items() if k != "confidence"}, **said}))]
+    async with gateway() as made:
+        plans = await suggested(made, "read a file and send an email message", run)
+    (plan,) = [plan for plan in plans if "model" in plan.why]
+    suggested_at, run_at = 0.5, 0.85  # as [plugins.dag] has them unless it says otherwise
+    assert suggested_at <= plan.confidence < run_at
+    ((_, asked),) = run.asked
+    assert '"confidence": 0.8' in asked["systemPrompt"]

@@ -86,7 +86,7 @@ class Admission:
             return not_connected(server, status.reason or status.state)
         if split_tool_id(tool)[0] and status is None and server != GATEWAY_SERVER:
             known = ", ".join(s.name for s in self._catalog.servers()) or "none"
-            return not_connected(server, f"it is not configured; configured: {known}")
+            return not_connected(server, f"it is not configured; configured: {known}", retryable=False)
         visible = self._catalog.visible(session)
         near = [n for n in self._catalog.nearest(tool) if (e := self._catalog.resolve(n)) and e.id in visible]
         hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
@@ -97,9 +97,8 @@ async def _refused(task: Task, status: Status, failure: Failure) -> Outcome:
     return ended(task, datetime.now(UTC), status, failure=failure)
 
 
-def not_connected(server: str, reason: str) -> Failure:
-    """The failure for a server that cannot be reached (DRY-6)."""
+def not_connected(server: str, reason: str, *, retryable: bool = True) -> Failure:
+    """The failure for a server that cannot be reached (DRY-6); ``retryable`` unless it is none that could be."""
     details = {"server": server, "reason": reason}
-    return Failure(
-        "tool.not_connected", f"MCP server {server} not connected: {reason}", retryable=True, details=details
-    )
+    message = f"MCP server {server} not connected: {reason}"
+    return Failure("tool.not_connected", message, retryable=retryable, details=details)

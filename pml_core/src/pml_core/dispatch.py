@@ -126,7 +126,7 @@ class Dispatcher:
             if (kept := above.kept) is None or journal is not None:
                 return await self._dispatch(task, above, None if journal is None else Kept(journal, ""))
             path = kept.path(task)
-            below = Kept(kept.journal, path) if isinstance(task, Workflow) else None
+            below = Kept(kept.journal, path)
             return await kept.journal.keep(path, task, lambda: self._dispatch(task, above, below))
         finally:
             if token is not None:
@@ -141,7 +141,8 @@ class Dispatcher:
         if intent or dry_run is not terms.dry_run:
             terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run)
         run = ExecutionRun(self, above, task, terms)
-        run.kept = kept
+        # What code dispatches is kept, too: it begins anew when it is gone on with.
+        run.kept = None if isinstance(task, ToolCall) else kept
         if isinstance(task, ToolCall):
             if run.budget is not None:
                 problem = problem or run.budget.take_call()

@@ -283,7 +283,7 @@ class Gateway:
             return
 
     async def _fold_chain(self) -> Any:
-        downstream = Downstream(self.servers, self.extensions.learn)
+        downstream = Downstream(self.servers, self.extensions.learn, started=self._connect)
         executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog)
         named = set(self.config.gateway.executors.values())
         for name in sorted({*named, *self.assembly.installed("executor")}):

@@ -40,7 +40,7 @@ def add(subcommands: Any) -> None:
     deny = verbs.add_parser("deny", help="refuse it")
     deny.set_defaults(run_with=_answer, state="denied")
     for verb in (one, approve, deny):
-        verb.add_argument("id", help="such as apr-0123456789abcdef")
+        verb.add_argument("id", help="such as apr-0123456789abcdef; the beginning will do where only one begins so")
     for verb in (approve, deny):
         verb.add_argument("--reason", default="", help="what to tell the agent")
     for verb in (shown, one, approve, deny):
@@ -72,6 +72,9 @@ def _show_table(found: Sequence[Request]) -> None:
     from rich.text import Text
 
     table = Table("id", "state", "what", "with", "for", "asked at")
+    # People copy ids: the other columns make room.
+    id = table.columns[0]
+    id.no_wrap, id.overflow, id.min_width = True, "ignore", max(len(request.id) for request in found)
     for request in found:
         value = request.value
         shown = json.dumps(value["request"], ensure_ascii=False)
@@ -100,10 +103,14 @@ async def _answer(arguments: argparse.Namespace, services: Services) -> int:
 
 
 async def _one(id: str, services: Services) -> Request:
-    request: Request | None = await _requests(services).get(id)
-    if request is None:
+    requests = _requests(services)
+    whole: Request | None = await requests.get(id)
+    found: Sequence[Request] = [whole] if whole is not None else await requests.beginning_with(id) if id else []
+    if not found:
         raise InvalidArguments(f"There is no request {id!r}, or it has expired; pml approvals list shows what waits.")
-    return request
+    if len(found) > 1:
+        raise InvalidArguments(f"More than one request begins with {id!r}; give more of its id (pml approvals list).")
+    return found[0]
 
 
 def _say(text: str) -> None:

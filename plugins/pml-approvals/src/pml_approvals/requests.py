@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 COLLECTION = "approvals.requests"
 State = Literal["pending", "approved", "denied", "used"]
+PAGE, TOO_MANY = 1000, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,33 @@ class Requests:
         document = await self._services.store.documents.get(COLLECTION, id)
         return None if document is None else _request(document)
 
+    async def beginning_with(self, start: str) -> Sequence[Request]:
+        """Those whose ids begin so; at most two, as more than one is too many to answer."""
+        found: list[Request] = []
+        cursor = None
+        while len(found) < TOO_MANY:
+            page = await self._services.store.documents.find(COLLECTION, limit=PAGE, cursor=cursor)
+            found += [_request(document) for document in page.items if document.key.startswith(start)]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        return found[:TOO_MANY]
+
     async def ask(self, subject: Subject, run: Run, *, state: State = "pending", by: str = "") -> Request:
         """Keep a new request, or with another state what a human said at once."""
+        made = self._new(subject, run, state, by)
+        await self._write(made, state, made.value)
+        return made
+
+    def ask_soon(self, subject: Subject, run: Run) -> Request:
+        """Keep a new request without waiting until it is kept, for whoever is being cancelled."""
+        made = self._new(subject, run, "pending", "")
+        self._services.store.documents.put_soon(
+            COLLECTION, made.id, made.value, marks=_marks(made, made.state), expires_at=made.expires_at
+        )
+        return made
+
+    def _new(self, subject: Subject, run: Run, state: State, by: str) -> Request:
         now = datetime.now(UTC)
         value = {
             "kind": subject.kind,
@@ -71,9 +97,7 @@ class Requests:
         if state != "pending":
             value |= {"answered_at": now.isoformat(), "answered_by": by}
         id = f"apr-{secrets.token_hex(8)}"
-        made = Request(id, state, run.session.principal, value, 0, now + timedelta(seconds=self._settings.expires_s))
-        await self._write(made, state, made.value)
-        return made
+        return Request(id, state, run.session.principal, value, 0, now + timedelta(seconds=self._settings.expires_s))
 
     async def answer(self, request: Request, state: State, *, by: str, reason: str = "") -> bool:
         """Note what a human said; False when somebody else was faster or it has been answered."""
@@ -85,11 +109,19 @@ class Requests:
         return await self._write(request, "used", request.value)
 
     async def _write(self, request: Request, state: State, value: dict[str, Any]) -> bool:
-        marks = {"state": state, "principal": request.principal, "digest": value["digest"]}
         version = await self._services.store.documents.put(
-            COLLECTION, request.id, value, marks=marks, expires_at=request.expires_at, if_version=request.version
+            COLLECTION,
+            request.id,
+            value,
+            marks=_marks(request, state),
+            expires_at=request.expires_at,
+            if_version=request.version,
         )
         return version is not None
+
+
+def _marks(request: Request, state: State) -> dict[str, str]:
+    return {"state": state, "principal": request.principal, "digest": request.value["digest"]}
 
 
 def _request(document: Document) -> Request:

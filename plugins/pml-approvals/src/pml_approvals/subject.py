@@ -28,6 +28,11 @@ class Subject:
     digest: str
     """SHA-256, hex, over what it is, its definition and its arguments: another call is another digest."""
 
+    @property
+    def named(self) -> str:
+        """The task as the subject of a sentence."""
+        return NAMES[self.kind].format(self.target)
+
     def told(self, request: Any) -> str:
         """One question for a human; ``request`` is what may be shown of the arguments."""
         what = WORDS[self.kind]
@@ -41,6 +46,12 @@ WORDS = {
     "code": "Run code in",
     "capability": "Run the capability",
     "workflow": "Run the whole plan",
+}
+NAMES = {
+    "tool": "The call of {}",
+    "code": "Code in {}",
+    "capability": "The capability {}",
+    "workflow": "The plan {!r}",
 }
 LONGEST = 2000
 """Characters of arguments that a question shows."""

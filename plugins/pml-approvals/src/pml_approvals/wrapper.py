@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -55,10 +56,16 @@ class Approvals:
                 return _denied(task, known.value.get("reason", ""))
             if known.state == "pending":
                 pending = known
-        said = await self._said_by_client(subject, run)
+        try:
+            said = await self._said_by_client(subject, run)
+        except asyncio.CancelledError:
+            # The clock ran out while the human was thinking: what was asked can still be answered by command.
+            if pending is None:
+                self._requests.ask_soon(subject, run)
+            raise
         if said is None:
             pending = pending or await self._requests.ask(subject, run)
-            return _waiting(task, pending)
+            return _waiting(task, subject, pending)
         await self._settle(subject, run, pending)
         return await call_next(approved(task), run) if said else _denied(task, "")
 
@@ -91,10 +98,10 @@ def approved(task: Task) -> Task:
     return replace(task, step=replace(task.step, approve=False)) if task.step.approve else task
 
 
-def _waiting(task: Task, request: Request) -> Outcome:
+def _waiting(task: Task, subject: Subject, request: Request) -> Outcome:
     message = (
-        f"{request.value['target']} waits for a human: pml approvals approve {request.id} (or deny). Then send the "
-        "same again, or continue the workflow."
+        f"{subject.named} waits for a human: pml approvals approve {request.id} (or deny). Then send the same again, "
+        "or continue the workflow."
     )
     details = {"approval_id": request.id, "target": request.value["target"], "request": request.value["request"]}
     return _over(task, Status.INPUT_REQUIRED, Failure("approval.required", message, retryable=True, details=details))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
 
-from .errors import NotebookError, SessionAccessError
+from .errors import NotebookError, SessionAccessError, shown
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -56,10 +56,15 @@ def _add_run(verbs: Any) -> None:
     run.add_argument("--timeout", type=float, metavar="MS", help="longest time of a cell, in milliseconds (30000)")
     run.add_argument("--keep-going", action="store_true", help="run the others, too, when one has failed")
     run.add_argument("--json", action="store_true", help="print results as JSON")
+    run.add_argument(
+        "--no-connect", dest="connect", action="store_false", help="start no servers, for cells that call no tools"
+    )
+    # The gateway's own option --connect takes this as its default: cells call tools.
+    run.set_defaults(connect=True)
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="of the notebook; pml notebook list shows them")
+    parser.add_argument("id", metavar="ID", help="of the notebook, or its beginning; pml notebook list shows them")
 
 
 def _verb(verbs: Any, name: str, help: str, function: _Verb) -> argparse.ArgumentParser:
@@ -72,6 +77,18 @@ def _verb(verbs: Any, name: str, help: str, function: _Verb) -> argparse.Argumen
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=help, description=f"{help.capitalize()}.")
     parser.set_defaults(run_with=run_with)
     return parser
+
+
+def _named(arguments: argparse.Namespace, sessions: Sessions) -> str:
+    """The id that ``arguments.id`` is, or is the beginning of."""
+    asked = str(arguments.id)
+    ids = [] if not asked else [id for id in sessions.ids() if id.startswith(asked)]
+    if asked in ids or len(ids) == 1:
+        return asked if asked in ids else ids[0]
+    code = "SESSION_NOT_FOUND"
+    if ids:
+        raise InvalidArguments(f"{code} - more than one notebook begins with {shown(asked)}; give more of its id")
+    raise InvalidArguments(f"{code} - there is no notebook {shown(asked)}; pml notebook list shows those there are")
 
 
 def _sessions(services: Services) -> Sessions:
@@ -107,7 +124,8 @@ async def _export(arguments: argparse.Namespace, services: Services) -> int:
 
     path: Path | None = arguments.path
     format = arguments.format or format_of(path)
-    text = written(_sessions(services).get(arguments.id, None).notebook, format)
+    sessions = _sessions(services)
+    text = written(sessions.get(_named(arguments, sessions), None).notebook, format)
     if path is None:
         sys.stdout.write(text)
         return 0
@@ -138,7 +156,8 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
     from . import show
     from .tools import plain
 
-    session = _sessions(services).get(arguments.id, None)
+    sessions = _sessions(services)
+    session = sessions.get(_named(arguments, sessions), None)
     if arguments.json:
         show.print_json(plain(session))
     else:
@@ -147,7 +166,8 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
 
 
 async def _delete(arguments: argparse.Namespace, services: Services) -> int:
-    _sessions(services).delete(arguments.id, None)
+    sessions = _sessions(services)
+    sessions.delete(_named(arguments, sessions), None)
     return 0
 
 
@@ -156,7 +176,7 @@ async def _run(arguments: argparse.Namespace, services: Services) -> int:
     from .running import execute
 
     sessions = _sessions(services)
-    session = sessions.get(arguments.id, None)
+    session = sessions.get(_named(arguments, sessions), None)
     cells = _chosen(session, arguments.cell)
     most_ms = (services.settings or _defaults()).max_timeout_s * 1000
     ran: list[tuple[Cell, Executed]] = []
@@ -204,5 +224,5 @@ def _chosen(session: Session, names: list[str] | None) -> list[Cell]:
         files = ", ".join(cell.filename for cell in code) or "none"
         raise NotebookError(f"session {session.id} has no code cell {unknown[0]!r}; it has {files}")
     if not code:
-        raise NotebookError(f"session {session.id} has no code cells; cell_create adds one")
+        raise NotebookError(f"session {session.id} has no code cells, so there is nothing to run")
     return code if not names else [cell for cell in code if cell.id in names or cell.filename in names]

@@ -136,6 +136,10 @@ class Sessions:
                 found.append(self._load(path.stem))
         return sorted(found, key=lambda session: (session.changed_at, session.id), reverse=True)
 
+    def ids(self) -> Sequence[str]:
+        """Of every session, also of those that cannot be read; for the operator."""
+        return sorted(path.stem for path in self._records.glob("*.json"))
+
     def delete(self, id: object, who: str | None) -> None:
         """Take a session away with all that is in its folder.
 

@@ -125,6 +125,9 @@ def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.text import Text
 
     table = Table(*header)
+    for n, column in enumerate(table.columns):
+        if column.header == "id":  # people copy ids: the other columns make room
+            column.no_wrap, column.overflow, column.min_width = True, "ignore", max(len(row[n]) for row in rows)
     for row in rows:
         table.add_row(*(Text(_printable(cell), overflow="fold") for cell in row))
     Console().print(table)

@@ -27,7 +27,10 @@ class DescribeCodeTools:
         self._typescript, self._python = TypeScriptStubs(), PythonStubs()
 
     async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-        """``{"stubs": text, "tools": [ids]}``, and ``unknown`` with names that stand for nothing.
+        """``{"stubs": text, "tools": [ids]}``.
+
+        Also ``unknown`` with names that stand for nothing, and ``left_out`` with how many more tools there are than may
+        be described at once.
 
         Raises:
             InvalidArguments: Says everything that is wrong with them.
@@ -42,10 +45,11 @@ class DescribeCodeTools:
                 unknown.append(name)
         catalog = self._services.catalog
         if query:
-            for match in await catalog.search(query, limit=limit, session=run.session):
+            for match in await catalog.search(query, limit=limit or LIMIT, session=run.session):
                 if (entry := catalog.get(match.id)) is not None and catalog.allows(entry, run.session):
                     found[entry.id] = entry
-        chosen = list(found.values())[:MOST]
+        most = MOST if limit is None else limit
+        chosen = list(found.values())[:most]
         stubs = self._python if language == "python" else self._typescript
         answer: dict[str, Any] = {
             "stubs": stubs.write(chosen) if chosen else "",
@@ -53,6 +57,8 @@ class DescribeCodeTools:
         }
         if unknown:
             answer["unknown"] = unknown
+        if len(found) > most:
+            answer["left_out"] = len(found) - most
         return answer
 
     def _named(self, name: str, session: Session) -> Sequence[CatalogEntry]:
@@ -65,17 +71,17 @@ class DescribeCodeTools:
             entries = [] if entry is None else [entry]
         return [entry for entry in entries if catalog.allows(entry, session)]
 
-    def _read(self, arguments: Mapping[str, Any]) -> tuple[str, Sequence[str], str, int]:
+    def _read(self, arguments: Mapping[str, Any]) -> tuple[str, Sequence[str], str, int | None]:
         mistakes = mistakes_in(arguments, _KNOWN)
         query, names = arguments.get("query", ""), arguments.get("tools", [])
-        language, limit = arguments.get("language", self._language), arguments.get("limit", LIMIT)
+        language, limit = arguments.get("language", self._language), arguments.get("limit")
         if not isinstance(query, str):
             mistakes.append("query: must be a string")
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
             mistakes.append("tools: must be an array of names")
         if language not in ("typescript", "javascript", "python"):
             mistakes.append("language: must be typescript, javascript or python")
-        if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST:
+        if "limit" in arguments and (type(limit) is not int or not 1 <= limit <= MOST):
             mistakes.append(f"limit: must be 1 to {MOST}")
         if not query and not names:
             mistakes.append('give query, such as "read files", or tools, such as ["files:read"]')

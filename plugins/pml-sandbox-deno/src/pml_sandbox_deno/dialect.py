@@ -30,6 +30,9 @@ ENVIRONMENT = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 BOOT = Path(__file__).with_name("boot.js")
 _PLACE = re.compile(r"(?:blob:null/[0-9a-f-]{36}|file://\S*/\.pml-[0-9a-f]{12}\.m[tj]s):(\d+):(\d+)")
 _BOOTSTRAP = re.compile(r"^.*boot\.js:\d+:\d+.*\n?", re.MULTILINE)
+_ANSWERED = re.compile(r"(?<=\S) at file://\S*boot\.js:\d+:\d+$", re.MULTILINE)
+"""Stands behind the message of a call's error that a program did not catch."""
+_IMPORTING = re.compile(r"^ *await import\(order\.file.*\n *\^\n", re.MULTILINE)
 _MEMORY = re.compile(r"out of memory|heap limit|last resort|Failed to reserve|allocation failed", re.IGNORECASE)
 _WRAPPING = 1
 """Lines that stand before the body of a function."""
@@ -94,7 +97,8 @@ class DenoDialect:
     def tidy(self, printed: str) -> str:
         """Without the bootstrap's own places, and with the source under the name ``code``."""
         told = _NEVER.sub("The code waits for something that will never come.\n", printed)
-        return _BOOTSTRAP.sub("", _PLACE.sub(r"code:\1:\2", told))
+        told = _IMPORTING.sub("", _ANSWERED.sub("", _PLACE.sub(r"code:\1:\2", told)))
+        return _BOOTSTRAP.sub("", told)
 
     def out_of_memory(self, printed: str) -> bool:
         """V8 says so before it aborts."""

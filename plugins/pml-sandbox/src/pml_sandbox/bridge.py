@@ -48,8 +48,10 @@ if TYPE_CHECKING:
     from .dialect import Dialect
     from .limits import Limits
 
-_inside: ContextVar[bool] = ContextVar("pml_sandbox_inside", default=False)
-"""Whether some code is waiting for what is being done."""
+MOST_NESTED = 3
+"""Code that calls code that calls code: so many pieces, each of which waits for the next."""
+_depth: ContextVar[int] = ContextVar("pml_sandbox_depth", default=0)
+"""How many pieces of code, one within the other, wait for what is being done."""
 
 
 class Bridge:
@@ -69,10 +71,12 @@ class Bridge:
             catalog: Finds tools.
             log: Told of faults.
             spare: Processes kept ready; each has the memory of an idle one.
-            most_processes: Runs at once; more wait for their turn, on the clock when other code waits for them.
+            most_processes: Runs at once; more wait for their turn, on the clock when other code waits for them. Code
+                that other code waits for has as many turns of its own, at each depth.
         """
         self._dialect, self._limits, self._catalog, self._log = dialect, limits, catalog, log
-        self._turns = asyncio.Semaphore(most_processes)
+        # Whoever waits holds a turn. Were they all of one kind, some could wait for what they hold themselves.
+        self._turns = [asyncio.Semaphore(most_processes) for _ in range(MOST_NESTED)]
         self._pool = Pool(dialect, limits, log, spare)
 
     def open(self) -> None:
@@ -90,36 +94,39 @@ class Bridge:
         if task.language not in self._dialect.suffixes:
             ending = endings.unknown_language(task.language, frozenset(self._dialect.suffixes))
             return ending.outcome(task.id, started_at)
+        depth = _depth.get()
+        if depth >= MOST_NESTED:
+            return endings.nested_code(MOST_NESTED).outcome(task.id, started_at)
         if task.folder is not None and not await asyncio.to_thread(os.path.isdir, task.folder):
             return endings.fault(f"The folder {task.folder!r} is not there.").outcome(task.id, started_at)
         try:
             inputs = encode_inputs(task.inputs, self._limits.frame_bytes)
         except InputsError as exc:
             return Ending(Status.ERROR, exc.failure).outcome(task.id, started_at)
-        if _inside.get():
-            # The code that waits holds a turn: it must not wait for ever for one that others like it hold.
+        if depth:
             ending = await self._in_time(task, run, inputs, begun_s + limit_s, limit_s)
         else:
-            async with self._turns:
+            async with self._turns[0]:
                 ending = await self._ready(task, run, inputs, time.monotonic() + limit_s, limit_s)
         return ending.outcome(task.id, started_at)
 
     async def _in_time(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
+        turns = self._turns[_depth.get()]
         try:
             async with asyncio.timeout(end_s - time.monotonic()):
-                await self._turns.acquire()
+                await turns.acquire()
         except TimeoutError:
             return endings.timed_out(limit_s)
         try:
             return await self._ready(task, run, inputs, end_s, limit_s)
         finally:
-            self._turns.release()
+            turns.release()
 
     async def _ready(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
         calls = Calls(task, run, self._catalog, most=self._limits.max_calls, most_at_once=self._limits.max_in_flight)
         try:
             with self._place(task) as (folder, file):
-                async with self._pool.child(folder) as child, _marked():
+                async with self._pool.child(folder) as child, _deeper():
                     execution = Execution(
                         child,
                         task,
@@ -153,12 +160,12 @@ class Bridge:
 
 
 @asynccontextmanager
-async def _marked() -> AsyncIterator[None]:
-    token = _inside.set(True)
+async def _deeper() -> AsyncIterator[None]:
+    token = _depth.set(_depth.get() + 1)
     try:
         yield
     finally:
-        _inside.reset(token)
+        _depth.reset(token)
 
 
 def _order(task: CodeRun, inputs: bytes, file: str | None) -> bytes:

@@ -15,6 +15,7 @@ MEMORY = "code.memory"
 CALL_LIMIT = "code.call_limit"
 OUTPUT_LIMIT = "code.output_limit"
 EXITED = "code.exited"
+NESTED = "code.nested"
 INVALID = "code.invalid"
 FUNCTION_IN_CONTEXT = "code.function_in_context"
 INVALID_INPUTS = "code.invalid_inputs"
@@ -150,6 +151,15 @@ def nested_too_deep(limit: int) -> Ending:
     """What the code gave out is nested more deeply than may be."""
     message = f"What the code returned has more than {limit} levels of nesting. Return something flatter."
     return failed(OUTPUT_LIMIT, message, limit=limit)
+
+
+def nested_code(limit: int) -> Ending:
+    """Code that is called by code that is called by code, more deeply than may be; nothing ran."""
+    message = (
+        f"Code that runs code may go {limit} deep, and this would be deeper. Do the work in the outer code, or return "
+        "from it and run the next piece then."
+    )
+    return failed(NESTED, message, limit=limit)
 
 
 def program_ended(exit_code: int, output: Json) -> Ending:

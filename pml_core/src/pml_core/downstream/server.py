@@ -376,16 +376,22 @@ class Downstream:
     """All configured servers."""
 
     def __init__(
-        self, servers: Mapping[str, Server], learn: Callable[[Server, RawObject], None] = lambda _server, _result: None
+        self,
+        servers: Mapping[str, Server],
+        learn: Callable[[Server, RawObject], None] = lambda _server, _result: None,
+        *,
+        started: bool = True,
     ) -> None:
-        """``learn`` is shown every result of a tool."""
-        self.servers, self._learn = servers, learn
+        """``learn`` is shown every result of a tool; not ``started`` are servers of a command that only looks."""
+        self.servers, self._learn, self._started = servers, learn, started
 
     async def call_tool(self, server: str, name: str, task: ToolCall, run: Run) -> RawObject:
         """See :meth:`Server.call_tool`."""
         known = self.servers.get(server)
         if known is None:
             raise TransportError("it is not configured", retryable=False)
+        if not self._started:
+            raise TransportError("this command starts no servers; give it --connect", retryable=False)
         result = await known.call_tool(name, task, run)
         self._learn(known, result)
         return result
