@@ -88,5 +88,9 @@ def test_other_languages_and_very_long_code_are_not_read():
     assert read("python", "x\0").problem != ""
 
 
+def test_odd_escapes_are_no_mistake_and_raise_no_warning():
+    assert read("python", "return '\\d'").problem == ""
+
+
 def test_long_code_is_read_in_good_time():
     assert read("typescript", "const a = [1, 'b', /c/];\n" * 4000).problem == ""

@@ -1,0 +1,255 @@
+"""Arguments against a tool's input schema, where some of them are not known yet."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .findings import Finding, error, warning
+from .references import Path, Reference, Scanned, Slot
+from .shapes import Lost, Part, branches, clash, follow
+from .words import a, did_you_mean, either, kind, listed, nearest, path_text, short
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+    from pml_hookspecs import CatalogEntry
+
+MOST_KEPT = 4096
+"""Compiled schemas; the ones not used for longest go first."""
+MOST_READ = 200
+MOST_FOUND = 20
+"""Findings in one set of arguments."""
+MOST_CHARACTERS = 200
+OF_THE_WHOLE = frozenset(
+    ("additionalProperties", "maxItems", "maxProperties", "minItems", "minProperties", "required", "type")
+)
+"""Keywords that look at which members there are, not at their values."""
+CODES = {
+    "required": "argument.missing",
+    "additionalProperties": "argument.unknown",
+    "unevaluatedProperties": "argument.unknown",
+    "type": "argument.type",
+    "enum": "argument.choice",
+    "const": "argument.choice",
+    "format": "argument.format",
+    "pattern": "argument.format",
+    **dict.fromkeys(
+        (
+            "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength",
+            "minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems",
+        ),
+        "argument.range",
+    ),
+}  # fmt: skip
+OTHER = "argument.invalid"
+
+
+class Wrong(NamedTuple):
+    """What does not fit."""
+
+    code: str
+    path: Path
+    message: str
+
+
+Given = Callable[[Reference], Part | Lost]
+"""What a reference will find."""
+
+
+class Schemas:
+    """Compiled input schemas, by the digest of the definition."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+
+    def of(self, entry: CatalogEntry) -> Any:
+        """The validator; a text that says why there is none; None when the tool has no schema."""
+        if entry.digest in self._kept:
+            self._kept.move_to_end(entry.digest)
+            return self._kept[entry.digest]
+        made = _compiled(entry.definition.get("inputSchema"))
+        if entry.digest:
+            self._kept[entry.digest] = made
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def _compiled(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return None
+    from jsonschema_rs import validator_for
+
+    try:
+        # Formats are only annotations for the gateway's own check, but a server that names one means it.
+        return validator_for(dict(schema), retriever=_refuse, validate_formats=True)
+    except ValueError as exc:
+        return str(exc).partition("\n")[0][:MOST_CHARACTERS]
+
+
+def _refuse(uri: str) -> Any:
+    raise ValueError(f"schemas may not refer to other documents, such as {uri}")
+
+
+def check(
+    task: str, entry: CatalogEntry, validator: Any, scanned: Scanned, given: Given, name: str = "arguments"
+) -> list[Finding]:
+    """Everything that is wrong with the arguments of one call.
+
+    Args:
+        task: Path of the task.
+        entry: The tool.
+        validator: Of its input schema, from :class:`Schemas`.
+        scanned: The arguments, with the references in them.
+        given: What references find; those that find nothing are told elsewhere.
+        name: What the arguments are called in places.
+    """
+    schema = entry.definition.get("inputSchema")
+    if isinstance(validator, str):
+        message = f"the input schema of {entry.id} cannot be used, so its arguments are not checked: {validator}"
+        return [warning("schema.unusable", task, message)]
+    if validator is None or not isinstance(schema, Mapping):
+        return []
+    try:
+        found = islice(_all_wrong(validator, scanned, schema), MOST_FOUND)
+        wrong = [*found, *_handed_on(scanned.slots, Part(schema, schema), given)]
+    except (ValueError, RecursionError) as exc:
+        return [warning("argument.unchecked", task, f"the arguments for {entry.id} cannot be checked: {exc}", name)]
+    return [_told(task, one, name) for one in [*wrong, *_unnamed(scanned.value, schema)]]
+
+
+def _told(task: str, wrong: Wrong, name: str) -> Finding:
+    # Servers differ in what they take for a date or an address; the gateway itself does not check formats.
+    level = warning if wrong.code in ("argument.format", "argument.undeclared") else error
+    return level(wrong.code, task, wrong.message, f"{name}{path_text(wrong.path)}")
+
+
+def _all_wrong(validator: Any, scanned: Scanned, schema: Mapping[str, Any]) -> Iterator[Wrong]:
+    if not validator.is_valid(scanned.value):
+        errors = islice(validator.iter_errors(scanned.value), MOST_READ)
+        yield from _of_errors(_relevant(errors, scanned.slots), scanned.slots, schema)
+
+
+def _relevant(errors: Iterable[ValidationError], slots: Sequence[Slot]) -> list[ValidationError]:
+    """Those that no unknown value can be to blame for."""
+    return [one for one in errors if not any(_excuses(slot, one) for slot in slots)]
+
+
+def _excuses(slot: Slot, found: ValidationError) -> bool:
+    here = tuple(found.instance_path)
+    if here[: len(slot.path)] == slot.path:
+        if not slot.whole and found.kind.name == "type":
+            # The text around the reference makes it a string, whatever it finds.
+            return "string" in found.kind.as_dict()["types"]
+        return True
+    return slot.path[: len(here)] == here and found.kind.name not in OF_THE_WHOLE
+
+
+def _of_errors(errors: Iterable[ValidationError], slots: Sequence[Slot], schema: Mapping[str, Any]) -> Iterator[Wrong]:
+    for found in errors:
+        path, name, facts = tuple(found.instance_path), found.kind.name, found.kind.as_dict()
+        code = CODES.get(name, OTHER)
+        if name == "required":
+            missing = facts["property"]
+            yield Wrong(code, (*path, missing), f"is missing; expected {_expected(schema, found, missing)}")
+        elif name in ("additionalProperties", "unevaluatedProperties"):
+            for unknown in facts["unexpected"][:MOST_FOUND]:
+                there: Any = found.instance
+                known = [one for one in _declared(schema, found) if one not in there]
+                hint = did_you_mean(unknown, known) or (f"; not given yet: {listed(known)}" if known else "")
+                yield Wrong(code, (*path, unknown), f"unknown{hint}")
+        elif name in ("anyOf", "oneOf") and facts.get("context"):
+            yield from _of_choice(found, facts["context"], slots, schema)
+        else:
+            yield Wrong(code, path, _plain(found, facts))
+
+
+def _plain(found: ValidationError, facts: Mapping[str, Any]) -> str:
+    name, value = found.kind.name, found.instance
+    if name == "type":
+        return f"must be {either(facts['types'])}, not {kind(value)}"
+    if name == "enum":
+        near = (
+            nearest(value, [one for one in facts["options"] if isinstance(one, str)]) if isinstance(value, str) else []
+        )
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        return f"must be one of {listed(map(short, facts['options']))}; not {short(value)}{hint}"
+    if name == "const":
+        return f"must be {short(facts['expected_value'])}, not {short(value)}"
+    if name == "format":
+        return f"must be {a(str(facts['format']))}; {short(value)} is none"
+    text: str = found.message
+    return text if len(text) <= MOST_CHARACTERS else f"{name} is not kept by {short(value)}"
+
+
+def _of_choice(
+    found: ValidationError,
+    context: Sequence[Sequence[ValidationError]],
+    slots: Sequence[Slot],
+    schema: Mapping[str, Any],
+) -> Iterator[Wrong]:
+    """What is wrong with the nearest of several allowed forms; the types allowed when it is none of them."""
+    here = list(found.instance_path)
+    forms = [_relevant(form, slots) for form in context if form]
+    if any(not form for form in forms):
+        return
+    near = [form for form in forms if not any(e.kind.name == "type" and list(e.instance_path) == here for e in form)]
+    if near:
+        fewest: list[ValidationError] = min(near, key=len)
+        yield from _of_errors(fewest, slots, schema)
+        return
+    types = {name for form in forms for e in form if e.kind.name == "type" for name in e.kind.as_dict()["types"]}
+    wanted = either(types) if types else "one of the allowed forms"
+    yield Wrong("argument.type", tuple(here), f"must be {wanted}, not {kind(found.instance)}")
+
+
+def _declared(schema: Mapping[str, Any], found: ValidationError) -> Mapping[str, Any]:
+    """The ``properties`` beside the keyword that failed; empty when they cannot be found that way."""
+    at: Any = schema
+    for step in found.schema_path[:-1]:
+        try:
+            at = at[step]
+        except (LookupError, TypeError):
+            return {}
+    named = at.get("properties") if isinstance(at, Mapping) else None
+    return named if isinstance(named, Mapping) else {}
+
+
+def _expected(schema: Mapping[str, Any], found: ValidationError, name: str) -> str:
+    expected = _declared(schema, found).get(name)
+    type_ = expected.get("type") if isinstance(expected, Mapping) else None
+    if isinstance(type_, list):
+        return either(map(str, type_))
+    return a(type_) if isinstance(type_, str) else "a value"
+
+
+def _unnamed(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Wrong]:
+    """Arguments that an open schema lets pass, though they look like another one that is not given."""
+    flats = branches(Part(schema, schema))
+    if flats is None or len(flats) != 1 or flats[0].get("additionalProperties", True) not in (True, {}):
+        return []
+    named = flats[0].get("properties", {})
+    free = [name for name in named if name not in value]
+    found = [(name, nearest(name, free, least=0.75)) for name in value if name not in named] if free else []
+    return [
+        Wrong("argument.undeclared", (name,), f"is not declared by the tool; did you mean {near[0]!r}?")
+        for name, near in found
+        if near
+    ]
+
+
+def _handed_on(slots: Sequence[Slot], into: Part, given: Given) -> Iterator[Wrong]:
+    """Results of earlier steps that cannot fit where they are put."""
+    for slot in slots:
+        wanted = follow(into, slot.path)
+        if isinstance(wanted, Lost):
+            continue
+        if not slot.whole:
+            continue
+        reference = slot.references[0]
+        value = given(reference)
+        if isinstance(value, Part) and (reason := clash(value, wanted)):
+            yield Wrong("reference.type", slot.path, f"{reference.text} {reason}")

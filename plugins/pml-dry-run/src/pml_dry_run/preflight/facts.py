@@ -1,0 +1,95 @@
+"""Everything that a pre-flight has to look up: tools, permissions, servers, recordings, history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pml_dry_run.recordings import Past as Recorded
+from pml_dry_run.recordings import Recordings
+from pml_hookspecs import CapabilityRun, CatalogEntry, ServerStatus, Session, ToolCall
+
+from .graph import Graph, Node
+from .history import History, Past
+from .near import Near
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services
+
+MOST_LOOKED_FOR = 10
+"""Unknown tools for which near names are looked for; comparing with thousands of names takes its time."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known around a plan."""
+
+    session: Session
+    entries: dict[str, CatalogEntry | None] = field(default_factory=dict)
+    """By the name that the plan uses; None for unknown ones."""
+    denied: set[str] = field(default_factory=set)
+    """Ids of tools that the caller may not have."""
+    servers: Mapping[str, ServerStatus] = field(default_factory=dict)
+    recorded: dict[str, Recorded] = field(default_factory=dict)
+    """By id."""
+    answers: dict[str, bool] = field(default_factory=dict)
+    """By path of the step: whether this very call is on record."""
+    history: Mapping[str, Past] = field(default_factory=dict)
+    """By id of tool or capability."""
+
+    def entry(self, name: str) -> CatalogEntry | None:
+        """The tool that a plan means by ``name``; None when it is unknown or forbidden."""
+        found = self.entries.get(name)
+        return None if found is None or found.id in self.denied else found
+
+
+class Looker:
+    """Looks things up. Reaches no server."""
+
+    def __init__(self, services: Services, recordings: Recordings, most_executions: int) -> None:
+        self._services, self._recordings = services, recordings
+        self._history = History(services, most_executions)
+        self.near = Near(services.catalog)
+
+    async def facts(self, graph: Graph, session: Session) -> Facts:
+        """What concerns the steps of one plan."""
+        catalog = self._services.catalog
+        facts = Facts(session, servers={status.name: status for status in catalog.servers()})
+        nodes = list(graph.nodes())
+        targets: dict[str, None] = {}
+        for task in (each for node in nodes for each in (node.task, node.task.step.compensate)):
+            if isinstance(task, CapabilityRun):
+                targets[task.capability_id] = None
+            if not isinstance(task, ToolCall) or task.tool in facts.entries:
+                continue
+            found = facts.entries[task.tool] = catalog.resolve(task.tool)
+            if found is not None and not catalog.allows(found, session):
+                facts.denied.add(found.id)
+        await self._recorded(facts, nodes)
+        targets |= {entry.id: None for name in facts.entries if (entry := facts.entry(name)) is not None}
+        facts.history = await self._history.of(session.principal, targets)
+        return facts
+
+    async def _recorded(self, facts: Facts, nodes: list[Node]) -> None:
+        principal = facts.session.principal
+        if self._recordings.documents is None:
+            return
+        for node in nodes:
+            task = node.task
+            entry = facts.entry(task.tool) if isinstance(task, ToolCall) else None
+            if entry is None or not isinstance(task, ToolCall) or entry.own:
+                continue
+            if entry.id not in facts.recorded:
+                facts.recorded[entry.id] = await self._recordings.about(principal, entry)
+            on_record = facts.recorded[entry.id]
+            if not node.values.slots and (on_record.successes or on_record.failures):
+                call = self._recordings.call(principal, entry, task)
+                found, _ = await self._recordings.of_call(call)
+                facts.answers[node.path] = any(not one.redacted for one in found)
+
+
+def state_of(server: str, facts: Facts) -> tuple[str, str]:
+    """State and reason of a server; ``up`` for those that no configuration names: they run in a plugin."""
+    status: Any = facts.servers.get(server)
+    return ("up", "") if status is None else (status.state, status.reason)

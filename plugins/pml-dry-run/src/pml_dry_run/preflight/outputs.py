@@ -1,0 +1,146 @@
+"""What references will find: declared and learned shapes of the results of earlier steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pml_hookspecs import CodeRun, ToolCall, Workflow
+
+from .facts import Facts
+from .findings import Finding, error, warning
+from .graph import INDEX, ITEM, Node, Scope
+from .references import Reference, Scanned
+from .shapes import ANYTHING, INTEGER, Lost, Part, clash, follow, of_value
+from .words import path_text
+
+PROGRAM = {
+    "type": "object",
+    "properties": {"stdout": {"type": "string"}, "stderr": {"type": "string"}, "exit_code": {"type": "integer"}},
+    "additionalProperties": False,
+}
+ARRAY = Part(True, {"type": "array"})
+MOST_ITEMS = 20
+"""Items of a literal ``for_each`` that are looked at."""
+MISSING, UNNAMED, TYPE = "reference.missing", "reference.undeclared", "reference.type"
+
+
+class Outputs:
+    """Shapes of results, by the path of the step."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._kept: dict[str, Part] = {}
+
+    def of(self, node: Node) -> Part:
+        """The result value of a step; of one with ``for_each``, the array of these."""
+        if node.path not in self._kept:
+            # A plan in a circle comes back here.
+            self._kept[node.path] = ANYTHING
+            self._kept[node.path] = self._made(node)
+        return self._kept[node.path]
+
+    def _made(self, node: Node) -> Part:
+        if node.known:
+            return ANYTHING
+        part = self._one(node)
+        if node.task.step.for_each is None:
+            return part
+        return ARRAY if part is ANYTHING else _wrapped(part)
+
+    def _one(self, node: Node) -> Part:
+        task = node.task
+        if isinstance(task, ToolCall):
+            return self._of_tool(task)
+        if isinstance(task, CodeRun) and task.program:
+            return Part(PROGRAM, PROGRAM)
+        if isinstance(task, Workflow) and node.inner is not None:
+            return self._of_workflow(node.inner)
+        return ANYTHING
+
+    def _of_tool(self, task: ToolCall) -> Part:
+        entry = self._facts.entry(task.tool)
+        if entry is None:
+            return ANYTHING
+        declared: Any = entry.definition.get("outputSchema")
+        if isinstance(declared, dict):
+            return Part(declared, declared)
+        past = self._facts.recorded.get(entry.id)
+        if past is None or past.shape is None:
+            return ANYTHING
+        return Part(past.shape.schema, past.shape.schema, sure=False)
+
+    def _of_workflow(self, scope: Scope) -> Part:
+        """A report; the results of its tasks are not looked into."""
+        tasks = {"type": "array", "prefixItems": [{"type": "object"} for _ in scope.nodes], "items": False}
+        schema = {"type": "object", "properties": {"status": {"type": "string"}, "tasks": tasks}}
+        return Part(schema, {**schema, "additionalProperties": True})
+
+    def given(self, reference: Reference, node: Node) -> Part | Lost:
+        """What ``reference`` in ``node`` will find."""
+        start = self._start(reference.task, node)
+        return ANYTHING if start is ANYTHING else follow(start, reference.path)
+
+    def _start(self, id_: str, node: Node) -> Part:
+        scope: Scope = node.scope
+        if id_ in (ITEM, INDEX):
+            holder = node if node.task.step.for_each is not None else scope.above
+            if holder is not None and holder.task.step.for_each is not None:
+                return INTEGER if id_ == INDEX else self.item(holder)
+        found = scope.nodes.get(id_)
+        return ANYTHING if found is None else self.of(found)
+
+    def item(self, node: Node) -> Part:
+        """One item of ``for_each``."""
+        each: Any = node.task.step.for_each
+        if isinstance(each, (list, tuple)):
+            if node.each.slots or not each:
+                return ANYTHING
+            schema = {"anyOf": [of_value(item) for item in each[:MOST_ITEMS]]}
+            return Part(schema, schema)
+        array = self._array(node)
+        if not isinstance(array, Part) or isinstance(array.node, list):
+            return ANYTHING
+        found = follow(array, (0,))
+        return found if isinstance(found, Part) else ANYTHING
+
+    def _array(self, node: Node) -> Part | Lost:
+        for slot in node.each.slots:
+            if slot.whole and not slot.path:
+                return self.given(slot.references[0], node)
+        return ANYTHING
+
+    def findings(self, node: Node) -> list[Finding]:
+        """References of one step that find nothing, and a ``for_each`` of what is no array."""
+        name = "arguments" if isinstance(node.task, ToolCall) else "inputs"
+        found = [*self._lost(node, node.values, name), *self._lost(node, node.each, "for_each")]
+        found += self._lost(node, node.undo, "compensate", undo=True)
+        array = self._array(node)
+        if isinstance(array, Part) and (reason := clash(array, ARRAY)):
+            text = node.each.slots[0].references[0].text
+            found.append(error(TYPE, node.path, f"{text} {reason}", "for_each"))
+        return found
+
+    def _lost(self, node: Node, scanned: Scanned, name: str, *, undo: bool = False) -> list[Finding]:
+        found = []
+        for slot in scanned.slots:
+            for reference in slot.references:
+                if undo and reference.task == node.task.id:
+                    # Of several items, the result of the one that is undone.
+                    start = self._one(node)
+                    end = ANYTHING if start is ANYTHING else follow(start, reference.path)
+                else:
+                    end = self.given(reference, node)
+                if isinstance(end, Lost):
+                    found.append(_told(node, reference, end, f"{name}{path_text(slot.path)}"))
+        return found
+
+
+def _told(node: Node, reference: Reference, lost: Lost, at: str) -> Finding:
+    message = f"{reference.text} finds nothing: in {reference.task}, {lost.message}"
+    level, code = (error, MISSING) if lost.certain else (warning, UNNAMED)
+    return level(code, node.path, message, at)
+
+
+def _wrapped(part: Part) -> Part:
+    """An array of these; references in it are still to the document that they were in."""
+    return Part(part.root, {"type": "array", "items": part.node}, part.sure)

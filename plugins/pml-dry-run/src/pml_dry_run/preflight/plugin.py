@@ -1,0 +1,101 @@
+"""The hook plugin ``preflight``: a rehearsed plan comes with a report of what is wrong with it and what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import Outcome, Phase, Workflow, hookimpl
+
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from pml_dry_run.recordings import Recordings
+    from pml_hookspecs import CallNext, ExecutionId, Run, Services, Task, Wrapper
+
+    from .checking import Preflights
+
+NAME = "preflight"
+settings_type = Settings
+
+
+class Preflight:
+    """Adds a report to the output of every rehearsed workflow that is not part of a rehearsed one (DRY-12, DRY-26).
+
+    The rehearsal goes on whatever the report says. One that was refused tells why in its output, beside the report.
+    """
+
+    phase = Phase.SUBSTITUTE
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._made: Preflights | None = None
+        self._under_way: set[ExecutionId] = set()
+
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Let everything pass; examine plans that are rehearsed."""
+        # A plan that is still to be made of an intent comes back here when it is.
+        if not run.dry_run or not isinstance(task, Workflow) or not task.tasks:
+            return call_next(task, run)
+        return self._within(task, run, call_next) if run.parent in self._under_way else self._top(task, run, call_next)
+
+    async def _within(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
+        self._under_way.add(run.id)
+        try:
+            return await call_next(task, run)
+        finally:
+            self._under_way.discard(run.id)
+
+    async def _top(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
+        about = await self._report(task, run)
+        return with_report(await self._within(task, run, call_next), about)
+
+    async def _report(self, task: Workflow, run: Run) -> Mapping[str, Any]:
+        try:
+            return (await self._examiner().of(task, run)).told()
+        except RecursionError:
+            return _unexamined("The plan is nested too deeply to be examined.")
+        except Exception:
+            # Whoever wrote a tool's schema must not be able to stop a rehearsal.
+            self._services.log.exception("the pre-flight of a plan failed", execution=run.id)
+            return _unexamined("The pre-flight failed; see the gateway's log.")
+
+    def _examiner(self) -> Preflights:
+        if self._made is None:
+            from .checking import Preflights
+
+            settings: Settings = self._services.settings or Settings()
+            self._made = Preflights(self._services, recordings_for(self._services), settings.executions)
+        return self._made
+
+
+def _unexamined(why: str) -> Mapping[str, Any]:
+    return {"ok": False, "text": why, "errors": [{"code": "preflight.failed", "message": why}]}
+
+
+def recordings_for(services: Services) -> Recordings:
+    """Those of the plugin ``dry_run`` of the same gateway, by whose settings they are kept; without it, by default."""
+    from pml_dry_run.plugin import _parts
+    from pml_dry_run.recordings import Recordings
+    from pml_dry_run.settings import Settings as OfRecordings
+
+    beside = (parts.recordings for other, parts in list(_parts.items()) if other.catalog is services.catalog)
+    return next(beside, None) or Recordings(services, OfRecordings())
+
+
+def with_report(outcome: Outcome, about: Mapping[str, Any]) -> Outcome:
+    """``outcome`` with a report in its output; what its failure says stands there too, where nothing else does."""
+    output: Any = outcome.output
+    if output is None:
+        output = {"status": outcome.status.value, "dry_run": True}
+        if outcome.failure is not None:
+            failure = {"code": outcome.failure.code, "message": outcome.failure.message}
+            output |= {"status": "failed", "error": failure}
+    return replace(outcome, output={**output, NAME: about}) if isinstance(output, Mapping) else outcome
+
+
+@hookimpl
+def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
+    """The wrapper."""
+    return [Preflight(services)]

@@ -1,0 +1,108 @@
+r"""References to results of earlier steps: ``{{task.path}}`` in arguments; ``\{{`` is plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Path: TypeAlias = tuple[str | int, ...]
+_OPENING = re.compile(r"(\\*)\{\{")
+_STEP = r"""\.[^\s.\[\]{}"]+|\[\d{1,9}\]|\["[^"\\]+"\]"""
+_REFERENCE = re.compile(rf"""\{{\{{\s*([^\s.\[\]{{}}"]+)((?:{_STEP})*)\s*\}}\}}""")
+_STEPS = re.compile(_STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One ``{{…}}``."""
+
+    text: str
+    """As written."""
+    task: str
+    path: Path
+    """Below the result value; empty for the whole of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A string that holds references."""
+
+    path: Path
+    """Where it stands."""
+    references: tuple[Reference, ...]
+    whole: bool
+    """Whether it is one reference and nothing else, so that the value keeps its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A value with what was found in it."""
+
+    value: Any
+    """With escapes undone, and references as they are."""
+    slots: tuple[Slot, ...]
+    unreadable: tuple[tuple[Path, str], ...]
+    """Strings with ``{{`` that start no reference."""
+
+
+NOTHING = Scanned(None, (), ())
+
+
+def scan(value: Any) -> Scanned:
+    """Find the references in ``value``, at any depth."""
+    slots: list[Slot] = []
+    unreadable: list[tuple[Path, str]] = []
+
+    def walked(at: Any, path: Path) -> Any:
+        if isinstance(at, str):
+            return text_of(at, path) if "{{" in at else at
+        if isinstance(at, Mapping):
+            return {str(name): walked(member, (*path, str(name))) for name, member in at.items()}
+        if isinstance(at, (list, tuple)):
+            return [walked(item, (*path, i)) for i, item in enumerate(at)]
+        return at
+
+    def text_of(text: str, path: Path) -> str:
+        try:
+            parts = list(_parts(text))
+        except ValueError as exc:
+            unreadable.append((path, str(exc)))
+            return text
+        references = tuple(part for part in parts if isinstance(part, Reference))
+        if references:
+            slots.append(Slot(path, references, whole=len(parts) == 1))
+        return "".join(part.text if isinstance(part, Reference) else part for part in parts)
+
+    return Scanned(walked(value, ()), tuple(slots), tuple(unreadable))
+
+
+def _parts(text: str) -> Iterator[str | Reference]:
+    """Plain text and references.
+
+    Raises:
+        ValueError: A ``{{`` starts no reference; the message is the text there.
+    """
+    plain, at = "", 0
+    while found := _OPENING.search(text, at):
+        backslashes = len(found[1])
+        plain += text[at : found.start()] + "\\" * (backslashes // 2)
+        if backslashes % 2:
+            plain, at = plain + "{{", found.end()
+            continue
+        reference = _REFERENCE.match(text, found.end() - 2)
+        if reference is None:
+            raise ValueError(text[found.end() - 2 :][:40])
+        if plain:
+            yield plain
+        yield Reference(reference[0], reference[1], tuple(_key(step) for step in _STEPS.findall(reference[2])))
+        plain, at = "", reference.end()
+    if rest := plain + text[at:]:
+        yield rest
+
+
+def _key(step: str) -> str | int:
+    if step.startswith("."):
+        return step[1:]
+    return step[2:-2] if step.startswith('["') else int(step[1:-1])

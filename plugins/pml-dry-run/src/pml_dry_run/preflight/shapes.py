@@ -1,0 +1,285 @@
+"""What a JSON Schema says of a part of the values that fit it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from .references import Path
+from .words import either, listed, nearest, path_text, short
+
+DEEPEST = 24
+MOST_BRANCHES = 64
+NUMBERS = frozenset({"integer", "number"})
+OBJECT, ARRAY = frozenset({"object"}), frozenset({"array"})
+_UNSURE = frozenset({"$dynamicRef", "$recursiveRef"})
+
+Flat: TypeAlias = Mapping[str, Any]
+"""A schema without references and choices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A schema inside a document. ``True`` as the node says nothing."""
+
+    root: Any
+    """The document, for references."""
+    node: Any
+    sure: bool = True
+    """Whether it was declared; False when it was learned from examples."""
+
+    def inner(self, node: Any) -> Part:
+        """Another schema of the same document."""
+        return Part(self.root, node, self.sure)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A path leads nowhere."""
+
+    message: str
+    certain: bool
+    """Whether the schema rules it out; False when it only does not mention it."""
+
+
+ANYTHING = Part(True, True)
+TEXT = Part(True, {"type": "string"})
+INTEGER = Part(True, {"type": "integer"})
+
+
+def of_value(value: Any) -> dict[str, Any]:
+    """A schema that fits ``value`` and says as much of it as one can."""
+    if isinstance(value, Mapping):
+        members = {str(name): of_value(member) for name, member in value.items()}
+        return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
+    if isinstance(value, (list, tuple)):
+        first = {"prefixItems": [of_value(item) for item in value]} if value else {}
+        return {"type": "array", **first, "items": False}
+    return {"const": value}
+
+
+def follow(part: Part, path: Path) -> Part | Lost:
+    """What stands under ``path`` in values that fit ``part``; :data:`ANYTHING` when nothing is said of it."""
+    here = [part]
+    for depth, key in enumerate(path):
+        found: list[Part] = []
+        lost: list[Lost] = []
+        for one in here:
+            flats = branches(one)
+            if flats is None:
+                return ANYTHING
+            for flat in flats:
+                got = _step(one, flat, key, path[:depth])
+                if isinstance(got, Lost):
+                    lost.append(got)
+                elif got is ANYTHING:
+                    return ANYTHING
+                else:
+                    found.append(got)
+        if not found:
+            worst = next((one for one in lost if not one.certain), lost[0] if lost else None)
+            return worst or ANYTHING
+        here = found[:MOST_BRANCHES]
+    return here[0] if len(here) == 1 else Part(None, here, all(one.sure for one in here))
+
+
+def branches(part: Part, depth: int = 0) -> list[Flat] | None:
+    """The alternatives of a schema, without references and choices; None when it says nothing, or is too knotted."""
+    if isinstance(part.node, list):
+        several = [branches(one, depth + 1) for one in part.node]
+        return None if None in several else [flat for flats in several for flat in flats or ()]
+    node = part.node
+    if not isinstance(node, Mapping) or not node or depth > DEEPEST or not _UNSURE.isdisjoint(node):
+        return None
+    own: list[Flat] = [{k: v for k, v in node.items() if k not in ("$ref", "allOf", "anyOf", "oneOf")}]
+    for inner in _conditions(part):
+        several = [branches(one, depth + 1) for one in inner]
+        if None in several:
+            # Of one that says nothing, the rest still holds; a choice with such a one may be anything.
+            own = [] if len(inner) > 1 else own
+        else:
+            flats = [flat for found in several for flat in found or ()]
+            own = [both for one in own for other in flats if (both := _merged(one, other)) is not None]
+        if not 0 < len(own) <= MOST_BRANCHES:
+            return None
+    return own
+
+
+def _conditions(part: Part) -> Iterator[list[Part]]:
+    """Lists of schemas of each of which one must hold."""
+    node = part.node
+    if "$ref" in node:
+        yield [part.inner(_target(part.root, node["$ref"]))]
+    for one in node.get("allOf", ()):
+        yield [part.inner(one)]
+    for name in ("anyOf", "oneOf"):
+        if isinstance(node.get(name), list) and node[name]:
+            yield [part.inner(one) for one in node[name]]
+
+
+def _target(root: Any, reference: Any) -> Any:
+    """None for references that lead nowhere, or out of the document."""
+    if not isinstance(reference, str) or not reference.startswith("#") or (reference[1:] and reference[1] != "/"):
+        return None
+    at = root
+    for step in reference[1:].split("/")[1:]:
+        key = unquote(step).replace("~1", "/").replace("~0", "~")
+        try:
+            at = at[int(key)] if isinstance(at, list) else at[key]
+        except (LookupError, TypeError, ValueError):
+            return None
+    return at
+
+
+def _merged(one: Flat, other: Flat) -> Flat | None:
+    """What fits both, as nearly as one flat schema can say it; None when nothing does."""
+    both = {**other, **one}
+    if "properties" in one and "properties" in other:
+        mine, theirs = one["properties"], other["properties"]
+        both["properties"] = {
+            name: {"allOf": [mine[name], theirs[name]]} if name in mine and name in theirs else (mine | theirs)[name]
+            for name in mine | theirs
+        }
+        # Which of the two closes the object is not known any more.
+        both.pop("additionalProperties", None)
+    if "required" in one and "required" in other:
+        both["required"] = [*one["required"], *other["required"]]
+    mine, theirs = types_in(one), types_in(other)
+    if mine is not None and theirs is not None:
+        common = _common(mine, theirs)
+        if not common:
+            return None
+        both["type"] = sorted(common)
+    return both
+
+
+def _common(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+    both = one & other
+    return both | {"integer"} if "integer" in one | other and NUMBERS & one and NUMBERS & other else both
+
+
+def types_in(flat: Flat) -> frozenset[str] | None:
+    """The JSON types that a flat schema allows; None for all."""
+    if "const" in flat:
+        return frozenset({type_of(flat["const"])})
+    if isinstance(flat.get("enum"), list):
+        return frozenset(type_of(value) for value in flat["enum"])
+    type_ = flat.get("type")
+    if isinstance(type_, str):
+        return frozenset({type_})
+    return frozenset(type_) if isinstance(type_, list) and type_ else None
+
+
+def type_of(value: Any) -> str:
+    """The JSON type of a value; whole numbers are integers."""
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    names = {bool: "boolean", int: "integer", str: "string", type(None): "null"}
+    return names.get(type(value), "object" if isinstance(value, Mapping) else "array")
+
+
+def types(part: Part) -> frozenset[str] | None:
+    """The JSON types of what fits ``part``; None for all."""
+    flats = branches(part)
+    if flats is None:
+        return None
+    found = [types_in(flat) for flat in flats]
+    return None if None in found or not found else frozenset().union(*(one for one in found if one))
+
+
+def _step(part: Part, flat: Flat, key: str | int, before: Path) -> Part | Lost:
+    allowed = types_in(flat)
+    if allowed is not None and allowed.isdisjoint((*OBJECT, *ARRAY)):
+        return Lost(f"{_there(before)} is {either(allowed)}", certain=True)
+    if allowed == ARRAY or (allowed is None and "properties" not in flat and "items" in flat):
+        return _item(part, flat, key, before)
+    if allowed == OBJECT or "properties" in flat:
+        return _member(part, flat, str(key), before)
+    return ANYTHING
+
+
+def _item(part: Part, flat: Flat, key: str | int, before: Path) -> Part | Lost:
+    if isinstance(key, str) and not key.isdecimal():
+        return Lost(f"{_there(before)} is an array; give a position, such as [0]", certain=True)
+    index, items = int(key), flat.get("items", True)
+    first = items if isinstance(items, list) else flat.get("prefixItems", ())
+    rest = flat.get("additionalItems", True) if isinstance(items, list) else items
+    if index < len(first):
+        return part.inner(first[index])
+    most = flat.get("maxItems")
+    if rest is False or (isinstance(most, int) and index >= most):
+        return Lost(f"{_there(before)} has at most {most if rest is not False else len(first)} items", certain=True)
+    return part.inner(rest) if isinstance(rest, Mapping) and rest else ANYTHING
+
+
+def _member(part: Part, flat: Flat, key: str, before: Path) -> Part | Lost:
+    named = flat.get("properties", {})
+    others = flat.get("additionalProperties")
+    if key in named and named[key] is not False:
+        node = named[key]
+        return part.inner(node) if isinstance(node, Mapping) and node else ANYTHING
+    if flat.get("patternProperties"):
+        # Trying a server's patterns here could take forever.
+        return ANYTHING
+    if isinstance(others, Mapping) and others:
+        return part.inner(others)
+    if others in (True, {}) or (others is None and not named):
+        return ANYTHING
+    near = nearest(key, named)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; there {'are' if len(named) > 1 else 'is'} {listed(named)}"
+    hint = hint if named else ""
+    says = "has no" if others is False and part.sure else "is not known to have a"
+    return Lost(f"{_there(before)} {says} {key!r}{hint}", certain=others is False and part.sure)
+
+
+def _there(before: Path) -> str:
+    return path_text(before).removeprefix(".") if before else "the result"
+
+
+def clash(out: Part, into: Part, depth: int = 0) -> str:
+    """Why no value that fits ``out`` fits ``into``; ``""`` when one may."""
+    given, wanted = branches(out), branches(into)
+    if given is None or wanted is None or depth > DEEPEST:
+        return ""
+    reasons = [_clash(out, one, into, other, depth) for one in given for other in wanted]
+    if not reasons or not all(reasons):
+        return ""
+    has, takes = types(out), types(into)
+    if has is not None and takes is not None and not _common(has, takes):
+        return f"is {either(has)}, and must be {either(takes)}"
+    return reasons[0]
+
+
+def _clash(out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
+    has, takes = types_in(given), types_in(wanted)
+    if has is not None and takes is not None and not _common(has, takes):
+        return f"is {either(has)}, and must be {either(takes)}"
+    values, allowed = _values(given), _values(wanted)
+    if values is not None and allowed is not None and not any(value in allowed for value in values):
+        return f"is {listed(map(short, values))}, and must be one of {listed(map(short, allowed))}"
+    if has == takes == OBJECT:
+        return _clash_of_objects(out, given, into, wanted, depth)
+    if has == takes == ARRAY and isinstance(given.get("items"), Mapping) and isinstance(wanted.get("items"), Mapping):
+        reason = clash(out.inner(given["items"]), into.inner(wanted["items"]), depth + 1)
+        return f"is an array each item of which {reason}" if reason else ""
+    return ""
+
+
+def _values(flat: Flat) -> Sequence[Any] | None:
+    if "const" in flat:
+        return [flat["const"]]
+    return flat["enum"] if isinstance(flat.get("enum"), list) else None
+
+
+def _clash_of_objects(out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
+    has, takes = given.get("properties", {}), wanted.get("properties", {})
+    for name in wanted.get("required", ()):
+        if name not in has:
+            if given.get("additionalProperties") is False and out.sure:
+                return f"is an object without {name!r}, which is wanted"
+            continue
+        if name in takes and (reason := clash(out.inner(has[name]), into.inner(takes[name]), depth + 1)):
+            return f"is an object whose {name!r} {reason}"
+    return ""

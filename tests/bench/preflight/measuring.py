@@ -1,0 +1,205 @@
+"""Runs pre-flights over plans that are correct and plans that are not, and counts."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from faults import KINDS, Breaker, Planted
+from plans import Plan, Planner
+
+from pml_core.catalog import LiveCatalog
+from pml_core.identifiers import execution_id
+from pml_dry_run.digests import shape_of
+from pml_dry_run.preflight.checking import Preflights
+from pml_dry_run.preflight.report import Report
+from pml_dry_run.recording import Recording
+from pml_dry_run.recordings import COLLECTION, Recordings, marks_of
+from pml_dry_run.settings import Settings
+from pml_executor_dag.plan import graph_of
+from pml_hookspecs import CatalogEntry, ExecutionRecord, ServerStatus, Session, Status
+from pml_search.index import Index
+from pml_store_sqlite import Settings as StoreSettings
+from pml_store_sqlite import SqliteStore
+from pml_testing.fakes import FakeLog, FakeRun, FakeServices
+
+LONGEST = 12
+"""Tasks of a plan whose fault is to be found."""
+RUNS = 40
+"""Of the plan whose time is taken."""
+
+
+@dataclass
+class Kind:
+    """How faults of one kind fared."""
+
+    planted: int = 0
+    found: int = 0
+
+
+@dataclass
+class Result:
+    """What was counted over one catalog."""
+
+    tools: int
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    correct: int = 0
+    alarmed: int = 0
+    """Correct plans in which something was found."""
+    beside: int = 0
+    """Plans with a fault in which something else was found, too."""
+    examples: list[str] = field(default_factory=list)
+    """What was missed or found wrongly."""
+
+    @property
+    def planted(self) -> int:
+        return sum(kind.planted for kind in self.kinds.values())
+
+    @property
+    def found(self) -> int:
+        return sum(kind.found for kind in self.kinds.values())
+
+
+class Bench:
+    """One catalog, one session, no store."""
+
+    def __init__(self, entries: Sequence[CatalogEntry], seed: int) -> None:
+        self.entries = entries
+        self._chance = random.Random(seed)
+        self.catalog = LiveCatalog(FakeLog(), Index(FakeLog()))
+        by_server: dict[str, list[CatalogEntry]] = {}
+        for entry in entries:
+            by_server.setdefault(entry.server, []).append(entry)
+        for server, some in by_server.items():
+            self.catalog.publish(server, some)
+        self._servers = list(by_server)
+        self._denied: Collection[str] = ()
+        self.catalog.filter_with(lambda entry, _session: "policy" if entry.id in self._denied else None)
+        services = FakeServices(catalog=self.catalog)  # type: ignore[arg-type] - the real thing
+        self._examiner = Preflights(services, Recordings(services, Settings()), 0)
+        self._run = FakeRun(session=Session(key="bench"), dry_run=True)
+
+    async def examine(self, plan: Plan, down: Collection[str] = (), denied: Collection[str] = ()) -> Report:
+        """The report of a plan."""
+        for server in self._servers:
+            state: Any = "down" if server in down else "up"
+            self.catalog.report(ServerStatus(name=server, state=state, reason="it crashed" if server in down else ""))
+        self._denied = denied
+        return await self._examiner.of(plan.workflow(), self._run)
+
+    async def measure(self, plans: int) -> Result:
+        """As many correct plans, and as many with a fault, the kinds in turn."""
+        result = Result(len(self.entries))
+        planner, breaker = Planner(self.entries, self._chance), Breaker(self.entries, self._chance)
+        for _ in range(plans):
+            plan = planner.plan(self._chance.randint(2, LONGEST))
+            assert not graph_of(plan.workflow())[1]
+            report = await self.examine(plan)
+            result.correct += 1
+            result.alarmed += bool(report.findings)
+            result.examples += [f"false alarm: {one.code} {one.line()}" for one in report.findings]
+        for name in KINDS:
+            kind = result.kinds[name] = Kind()
+            for _ in range(plans // len(KINDS) * 40):
+                if kind.planted >= max(plans // len(KINDS), 1):
+                    break
+                planted = breaker.break_(name, planner.plan(self._chance.randint(3, LONGEST)))
+                if planted is not None:
+                    self._count(planted, await self.examine(planted.plan, planted.down, planted.denied), kind, result)
+        return result
+
+    def _count(self, planted: Planted, report: Report, kind: Kind, result: Result) -> None:
+        told = [one for one in report.findings if one.code in planted.codes and one.task in planted.tasks]
+        kind.planted += 1
+        kind.found += bool(told)
+        if not told:
+            result.examples.append(f"missed: {planted.kind}: {[one.line() for one in report.findings]}")
+        beside = Counter(one.task for one in report.findings) - Counter(one.task for one in told)
+        elsewhere = [one for one in report.findings if one.task in beside and one.task not in planted.tasks]
+        result.beside += bool(elsewhere)
+        result.examples += [f"beside {planted.kind}: {one.code} {one.line()}" for one in elsewhere]
+
+
+@dataclass
+class Times:
+    """How long one plan of twenty steps took [ms]."""
+
+    tools: int
+    steps: int
+    executions: int
+    recordings: int
+    first_ms: float
+    median_ms: float
+    worst_ms: float
+    processor_ms: float
+    """Median of the time that processors spent, which other work on the machine does not add to."""
+
+
+async def times(entries: Sequence[CatalogEntry], seed: int) -> Times:
+    """Of a plan of twenty steps, with a store on disk that has history and recordings."""
+    bench = Bench(entries, seed)
+    planner = Planner(entries, random.Random(seed))
+    workflow = planner.plan(20).workflow()
+    with tempfile.TemporaryDirectory() as folder:
+        async with SqliteStore(StoreSettings(path=str(Path(folder) / "bench.db"))) as store:
+            recordings = await _fill(store, entries)
+            services = FakeServices(catalog=bench.catalog, store=store)  # type: ignore[arg-type] - the real thing
+            examiner = Preflights(services, Recordings(services, Settings()), 300)
+            taken, spent = [], []
+            for _ in range(RUNS):
+                # What calls took is looked up each time; compiled schemas are kept, as they are in a gateway.
+                examiner._looker._history._kept.clear()
+                begun, busy = time.perf_counter(), time.process_time()
+                report = await examiner.of(workflow, FakeRun(session=Session(key="bench"), dry_run=True))
+                report.told()
+                taken.append((time.perf_counter() - begun) * 1000)
+                spent.append((time.process_time() - busy) * 1000)
+            steps = len(report.steps)
+    return Times(len(entries), steps, 1000, recordings, taken[0], median(taken[1:]), max(taken[1:]), median(spent[1:]))
+
+
+async def _fill(store: SqliteStore, entries: Sequence[CatalogEntry]) -> int:
+    now = datetime.now(UTC)
+    for i in range(1000):
+        record = ExecutionRecord(
+            id=execution_id(),
+            kind="tool",
+            target=entries[i % len(entries)].id,
+            principal="local",
+            status=Status.OK,
+            started_at=now - timedelta(seconds=i),
+            duration_ms=10 + i % 300,
+            request={"query": "x" * 100},
+            response={"content": [{"type": "text", "text": "x" * 2000}]},
+        )
+        store.executions.record(record)
+    count = 0
+    for entry in entries:
+        for number in range(3):
+            recording = Recording(
+                id=f"{entry.id}-{number}",
+                tool=entry.id,
+                definition=entry.digest,
+                principal="local",
+                call=f"call-{entry.id}-{number}",
+                arguments="{}",
+                kind="result",
+                answer='{"content":[],"structuredContent":{"id":"is_0a1b2c3d","items":[{"name":"a","n":1}]}}',
+                recorded_at=now.isoformat(),
+                duration_ms=12,
+                epoch="1",
+                number=number,
+            )
+            marks = marks_of(recording, shape_of("local", entry))
+            store.documents.put_soon(COLLECTION, recording.id, recording.to_value(), marks=marks)
+            count += 1
+    await store.documents.find(COLLECTION, limit=1)
+    return count
