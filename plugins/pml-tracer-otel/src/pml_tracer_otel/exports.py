@@ -1,0 +1,262 @@
+"""From what was watched to OTLP, with OpenTelemetry's own exporters. Imports much; used in the thread only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Histogram,
+    HistogramDataPoint,
+    MetricExporter,
+    MetricExportResult,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.metrics.export import Metric as SdkMetric
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from .measures import BOUNDS_S
+from .options import GRPC
+from .spans import Spans
+
+if TYPE_CHECKING:
+    from .measures import Measures, Metric, Point
+    from .options import Options
+    from .watched import Call, Watched
+
+DISTRIBUTION = "pml-tracer-otel"
+LOGGER = "opentelemetry.exporter"
+NOTHING: Any = None
+"""Extremes are not kept; OTLP has them as optional."""
+SUCCESS = "SUCCESS"
+NO_REASON = "the collector did not take it"
+
+
+class Exports:
+    """Sends to the collector."""
+
+    def __init__(self, options: Options, heard: Callable[[str], None] = lambda _complaint: None) -> None:
+        """Nothing is sent yet; what an exporter complains about in this thread is ``heard`` at once."""
+        self._resource = resource_of(options)
+        self._scope = InstrumentationScope(DISTRIBUTION, metadata.version(DISTRIBUTION))
+        self._complaints = Complaints(heard)
+        self._spans = Spans(self._resource, self._scope, users=options.settings.users)
+        self._span_exporter = _span_exporter(options) if options.traces else None
+        self._metric_exporter = _metric_exporter(options) if options.metrics else None
+        self._delta = Deltas() if options.delta else None
+        self._lock, self.given_up = threading.Lock(), False
+
+    def spans(self, items: Iterable[Watched | Call]) -> tuple[int, str]:
+        """Export; how many of them are spans at all, and why the collector did not take them (``""`` if it did)."""
+        if self._span_exporter is None:
+            return 0, ""
+        made = [span for item in items if (span := self._spans.of(item)) is not None]
+        if not made:
+            return 0, ""
+        return len(made), self._problem_of(self._span_exporter.export, made)
+
+    def probe(self) -> str:
+        """Export no span at all; why the collector did not take even that (``""`` if it did)."""
+        return "" if self._span_exporter is None else self._problem_of(self._span_exporter.export, [])
+
+    def _problem_of(self, export: Callable[[Any], SpanExportResult | MetricExportResult], what: Any) -> str:
+        """Export; why that failed (``""`` if it did not)."""
+        try:
+            result = export(what)
+        except Exception as exc:  # some versions let through what the connection raises
+            return f"{type(exc).__name__}: {exc}"
+        return "" if result.name == SUCCESS else self._complaints.last()
+
+    def metrics(self, measures: Measures) -> str:
+        """Export all metrics as they are now; why the collector did not take them (``""`` if it did)."""
+        if self._metric_exporter is None:
+            return ""
+        import time
+
+        metrics, now_ns = measures.now(), time.time_ns()
+        start_ns = measures.start_ns
+        if self._delta is not None:
+            metrics, start_ns = self._delta.since_last(metrics), self._delta.last_ns or start_ns
+        data = self._data(metrics, start_ns, now_ns, delta=self._delta is not None)
+        problem = self._problem_of(self._metric_exporter.export, data)
+        if self._delta is not None and not problem:
+            self._delta.taken(now_ns)
+        return problem
+
+    def _data(self, metrics: Sequence[Metric], start_ns: int, now_ns: int, *, delta: bool) -> MetricsData:
+        made = [_sdk_metric(metric, start_ns, now_ns, delta=delta) for metric in metrics]
+        scope = ScopeMetrics(scope=self._scope, metrics=made, schema_url="")
+        return MetricsData([ResourceMetrics(resource=self._resource, scope_metrics=[scope], schema_url="")])
+
+    def give_up(self) -> None:
+        """Give up what is under way. In any thread; may wait for it."""
+        with self._lock:
+            before, self.given_up = self.given_up, True
+        for exporter in (self._span_exporter, self._metric_exporter):
+            if exporter is not None and not before:
+                exporter.shutdown()
+
+    def close(self) -> None:
+        """End; in the thread that exports."""
+        self.give_up()
+        self._complaints.close()
+
+
+class Complaints(logging.Handler):
+    """Keeps what the exporters log, which would otherwise go to standard error with each attempt."""
+
+    def __init__(self, heard: Callable[[str], None]) -> None:
+        super().__init__()
+        self._last, self._heard, self._mine = "", heard, threading.get_ident()
+        self._logger = logging.getLogger(LOGGER)
+        self._logger.propagate = False
+        self._logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it, in place of the one before."""
+        if record.thread == self._mine:
+            self._last = record.getMessage()
+            self._heard(self._last)
+
+    def last(self) -> str:
+        """What was said last; forgotten with this."""
+        last, self._last = self._last, ""
+        return last or NO_REASON
+
+    def close(self) -> None:
+        """Keep nothing more."""
+        self._logger.removeHandler(self)
+        if not any(isinstance(handler, Complaints) for handler in self._logger.handlers):
+            self._logger.propagate = True
+        super().close()
+
+
+class Deltas:
+    """What has changed since metrics were last taken."""
+
+    def __init__(self) -> None:
+        """Nothing was taken yet."""
+        self.last_ns: int | None = None
+        self._before: dict[Any, Point] = {}
+        self._now: dict[Any, Point] = {}
+
+    def since_last(self, metrics: Sequence[Metric]) -> list[Metric]:
+        """``metrics`` less what was taken; what goes up and down stays as it is."""
+        from dataclasses import replace
+
+        self._now = {_series(m, p): p for m in metrics if m.kind != "level" for p in m.points}
+        less = []
+        for metric in metrics:
+            points = tuple(self._less(metric, point) for point in metric.points)
+            changed = tuple(p for p in points if metric.kind == "level" or p.value or any(p.buckets))
+            if changed:
+                less.append(replace(metric, points=changed))
+        return less
+
+    def _less(self, metric: Metric, point: Point) -> Point:
+        before = None if metric.kind == "level" else self._before.get(_series(metric, point))
+        if before is None:
+            return point
+        from .measures import Point
+
+        buckets = tuple(now - then for now, then in zip(point.buckets, before.buckets, strict=True))
+        return Point(point.attributes, point.value - before.value, buckets)
+
+    def taken(self, now_ns: int) -> None:
+        """The collector has what :meth:`since_last` gave."""
+        self._before, self.last_ns = self._now, now_ns
+
+
+def _series(metric: Metric, point: Point) -> Any:
+    return (metric.name, tuple(sorted(point.attributes.items())))
+
+
+def _sdk_metric(metric: Metric, start_ns: int, now_ns: int, *, delta: bool) -> SdkMetric:
+    temporality = AggregationTemporality.DELTA if delta else AggregationTemporality.CUMULATIVE
+    data: Any
+    if metric.kind == "histogram":
+        points = [
+            HistogramDataPoint(
+                attributes=dict(p.attributes), start_time_unix_nano=start_ns, time_unix_nano=now_ns,
+                count=sum(p.buckets), sum=p.value, bucket_counts=p.buckets, explicit_bounds=BOUNDS_S,
+                min=NOTHING, max=NOTHING,
+            )
+            for p in metric.points
+        ]  # fmt: skip
+        data = Histogram(data_points=points, aggregation_temporality=temporality)
+    else:
+        numbers = [
+            NumberDataPoint(
+                attributes=dict(p.attributes), start_time_unix_nano=start_ns, time_unix_nano=now_ns, value=p.value
+            )
+            for p in metric.points
+        ]
+        counts = metric.kind == "counter"
+        data = Sum(
+            data_points=numbers,
+            aggregation_temporality=temporality if counts else AggregationTemporality.CUMULATIVE,
+            is_monotonic=counts,
+        )
+    return SdkMetric(name=metric.name, description=metric.description, unit=metric.unit, data=data)
+
+
+def resource_of(options: Options) -> Resource:
+    """What the gateway is called. The settings win over the environment, the environment over defaults."""
+    said: dict[str, Any] = dict(options.settings.resource)
+    if options.settings.service_name:
+        said[SERVICE_NAME] = options.settings.service_name
+    resource = Resource.create(said)
+    defaults: dict[str, Any] = {"service.instance.id": str(uuid.uuid4())}
+    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: "pml"}))
+    try:
+        defaults["service.version"] = metadata.version("pml-core")
+    except metadata.PackageNotFoundError:
+        defaults["service.version"] = metadata.version("pml-hookspecs")
+    return Resource(defaults).merge(resource)
+
+
+def _span_exporter(options: Options) -> SpanExporter:
+    if options.protocols["traces"] == GRPC:
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
+
+        return Grpc(**_where(options, "traces"))
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
+
+    return Http(**_where(options, "traces"))
+
+
+def _metric_exporter(options: Options) -> MetricExporter:
+    if options.protocols["metrics"] == GRPC:
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as Grpc
+
+        return Grpc(**_where(options, "metrics"))
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as Http
+
+    return Http(**_where(options, "metrics"))
+
+
+def _where(options: Options, signal: str) -> dict[str, Any]:
+    """Parameters of an exporter; what is left out it takes from the environment."""
+    settings, grpc = options.settings, options.protocols[signal] == GRPC
+    given: dict[str, Any] = {"timeout": options.timeout_s}
+    if settings.endpoint and grpc:
+        given |= {"endpoint": settings.endpoint, "insecure": urlsplit(settings.endpoint).scheme != "https"}
+    elif settings.endpoint:
+        given["endpoint"] = f"{settings.endpoint.rstrip('/')}/v1/{signal}"
+    if settings.headers:
+        headers: Mapping[str, str] = {name.lower(): value for name, value in settings.headers.items()}
+        given["headers"] = tuple(headers.items()) if grpc else dict(headers)
+    return given

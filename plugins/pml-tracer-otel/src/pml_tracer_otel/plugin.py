@@ -1,0 +1,53 @@
+"""The hooks: they do something only where ``otel`` is among the tracers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import Check, hookimpl
+
+from .running import tracer_of
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services, Wrapper
+
+settings_type = Settings
+
+
+@hookimpl
+def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
+    """Around everything, to see who asks; around calls to servers, to tell them the trace."""
+    tracer = tracer_of(services)
+    if tracer is None:
+        return ()
+    from .wrappers import Incoming, Outgoing
+
+    return (Incoming(tracer), Outgoing(tracer, services.catalog))
+
+
+@hookimpl
+def pml_routes(services: Services) -> Iterable[Any]:
+    """``GET /otel/metrics`` and ``GET /otel/health``."""
+    tracer = tracer_of(services)
+    if tracer is None:
+        return ()
+    from .routes import routes
+
+    return routes(tracer)
+
+
+@hookimpl
+def pml_checks(services: Services) -> Iterable[Check]:
+    """Whether the collector takes anything, if somebody said where it is."""
+    import os
+
+    from .options import configured
+
+    settings = services.settings or Settings()
+    if not configured(settings, os.environ):
+        return ()
+    from .checks import check
+
+    return (check(settings, os.environ),)

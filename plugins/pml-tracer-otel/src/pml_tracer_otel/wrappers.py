@@ -1,0 +1,67 @@
+"""Wrappers: what the chain knows and spans do not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import Outcome, Phase, ToolCall
+
+from .context import with_context
+from .watched import OWN, Call, Watched
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CallNext, Catalog, Run, Task
+
+    from .tracer import OtelTracer
+
+
+class Incoming:
+    """Outermost: who asks, and which trace the client belongs to. Implements :class:`pml_hookspecs.Wrapper`."""
+
+    phase = Phase.OBSERVE
+
+    def __init__(self, tracer: OtelTracer) -> None:
+        self._seen = tracer.seen
+
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Take note, and hand on."""
+        self._seen(task, run)
+        return call_next(task, run)
+
+
+class Outgoing:
+    """Innermost: each call to a server is a span of its own, and the server is told. Implements ``Wrapper``."""
+
+    phase = Phase.ADAPT
+
+    def __init__(self, tracer: OtelTracer, catalog: Catalog) -> None:
+        self._tracer, self._catalog = tracer, catalog
+        self._tells, self._baggage = tracer.options.propagate, tracer.options.baggage
+        self._configured: dict[str, bool] = {}
+
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Tell the server, if one is called; hand on all else."""
+        if not isinstance(task, ToolCall) or task.tool.startswith(OWN):
+            return call_next(task, run)
+        watched = self._tracer.running(run.id)
+        if watched is None or not self._is_configured(watched.server):
+            return call_next(task, run)
+        return self._call(task, run, call_next, watched)
+
+    def _is_configured(self, server: str) -> bool:
+        """False for what a plugin publishes: such tools run in this process."""
+        known = self._configured.get(server)
+        if known is None:
+            known = self._configured[server] = any(status.name == server for status in self._catalog.servers())
+        return known
+
+    async def _call(self, task: ToolCall, run: Run, call_next: CallNext, watched: Watched) -> Outcome:
+        call, outcome = Call(task, watched), None
+        if self._tells:
+            task = with_context(task, watched.trace, call.span_id, baggage=self._baggage)
+        try:
+            outcome = await call_next(task, run)
+        finally:
+            self._tracer.called(call, outcome)
+        return outcome

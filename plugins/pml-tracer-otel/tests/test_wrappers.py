@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+
+from pml_hookspecs import ServerStatus, ToolCall, ToolId, Workflow
+from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
+from pml_testing.records import ended
+from pml_testing.wrapper import Next, WrapperContract
+from pml_tracer_otel import OtelTracer, Settings
+from pml_tracer_otel.wrappers import Incoming, Outgoing
+
+TOOL = "gen_ai.tool.name"
+CATALOG = FakeCatalog([entry("contract:unmatched")], [ServerStatus(name="contract", state="up")])
+
+
+@pytest.fixture
+async def tracer(receiver, anyio_backend):
+    settings = Settings(endpoint=receiver.endpoint, arguments=True)
+    async with OtelTracer(settings, FakeServices(catalog=CATALOG)) as tracer:
+        yield tracer
+
+
+def watched(tracer, **how):
+    """A run that the tracer knows."""
+    run = FakeRun(**how)
+    tracer.started(
+        ended(1, run.id, span_id=run.id[-16:].replace("-", "0"), attributes={TOOL: "contract:unmatched"}).span
+    )
+    return run
+
+
+class Watched(WrapperContract):
+    __test__ = False
+
+    @pytest.fixture
+    def runs(self, tracer):
+        return [watched(tracer), watched(tracer, dry_run=True)]
+
+
+class TestIncoming(Watched):
+    __test__ = True
+
+    @pytest.fixture
+    def wrapper(self, tracer):
+        return Incoming(tracer)
+
+
+class TestOutgoing(Watched):
+    __test__ = True
+
+    @pytest.fixture
+    def wrapper(self, tracer):
+        return Outgoing(tracer, CATALOG)
+
+    @pytest.fixture
+    def unmatched(self):
+        return ToolCall(id="own", tool=ToolId("pml:search_tools"), arguments={"x": 1})
+
+
+@pytest.mark.anyio
+async def test_each_attempt_is_a_span_of_its_own(tracer, receiver):
+    wrapper, rest = Outgoing(tracer, CATALOG), Next()
+    task, run = ToolCall(id="c", tool=ToolId("contract:unmatched")), watched(tracer)
+    for _ in range(3):
+        await wrapper(task, run, rest)
+    await tracer.flush()
+    told = [called.extra["_meta"]["traceparent"][36:52] for called, _, _ in rest.calls]
+    assert len(set(told)) == 3
+    assert [span.id for span in receiver.spans] == told
+
+
+@pytest.mark.anyio
+async def test_executions_that_nobody_told_of_and_other_tasks_pass(tracer):
+    rest, run = Next(), FakeRun()
+    for task in (ToolCall(id="c", tool=ToolId("contract:unmatched")), Workflow(id="w", tasks=())):
+        await Incoming(tracer)(task, run, rest)
+        await Outgoing(tracer, CATALOG)(task, run, rest)
+        assert [called for called, _, _ in rest.calls[-2:]] == [task, task]
