@@ -98,14 +98,40 @@ async def test_a_journal_given_for_a_child_keeps_that_childs_tasks_and_nothing_e
     assert journal.asked == ["a"]
 
 
-async def test_what_code_calls_is_not_kept_by_the_journal_of_its_workflow():
+async def test_what_code_calls_is_kept_by_the_journal_of_its_workflow_for_the_code_begins_anew():
+    async def calls(task, run):
+        return outcome(task.id, [(await run.dispatch(READ)).status, run.durable])
+
+    Code.answers, journal = {"x": calls}, Journal()
+    server = ScriptedServer(["read"])
+    async with gateway({"fs": server}) as made:
+        for _ in range(2):
+            journal.known.pop("c", None)
+            await made.dispatcher.start(plan(CodeRun(id="c", language="x", source="x")), SESSION, journal=journal)
+    assert journal.asked == ["c", "c/a", "c", "c/a"]
+    assert (server.calls, journal.known["c"].output) == ([("read", {})], ["ok", True])
+
+
+async def test_what_a_tool_that_stands_for_code_calls_is_kept_too():
     async def calls(task, run):
         return await run.dispatch(READ)
 
     Code.answers, journal = {"x": calls}, Journal()
-    async with gateway() as made:
-        await made.dispatcher.start(plan(CodeRun(id="c", language="x", source="x")), SESSION, journal=journal)
-    assert journal.asked == ["c"]
+    stands = tool("code_it", task=lambda arguments: CodeRun(id="any", language="x", source="x"))
+    async with gateway(tools=[stands]) as made:
+        await made.dispatcher.start(plan(ToolCall(id="c", tool="code_it")), SESSION, journal=journal)
+    assert journal.asked == ["c", "c/a"]
+
+
+async def test_what_the_gateways_own_tools_call_is_theirs_and_not_kept():
+    async def call(arguments, run):
+        await run.dispatch(READ)
+        return {"durable": run.durable}
+
+    journal = Journal()
+    async with gateway(tools=[tool("call_it", call=call)]) as made:
+        await made.dispatcher.start(plan(ToolCall(id="c", tool="call_it")), SESSION, journal=journal)
+    assert (journal.asked, journal.known["c"].output["structuredContent"]) == (["c"], {"durable": False})
 
 
 async def test_a_run_knows_its_path():

@@ -178,7 +178,7 @@ class Suggester(Protocol):
 
 
 class Journal(Protocol):
-    """Keeps the outcomes of a workflow's tasks, so that those are not run again."""
+    """Keeps the outcomes of a workflow's tasks, and of what its code calls, so that those are not run again."""
 
     async def keep(self, path: str, task: Task, perform: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """The outcome kept under ``path``; if there is none, that of ``perform``, kept before it is returned.
@@ -255,8 +255,8 @@ class Run(Protocol):
 
         Args:
             task: What to run.
-            journal: Keeps the outcomes of what the workflow ``task`` dispatches, and of workflows in it. None for the
-                journal that this execution itself is kept in, if any.
+            journal: Keeps the outcomes of what ``task`` dispatches, and of what workflows, code and capabilities in it
+                do. None for the journal that this execution itself is kept in, if any.
         """
         ...
 

@@ -100,6 +100,22 @@ async def test_an_unknown_id_is_named(store):
     assert ended.failure == Failure("capability.not_found", "Capability cap-404 not found in CapabilityStore")
 
 
+@pytest.mark.parametrize("given", ["capability:count_issues", "capability__count_issues"])
+async def test_the_name_that_clients_see_does_for_the_id(store, given):
+    made = await kept(store, code="return 7")
+    published = entry("capability:count_issues", _meta={"pml/capability": {"id": made.id}})
+    run = run_of()
+    await executor_with(store, catalog_of(*some_catalog(), published)).execute(
+        CapabilityRun(id="t", capability_id=given), run
+    )
+    assert [task.source for task in run.dispatched] == ["return 7"]
+
+
+async def test_a_tool_that_is_no_capability_is_not_found(store):
+    ended = await executor_with(store).execute(CapabilityRun(id="t", capability_id="files:read"), run_of())
+    assert ended.failure.code == "capability.not_found"
+
+
 @pytest.mark.parametrize(("shared", "found"), [(False, False), (True, True)])
 async def test_what_others_taught_is_not_found_unless_it_is_shared(store, shared, found):
     made = await kept(store)

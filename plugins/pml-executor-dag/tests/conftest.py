@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from pml_executor_dag import Dag, Settings
-from pml_hookspecs import Document, ExecutionId, Failure, Session, Status, ToolCall, Workflow
+from pml_hookspecs import Document, ExecutionId, Failure, ServerStatus, Session, Status, ToolCall, Workflow
 from pml_hookspecs.plain import to_plain
-from pml_testing.fakes import FakeRun, FakeServices, outcome
+from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, outcome
 
 
 class Memory:
@@ -53,6 +53,8 @@ class World:
 
     def __init__(self, answer=None, *, settings=None, principal="local", **services):
         self.documents = Memory()
+        # Tools of servers that are starting may be any.
+        services.setdefault("catalog", FakeCatalog(servers=[ServerStatus(name="s", state="starting")]))
         self.services = FakeServices(store=SimpleNamespace(documents=self.documents), **services)
         self.dag = Dag(settings or Settings(), self.services)
         self.session = Session(key="test", principal=principal)

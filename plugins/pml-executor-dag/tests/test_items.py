@@ -77,6 +77,12 @@ async def test_items_that_are_none_or_too_many_fail_the_task_and_nothing_is_cut_
     assert len(run.dispatched) == 1
 
 
+async def test_an_object_where_an_array_should_be_is_called_so(make):
+    run = FakeRun(lambda task, _run: asyncio.sleep(0, outcome(task.id, make.structured({"n": 1}))))
+    ended = await Dag().execute(make.flow(make.call("a"), make.call("b", step=Step(for_each="{{a}}"))), run)
+    assert make.results(ended)["b"]["error"]["message"] == "for_each must find an array, not an object."
+
+
 async def test_items_that_a_reference_does_not_find_fail_the_task(make):
     ended = await Dag().execute(make.flow(make.call("a"), make.call("b", step=Step(for_each="{{a.x}}"))), FakeRun())
     assert codes(ended) == {"b": "reference.missing"}

@@ -11,8 +11,20 @@ import pytest
 from pml_executor_dag import Dag, Settings
 from pml_executor_dag.continuing import carry_out, decision_from
 from pml_executor_dag.paused import COLLECTION, take
-from pml_hookspecs import CapabilityRun, CodeRun, InvalidArguments, Session, Status, Step, ToolCall, Workflow
-from pml_testing.fakes import FakeRun, outcome
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    Failure,
+    InvalidArguments,
+    ServerStatus,
+    Session,
+    Status,
+    Step,
+    ToolCall,
+    ToolFailed,
+    Workflow,
+)
+from pml_testing.fakes import FakeCatalog, FakeRun, entry, outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +47,11 @@ async def decide(world, ended, what="continue", session=None, **more):
     """Continue the workflow that waits; its report."""
     id_ = ended["workflow_id"] if isinstance(ended, dict) else ended.output["workflow_id"]
     decision = decision_from({"workflow_id": id_, "decision": what, **more})
-    return await carry_out(decision, world.documents, world.run("continue", session=session))
+    run = world.run("continue", session=session)
+    try:
+        return await carry_out(decision, world.documents, run, world.services.catalog)
+    except ToolFailed as exc:
+        return exc.content
 
 
 async def test_a_task_that_waits_lets_the_rest_end_and_stops_what_needs_it(make, world):
@@ -376,10 +392,75 @@ async def test_a_workflow_that_nobody_runs_any_more_waits_on(make, world):
     ended = await here.execute(make.flow(make.call("b")))
     run = FakeRun(lambda task, _run: asyncio.sleep(0, make.failed(task, "executor.missing")))
     decision = decision_from({"workflow_id": ended.output["workflow_id"], "decision": "continue"})
-    told = await carry_out(decision, here.documents, run)
-    assert told["error"]["code"] == "executor.missing"
+    with pytest.raises(ToolFailed) as caught:
+        await carry_out(decision, here.documents, run, here.services.catalog)
+    assert caught.value.content["error"]["code"] == "executor.missing"
     here.answer.approved.add("b")
     assert (await decide(here, ended))["status"] == "completed"
+
+
+async def test_a_workflow_that_ends_badly_when_continued_is_an_error_and_one_that_waits_is_none(make, world):
+    here = world(Approver(make, "b", "c", fail={"c"}))
+    ended = await here.execute(make.flow(make.call("b"), make.call("c", "b")))
+    here.answer.approved.add("b")
+    told = await carry_out(
+        decision_from({"workflow_id": ended.output["workflow_id"], "decision": "continue"}),
+        here.documents, here.run(), here.services.catalog,
+    )  # fmt: skip
+    assert told["status"] == "input_required"
+    here.answer.approved.add("c")
+    with pytest.raises(ToolFailed, match="1 of 2 tasks failed: c") as caught:
+        await carry_out(
+            decision_from({"workflow_id": told["workflow_id"], "decision": "continue"}),
+            here.documents, here.run(), here.services.catalog,
+        )  # fmt: skip
+    assert [task["status"] for task in caught.value.content["tasks"]] == ["ok", "error"]
+
+
+async def test_new_tasks_with_tools_that_do_not_exist_are_told_and_the_workflow_waits_on(make, world):
+    catalog = FakeCatalog([entry("s:a"), entry("s:b")], [ServerStatus(name="s", state="up", tools=2)])
+    here = world(Approver(make, "b"), catalog=catalog)
+    ended = await here.execute(make.flow(make.call("a"), make.call("b", "a")))
+    with pytest.raises(InvalidArguments, match=r"tasks\[0\].tool: server 's' has no tool 's:c'"):
+        await decide(here, ended, "replan", tasks=[{"id": "x", "tool": "s:c"}])
+    here.answer.approved.add("b")
+    assert (await decide(here, ended))["status"] == "completed"
+
+
+async def test_a_tool_that_is_gone_since_the_workflow_began_is_found_out_by_its_task(make, world):
+    statuses = [ServerStatus(name="s", state="up", tools=2)]
+    here = world(Approver(make, "b"), catalog=FakeCatalog([entry("s:a"), entry("s:b")], statuses))
+    ended = await here.execute(make.flow(make.call("a"), make.call("b", "a")))
+    here.services.catalog = FakeCatalog([entry("s:a")], statuses)
+    here.answer.approved.add("b")
+    assert (await decide(here, ended))["status"] == "completed"
+
+
+@pytest.mark.parametrize("ends", ["well", "badly", "unknown"])
+async def test_an_id_that_is_not_known_goes_to_whoever_keeps_durable_workflows(make, world, ends):
+    report = {"status": "completed" if ends == "well" else "failed", "tasks": []}
+
+    async def answer(task, _run):
+        if ends == "well":
+            return outcome(task.id, make.structured(report))
+        output = None if ends == "unknown" else {**make.structured(report), "isError": True}
+        failure = Failure("arguments.invalid" if ends == "unknown" else "tool.failed", "there is no durable run")
+        return outcome(task.id, output, Status.ERROR, failure=failure)
+
+    here = world(answer, catalog=FakeCatalog([entry("pml:resume_durable_run")]))
+    decision = decision_from({"workflow_id": "x", "decision": "continue"})
+    going = carry_out(decision, here.documents, here.run(), here.services.catalog)
+    if ends == "well":
+        assert await going == report
+    elif ends == "badly":
+        with pytest.raises(ToolFailed) as caught:
+            await going
+        assert caught.value.content == report
+    else:
+        with pytest.raises(InvalidArguments, match=r"no workflow waits under the id 'x'.*there is no durable run"):
+            await going
+    (call,) = here.calls
+    assert (call.tool, call.arguments) == ("resume_durable_run", {"run_id": "x", "decision": "continue"})
 
 
 async def test_what_a_durable_run_keeps_is_not_kept_twice(make, world):

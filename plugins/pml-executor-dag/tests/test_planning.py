@@ -6,7 +6,7 @@ import pytest
 
 from pml_executor_dag import Dag, Settings
 from pml_executor_dag.tool import workflow_from
-from pml_hookspecs import CapabilityRun, CodeRun, Status, Step, Suggestion, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, ServerStatus, Status, Step, Suggestion, ToolCall, Workflow
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,8 @@ CATALOG = FakeCatalog(
         entry("s:write", annotations={"destructiveHint": True}),
         entry("s:unknown"),
         entry("s:odd", annotations=["readOnlyHint"]),
-    ]
+    ],
+    [ServerStatus(name="nobody", state="starting")],
 )
 INTENT = Workflow(id="workflow", tasks=(), intent="tidy up")
 

@@ -67,7 +67,10 @@ def test_missing_arguments_are_empty():
 
 
 @pytest.mark.seed("DRY-10")
-@pytest.mark.parametrize(("given", "read"), [({}, None), ({"dry_run": False}, False), ({"dry_run": True}, True)])
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [({}, None), ({"dry_run": False}, False), ({"dry_run": True}, True), ({"dry_run": "reads"}, "reads")],
+)
 def test_saying_nothing_leaves_dry_run_to_the_configuration(given, read):
     assert workflow_from(of_tasks(A, **given)).dry_run is read
 
@@ -101,16 +104,16 @@ def test_a_workflow_may_hold_workflows():
         ({"intent": "  "}, "workflow: is missing; give {"),
         (
             of_tasks(A, max_parallel=3),
-            "max_parallel: unknown; known here: workflow, intent, dry_run; in workflow: tasks,",
+            "max_parallel: unknown; known here: workflow, intent, dry_run, plan_digest; in workflow: tasks,",
         ),
         ({"workflow": "[]"}, "workflow: must be an object, not a string"),
         ({"workflow": {}}, "workflow.tasks: is missing"),
         (of_tasks(), "workflow.tasks: is empty"),
         ({"workflow": {"tasks": A}}, "workflow.tasks: must be an array, not an object"),
         ({"workflow": {"tasks": None}}, "workflow.tasks: must be an array, not null"),
-        (of_tasks(A, dry_run="true"), "dry_run: must be true or false, not a string"),
-        (of_tasks(A, dry_run=1), "dry_run: must be true or false, not a number"),
-        (of_tasks(A, dry_run=None), "dry_run: must be true or false, not null"),
+        (of_tasks(A, dry_run="true"), "dry_run: must be true, false or 'reads', not a string"),
+        (of_tasks(A, dry_run=1), "dry_run: must be true, false or 'reads', not a number"),
+        (of_tasks(A, dry_run=None), "dry_run: must be true, false or 'reads', not null"),
         (of_tasks(A, intent=["x"]), "intent: must be a string, not an array"),
         (of_tasks(A, dryrun=True), "dryrun: unknown; did you mean 'dry_run'?"),
         (of_tasks(A, zzz=True), "zzz: unknown; known here: workflow, intent, dry_run"),

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from pml_executor_dag import Dag
-from pml_hookspecs import Retry, Status, Step, ToolCall, Workflow
+from pml_executor_dag.continuing import carry_out, decision_from
+from pml_hookspecs import InvalidArguments, Retry, Status, Step, ToolCall, ToolFailed, Workflow
 from pml_testing.fakes import FakeRun, outcome
 
 pytestmark = pytest.mark.anyio
@@ -148,3 +151,112 @@ async def test_a_cancelled_workflow_undoes_nothing(make):
     with pytest.raises(asyncio.CancelledError):
         await running
     assert [task.id for task in run.dispatched] == ["a", "b"]
+
+
+class Human:
+    """Has to look at some tasks, and says how that ended."""
+
+    def __init__(self, make, *ids, fail=()):
+        self.make, self.waiting, self.fail = make, set(ids), set(fail)
+
+    async def __call__(self, task, run):
+        if task.id in self.waiting:
+            return self.make.waits(task)
+        ended = self.make.failed(task) if task.id in self.fail else outcome(task.id, self.make.structured({}))
+        return replace(ended, started_at=datetime.now(UTC))
+
+
+async def decided(world, report, what="continue", **more):
+    decision = decision_from({"workflow_id": report["workflow_id"], "decision": what, **more})
+    try:
+        return await carry_out(decision, world.documents, world.run("continue"), world.services.catalog)
+    except ToolFailed as exc:
+        return exc.content
+
+
+def three(make):
+    """Each does something, the last fails."""
+    tasks = make.call("a", step=undo()), make.call("b", "a", step=undo()), make.call("c", "b", step=undo())
+    return make.flow(*tasks, make.call("bad", "c"), make.call("after", "bad"))
+
+
+async def test_undoing_that_a_human_must_look_at_waits_and_goes_on_where_it_stopped(make, world):
+    human = Human(make, "b~undo", fail={"bad"})
+    here = world(human)
+    ended = await here.execute(three(make))
+    assert (ended.status, ended.failure.code) == (Status.INPUT_REQUIRED, "workflow.waiting")
+    assert here.ran() == ["a", "b", "c", "bad", "c~undo", "b~undo"]
+    told = ended.output
+    assert [(one["id"], one["approval_id"]) for one in told["waiting"]] == [("b~undo", "ap-b~undo")]
+    assert [(one["id"], one["status"]) for one in told["compensated"]] == [("c", "ok"), ("b", "input_required")]
+    assert make.statuses(ended)["bad"] == "error"
+    assert "has failed, and undoing what it did waits for an answer or an approval: b." in ended.failure.message
+    told = await decided(here, told)
+    assert (told["status"], here.ran()) == ("input_required", ["b~undo"])
+    human.waiting.clear()
+    told = await decided(here, told)
+    assert (told["status"], here.ran()) == ("failed", ["b~undo", "a~undo"])
+    assert [(one["id"], one["status"]) for one in told["compensated"]] == [("c", "ok"), ("b", "ok"), ("a", "ok")]
+    assert [task["status"] for task in told["tasks"]] == ["ok", "ok", "ok", "error", "skipped"]
+
+
+async def test_a_human_who_refuses_ends_the_undoing_of_that_one_only(make, world):
+    human = Human(make, "b~undo", fail={"bad"})
+    here = world(human)
+    ended = await here.execute(three(make))
+    human.waiting.clear()
+    human.fail.add("b~undo")
+    told = await decided(here, ended.output)
+    assert [(one["id"], one["status"]) for one in told["compensated"]] == [("c", "ok"), ("b", "error"), ("a", "ok")]
+    assert told["status"] == "failed"
+
+
+async def test_what_waited_when_the_workflow_failed_does_not_run_after_its_undoing_waited(make, world):
+    human = Human(make, "a~undo", "w", fail={"bad"})
+    here = world(human)
+    ended = await here.execute(
+        make.flow(make.call("a", step=undo()), make.call("bad", "a"), make.call("w"), make.call("x", "w"))
+    )
+    here.ran()
+    human.waiting.clear()
+    told = await decided(here, ended.output)
+    assert (told["status"], here.ran()) == ("failed", ["a~undo"])
+    assert [task["status"] for task in told["tasks"]] == ["ok", "error", "cancelled", "cancelled"]
+
+
+async def test_what_is_being_undone_cannot_be_planned_anew(make, world):
+    here = world(Human(make, "a~undo", fail={"bad"}))
+    ended = await here.execute(make.flow(make.call("a", step=undo()), make.call("bad", "a")))
+    with pytest.raises(InvalidArguments, match="is being undone; say 'continue'"):
+        await decided(here, ended.output, "replan", tasks=[{"id": "n", "tool": "s:n"}])
+
+
+async def test_items_are_undone_on_where_it_stopped_too(make, world):
+    human = Human(make, "a[0]~undo", fail={"bad"})
+    here = world(human)
+    each = Step(for_each=[1, 2], compensate=ToolCall(id="", tool="s:u", arguments={"x": "{{item}}"}))
+    ended = await here.execute(make.flow(make.call("a", step=each), make.call("bad", "a")))
+    assert here.ran()[-2:] == ["a[1]~undo", "a[0]~undo"]
+    human.waiting.clear()
+    told = await decided(here, ended.output)
+    assert [(task.id, task.arguments) for task in here.calls] == [("a[0]~undo", {"x": 1})]
+    assert [one["status"] for one in told["compensated"]] == ["ok", "ok"]
+
+
+async def test_a_workflow_that_undoes_goes_on_where_it_waited(make, world):
+    human = Human(make, "two", fail={"bad"})
+    here = world(human)
+    step = Step(compensate=Workflow(id="", tasks=(make.call("one"), make.call("two", "one"))))
+    ended = await here.execute(make.flow(make.call("a", step=step), make.call("bad", "a")))
+    assert (ended.output["status"], here.ran()) == ("input_required", ["a", "bad", "one", "two"])
+    human.waiting.clear()
+    told = await decided(here, ended.output)
+    assert (told["compensated"], here.ran()) == ([{"id": "a", "status": "ok"}], ["two"])
+
+
+async def test_undoing_that_waits_and_cannot_be_kept_fails_and_says_so(make):
+    ended = await Dag().execute(
+        make.flow(make.call("a", step=undo()), make.call("bad", "a")), FakeRun(Human(make, "a~undo", fail={"bad"}))
+    )
+    assert (ended.status, ended.output["status"]) == (Status.ERROR, "failed")
+    assert "Not undone, look yourself: a." in ended.failure.message

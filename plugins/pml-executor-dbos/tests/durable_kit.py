@@ -37,11 +37,14 @@ class PlanRun(FakeRun):
     def __init__(self, id_: str, answer: Callable[[Task, Run], Awaitable[Outcome]] | None = None, **more: Any) -> None:
         super().__init__(answer, **more)
         self.id = ExecutionId(id_)
+        self.known: set[str] = set()
+        """Tasks of which the workflow knew the outcomes."""
 
     async def dispatch(self, task: Task, *, journal: Journal | None = None) -> Outcome:
         if not isinstance(task, Workflow):
             return await super().dispatch(task)
         assert not task.durable
+        self.known = set(task.known)
         ended = []
         for each in task.tasks:
             perform = self._perform(each)

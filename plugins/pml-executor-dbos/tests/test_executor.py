@@ -16,8 +16,9 @@ from durable_kit import Gateway, PlanRun, call, plan
 from pml_executor_dbos import Dbos, Settings
 from pml_executor_dbos.ledger import Ledger
 from pml_executor_dbos.liveness import Worker
+from pml_executor_dbos.resuming import resume
 from pml_executor_dbos.rows import RunState
-from pml_hookspecs import Failure, Outcome, Run, Session, Status, Task, Workflow
+from pml_hookspecs import Failure, InvalidArguments, Outcome, Run, Session, Status, Task, ToolFailed, Workflow
 from pml_hookspecs.plain import to_plain
 from pml_testing.executor import CLEAN_UP_S, ContractRun, ExecutorContract
 from pml_testing.fakes import FakeServices, outcome
@@ -51,6 +52,7 @@ def test_importing_the_plugin_imports_nothing_heavy() -> None:
 async def test_a_plan_runs_and_what_it_came_to_is_kept(gateway: Gateway) -> None:
     run = PlanRun("r1")
     ended = await gateway.executor.execute(plan(), run)
+    assert run.known == set()
     assert (ended.status, ended.output) == (Status.OK, {"a": "ok", "b": "ok", "c": "ok"})
     ledger = gateway.executor.engine.ledger
     row = await ledger.run("r1")
@@ -140,6 +142,67 @@ async def test_what_waits_is_paused_and_goes_on_when_resumed(gateway: Gateway) -
     assert [task.id for task in gateway.runs[0].dispatched] == ["b"]
 
 
+async def test_a_client_goes_on_with_its_run_and_gets_the_rest_of_it(gateway: Gateway) -> None:
+    waits = {"b", "c"}
+
+    async def answer(task: Task, run: Run) -> Outcome:
+        if task.id in waits:
+            return outcome(task.id, status=Status.INPUT_REQUIRED, failure=Failure("approval.required", "look"))
+        return outcome(task.id)
+
+    gateway.how = answer
+    ada = Session(key="k", principal="ada")
+    ended = await gateway.executor.execute(plan(), PlanRun("r1", answer, session=ada))
+    assert isinstance(ended.output, dict)
+    assert ended.output["workflow_id"] == "r1"
+    assert 'resume_durable_run {"run_id": "r1", "decision": "continue"}' in ended.output["how"]
+    assert ended.failure is not None
+    assert ended.failure.details["workflow_id"] == "r1"
+    asked = {"run_id": "r1", "decision": "continue"}
+    with pytest.raises(InvalidArguments, match="there is no durable run"):
+        await resume(asked, PlanRun("x", session=Session(key="k", principal="eve")), gateway.executor, "system")
+    with pytest.raises(InvalidArguments, match="can be continued, or cancelled with pml runs cancel"):
+        await resume({**asked, "decision": "abort"}, PlanRun("x", session=ada), gateway.executor, "system")
+    waits.discard("b")
+    both = await asyncio.gather(
+        *(resume(asked, PlanRun("x", session=ada), gateway.executor, "system") for _ in range(2)),
+        return_exceptions=True,
+    )
+    (told,) = [one for one in both if isinstance(one, dict)]
+    (refused,) = [one for one in both if isinstance(one, InvalidArguments)]
+    assert "is under way; only what is paused" in str(refused)
+    assert (told["a"], told["b"], told["workflow_id"]) == ("ok", "ok", "r1")
+    waits.clear()
+    assert await resume(asked, PlanRun("x", session=ada), gateway.executor, "system") == dict.fromkeys("abc", "ok")
+    assert [task.id for run in gateway.runs for task in run.dispatched] == ["b", "c", "c"]
+    with pytest.raises(InvalidArguments, match="run r1 is ended"):
+        await resume(asked, PlanRun("x", session=ada), gateway.executor, "system")
+
+
+async def test_a_run_that_ends_badly_when_gone_on_with_is_an_error(gateway: Gateway) -> None:
+    ends = [Status.INPUT_REQUIRED, Status.ERROR]
+
+    async def answer(task: Task, run: Run) -> Outcome:
+        return outcome(task.id, status=ends.pop(0), failure=Failure("tool.failed", "no"))
+
+    gateway.how = answer
+    await gateway.executor.execute(plan(call("a")), PlanRun("r1", answer))
+    with pytest.raises(ToolFailed, match="no") as caught:
+        await resume({"run_id": "r1"}, PlanRun("x"), gateway.executor, "system")
+    assert caught.value.content == {"a": "error"}
+
+
+async def test_without_durable_runs_there_is_none_to_go_on_with_and_nothing_is_made(sqlite: Settings) -> None:
+    dbos = Dbos(sqlite, FakeServices())
+    for made, says in ((dbos, "there is no durable run"), (None, "by another executor")):
+        with pytest.raises(InvalidArguments, match=says):
+            await resume({"run_id": "r1"}, PlanRun("x"), made, "system")
+    with pytest.raises(InvalidArguments, match="run_id must be"):
+        await resume({"run_id": 3}, PlanRun("x"), dbos, "system")
+    assert sqlite.file is not None
+    assert not sqlite.file.exists()
+
+
 async def test_a_run_that_dbos_has_set_aside_meanwhile_is_asked_for_again(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +270,7 @@ async def test_a_dead_workers_run_is_taken_over_and_goes_on_for_whom_it_was(
     assert ended.outcome.status is Status.OK
     (run,) = gateway.runs
     assert [task.id for task in run.dispatched] == ["b", "c"]
+    assert run.known == {"~resumed"}, "whoever schedules it is to refuse no plan of which something has run"
     assert (run.session.principal, run.session.scopes) == ("ada", {"a", "b"})
     assert gateway.asked == [{"intent": "see", "dry_run": False, "trigger": "mcp", "agent": ""}]
 

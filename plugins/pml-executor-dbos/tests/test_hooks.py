@@ -141,7 +141,7 @@ async def test_a_run_goes_on_only_when_nothing_is_in_doubt_any_more(settings: Se
     await ledger.claim(IDS[1], "d", "/w")
     await ledger.started(IDS[1], "c", 0, "d", call("c"), repeatable=False)
     await ledger.finish(IDS[1], "d", "/w", "paused", outcome("plan"))
-    (tool,) = hooks.pml_meta_tools(FakeServices("dbos", settings=settings))
+    tool, _ = hooks.pml_meta_tools(FakeServices("dbos", settings=settings))
     assert tool.call is not None
     asked = {"run_id": IDS[1], "decision": "fail"}
     run = PlanRun("x", session=Session(key="k", principal="ada"))
@@ -152,7 +152,7 @@ async def test_a_run_goes_on_only_when_nothing_is_in_doubt_any_more(settings: Se
 
 async def test_clients_decide_about_their_own_runs_only(sqlite: Settings) -> None:
     ledger = await filled(sqlite)
-    (tool,) = hooks.pml_meta_tools(FakeServices("dbos", settings=sqlite))
+    tool, _ = hooks.pml_meta_tools(FakeServices("dbos", settings=sqlite))
     assert tool.call is not None
     assert not tool.listed
     asked = {"run_id": IDS[1], "path": "b", "decision": "done"}

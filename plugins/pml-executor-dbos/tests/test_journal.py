@@ -106,10 +106,10 @@ async def test_attempts_under_one_path_are_kept_one_by_one(passes: Passes) -> No
         (call("a", "s:unknown"), False),
         (call("a", step=Step(idempotency_key="k")), True),
         (call("a", step=Step(retry=Retry(attempts=2))), True),
-        (CodeRun(id="a", language="python", source="1"), False),
+        (CodeRun(id="a", language="python", source="1"), True),
         (CodeRun(id="a", language="python", source="1", tools=()), True),
-        (CodeRun(id="a", language="python", source="1", tools=(), folder="/x"), False),
-        (CapabilityRun(id="a", capability_id="c"), False),
+        (CodeRun(id="a", language="python", source="1", folder="/x"), False),
+        (CapabilityRun(id="a", capability_id="c"), True),
         (Workflow(id="a", tasks=()), True),
     ],
 )
@@ -189,6 +189,12 @@ async def test_what_goes_wrong_while_the_gateway_ends_is_not_kept(passes: Passes
     await asyncio.wait([task])
     assert [row.state for row in await ledger.tasks("r")] == ["started"]
     assert (await passes.keep(await passes.next(), call("a", "s:again"))).status is Status.OK
+
+
+async def test_tasks_of_plans_are_not_compared(passes: Passes) -> None:
+    await passes.keep(await passes.next(), call("a", arguments={"n": 1}), output=1)
+    kept = await passes.keep(await passes.next(), call("a", arguments={"n": 2}))
+    assert (kept.output, passes.performed) == (1, ["a"])
 
 
 async def test_what_waits_for_somebody_is_asked_again_and_so_is_the_workflow_around_it(passes: Passes) -> None:

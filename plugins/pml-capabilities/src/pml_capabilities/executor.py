@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
@@ -60,7 +61,7 @@ class Capabilities:
         library = None if self._services is None else library_of(self._services)
         if library is None:
             return Failure(NO_STORE, f"Capability task {task.id} has no code and CapabilityStore is not configured.")
-        capability = await library.get(task.capability_id)
+        capability = await library.get(self._id(task.capability_id))
         if capability is None or not capability.visible(run.session.principal, self._settings):
             return Failure(NOT_FOUND, f"Capability {task.capability_id} not found in CapabilityStore")
         if why := capability.retired or await self._stale(capability, library):
@@ -78,6 +79,17 @@ class Capabilities:
             # Escaped: a tool whose name is a pattern must not open others.
             tools=tuple(_SPECIAL.sub(r"[\1]", tool) for tool in sorted(capability.tools)),
         )
+
+    def _id(self, given: str) -> str:
+        """The id of the capability, also of one that is given by the name that clients see or search finds."""
+        entry = None if self._services is None else self._services.catalog.resolve(given)
+        if entry is None or entry.server != self._settings.server:
+            return given
+        from .publishing import META
+
+        meta = entry.definition.get("_meta")
+        about = meta.get(META) if isinstance(meta, Mapping) else None
+        return str(about["id"]) if isinstance(about, Mapping) and "id" in about else given
 
     async def _stale(self, capability: Capability, library: Library) -> str:
         if self._services is None:

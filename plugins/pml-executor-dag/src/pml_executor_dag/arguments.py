@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pml_hookspecs import Task, Workflow
+from pml_hookspecs import DryRun, Outcome, Task, Workflow
 
+from .agreement import DIGEST, agreed_on
 from .fields import Fields, kind
 from .plan import EACH, MOST_NESTED, Sketch, check, sketch_of
 from .task_fields import LIMITS, TaskFields, limits
@@ -20,10 +21,12 @@ SHAPE = '{"tasks": [{"id": "a", "tool": "server:tool", "arguments": {}}]}'
 def read(arguments: Mapping[str, Any]) -> tuple[Workflow, list[str]]:
     """The workflow, and everything that is wrong with it as ``where: what`` lines.
 
-    The workflow is only usable when nothing is wrong. Without tasks it is to be planned from its intent.
+    The workflow is only usable when nothing is wrong. Without tasks it is to be planned from its intent. One that is to
+    be rehearsed may have mistakes in the order of its tasks, of which the rehearsal tells.
     """
     reader = _Reader()
-    return reader.workflow(arguments), reader.fields.mistakes
+    workflow, mistakes = reader.workflow(arguments), reader.fields.mistakes
+    return workflow, [] if workflow.dry_run and reader.of_order == len(mistakes) else mistakes
 
 
 def read_tasks(given: Mapping[str, Any], beyond: Collection[str]) -> tuple[tuple[Task, ...], list[str]]:
@@ -36,18 +39,16 @@ class _Reader:
     def __init__(self) -> None:
         self.fields = Fields()
         self._task = TaskFields(self.fields, self._inner)
-        self._count = self._depth = 0
+        self._count = self._depth = self.of_order = 0
 
     def workflow(self, arguments: Mapping[str, Any]) -> Workflow:
-        fields, dry_run = self.fields, arguments.get("dry_run")
+        fields, dry_run = self.fields, self._dry_run(arguments)
         elsewhere = f"; in workflow: {', '.join(PLAN)}" if any(name in PLAN for name in arguments) else ""
-        fields.names(arguments, ("workflow", "intent", "dry_run"), "", elsewhere)
+        fields.names(arguments, ("workflow", "intent", "dry_run", "plan_digest"), "", elsewhere)
         intent = fields.text(arguments, "intent", "")
-        if "dry_run" in arguments:
-            fields.boolean(arguments, "dry_run", "")
-        plan = arguments.get("workflow")
+        plan, known = arguments.get("workflow"), self._known(arguments)
         if "workflow" not in arguments and intent.strip():
-            return Workflow(id="workflow", tasks=(), intent=intent, dry_run=dry_run)
+            return Workflow(id="workflow", tasks=(), intent=intent, dry_run=dry_run, known=known)
         if not isinstance(plan, Mapping):
             what = f"must be an object, not {kind(plan)}" if "workflow" in arguments else "is missing"
             fields.wrong("workflow", f"{what}; give {SHAPE}")
@@ -63,8 +64,27 @@ class _Reader:
             dry_run=dry_run,
             durable=fields.boolean(plan, "durable", "workflow."),
             by_layer=fields.boolean(plan, "per_layer_validation", "workflow."),
+            known=known,
             **limits(fields, plan, "workflow."),
         )
+
+    def _dry_run(self, arguments: Mapping[str, Any]) -> DryRun | None:
+        asked = arguments.get("dry_run")
+        if "dry_run" not in arguments or isinstance(asked, bool):
+            return asked
+        if asked == "reads":
+            return "reads"
+        self.fields.wrong("dry_run", f"must be true, false or 'reads', not {kind(asked)}")
+        return None
+
+    def _known(self, arguments: Mapping[str, Any]) -> Mapping[str, Outcome]:
+        """The rehearsal that the plan has to be the same as in."""
+        if "plan_digest" not in arguments:
+            return {}
+        digest = self.fields.text(arguments, "plan_digest", "")
+        if isinstance(arguments["plan_digest"], str) and not DIGEST.fullmatch(digest):
+            self.fields.wrong("plan_digest", "is none; give the plan_digest that a rehearsal (dry_run: true) told")
+        return agreed_on(digest)
 
     def tasks(self, holder: Mapping[str, Any], where: str, beyond: frozenset[str]) -> tuple[Task, ...]:
         tasks = holder.get("tasks")
@@ -81,7 +101,9 @@ class _Reader:
             self.fields.wrong(where, f"{self._count} tasks; one workflow may have {MOST_TASKS}; split it")
             return ()
         read = [self._one(task, f"{where}[{i}]") for i, task in enumerate(tasks)]
-        self.fields.mistakes += check([sketch for _, sketch in read if sketch is not None], beyond)[1]
+        mistakes = check([sketch for _, sketch in read if sketch is not None], beyond)[1]
+        self.of_order += len(mistakes)
+        self.fields.mistakes += mistakes
         return tuple(task for task, _ in read if task is not None)
 
     def _one(self, task: Any, where: str) -> tuple[Task | None, Sketch | None]:

@@ -6,16 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, InvalidArguments, Outcome, Session, Status, Task, Workflow
+from pml_hookspecs import (
+    Failure,
+    InvalidArguments,
+    Outcome,
+    Session,
+    Status,
+    Task,
+    ToolCall,
+    ToolFailed,
+    ToolId,
+    Workflow,
+)
 
 from .arguments import read_tasks
 from .fields import Fields, refusal
 from .jobs import without_running
-from .paused import Taken, known_of, let_go, put_back, take
+from .missing_tools import missing_tools
+from .paused import NotKeptError, Taken, known_of, let_go, put_back, take
+from .undo import is_undone
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Documents, Run
+    from pml_hookspecs import Catalog, Documents, Run
 
+DURABLE = "resume_durable_run"
+"""The tool with which an executor of durable workflows goes on with one that waits."""
 DECISIONS = ("continue", "abort", "replan")
 ABORTED = Failure("workflow.aborted", "Not run: the workflow was aborted.")
 
@@ -53,19 +68,27 @@ def decision_from(arguments: Mapping[str, Any]) -> Decision:
     return Decision(workflow_id=id_, what=what, arguments=arguments)
 
 
-async def carry_out(decision: Decision, documents: Documents, run: Run) -> Mapping[str, Any]:
+async def carry_out(decision: Decision, documents: Documents, run: Run, catalog: Catalog) -> Mapping[str, Any]:
     """Continue, abort or replan, through the chain that ran the workflow before.
 
     Returns:
-        The report of the workflow.
+        The report of the workflow that has ended well, or waits again.
 
     Raises:
+        ToolFailed: The workflow has not ended well; the content is its report.
         InvalidArguments: There is no such workflow, or not of this principal, or the new tasks are wrong; it waits on
             then.
     """
-    taken = await take(documents, decision.workflow_id, run.session)
+    try:
+        taken = await take(documents, decision.workflow_id, run.session)
+    except NotKeptError as exc:
+        if catalog.resolve(DURABLE) is None:
+            raise
+        return await _durable(decision, run, str(exc))
     try:
         workflow = await _decided(decision, taken.workflow, documents, run.session)
+        if decision.what == "replan" and (mistakes := missing_tools(_new(workflow), catalog, run.session)):
+            raise InvalidArguments(refusal(mistakes))
     except InvalidArguments:
         await put_back(documents, taken)
         raise
@@ -78,17 +101,41 @@ async def _told(outcome: Outcome, documents: Documents, taken: Taken) -> Mapping
     if isinstance(output, Mapping):
         later = output.get("workflow_id")
         await let_go(documents, taken, later if isinstance(later, str) else "")
-        return output
+        if failure is None or outcome.status is Status.INPUT_REQUIRED:
+            return output
+        raise ToolFailed(failure.message, output)
     # Nothing of it ran: refused, or nobody runs workflows.
     await put_back(documents, taken)
-    told = {"status": "failed", "workflow_id": taken.id}
-    return told if failure is None else {**told, "error": {"code": failure.code, "message": failure.message}}
+    told: dict[str, Any] = {"status": "failed", "workflow_id": taken.id}
+    if failure is None:
+        return told
+    raise ToolFailed(failure.message, {**told, "error": {"code": failure.code, "message": failure.message}})
+
+
+async def _durable(decision: Decision, run: Run, unknown: str) -> Mapping[str, Any]:
+    """What the executor of durable workflows makes of it, which may know the id."""
+    arguments = {"run_id": decision.workflow_id, "decision": decision.what}
+    outcome = await run.dispatch(ToolCall(id="resume", tool=ToolId(DURABLE), arguments=arguments))
+    failure, output = outcome.failure, outcome.output
+    told = output.get("structuredContent") if isinstance(output, Mapping) else None
+    if isinstance(told, Mapping):
+        if failure is None:
+            return told
+        raise ToolFailed(failure.message, told)
+    raise InvalidArguments(unknown if failure is None else f"{unknown}; {failure.message}")
+
+
+def _new(workflow: Workflow) -> list[Task]:
+    """Tasks of which nothing is known."""
+    return [task for task in workflow.tasks if task.id not in workflow.known]
 
 
 async def _decided(decision: Decision, workflow: Workflow, documents: Documents, session: Session) -> Workflow:
     if decision.what == "continue":
         return workflow
     if decision.what == "replan":
+        if is_undone(workflow.known):
+            raise InvalidArguments("decision: the workflow has failed, and what it did is being undone; say 'continue'")
         return _replanned(workflow, decision.arguments)
     return await _aborted(workflow, documents, session)
 

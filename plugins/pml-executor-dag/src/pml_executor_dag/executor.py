@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pml_hookspecs import Failure, Outcome, Status, Workflow, setting
 
+from .agreement import is_agreed_on
 from .fields import refusal
-from .jobs import milliseconds_since
+from .jobs import UNDO, milliseconds_since, without_running
+from .missing_tools import has_begun, missing_tools
 from .plan import graph_of, layers
 from .results import failure_of, report
 from .scheduler import Scheduler
-from .undo import undo, with_undone
+from .undo import Undone, undo, with_undone
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pml_hookspecs import ExecutionId, Run, Services, Task
 
     from .plan import Node
 
 DAY_S = 24 * 3600.0
+HAS_FAILED = Failure("workflow.over", "Not run: the workflow has failed.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +85,13 @@ class Dag:
                 status = Status.OK if planned.failure is None else Status.ERROR
                 return _over(task, started_at, status, output=planned.about, failure=planned.failure)
             task, about = planned.workflow, {"planned": planned.about}
+            if run.dry_run or is_agreed_on(task):
+                # Now that there is a plan, everything that looks at plans is to see it.
+                outcome = replace(await run.dispatch(task), task_id=task.id)
+                output = outcome.output
+                return replace(outcome, output={**output, **about}) if isinstance(output, Mapping) else outcome
         nodes, mistakes = graph_of(task)
-        if mistakes:
+        if mistakes := mistakes + self._missing_tools(task, run):
             return _over(task, started_at, Status.ERROR, failure=Failure("workflow.invalid", refusal(mistakes)))
         most = min(task.max_parallel or self._settings.max_parallel, self._settings.max_parallel)
         ran = Scheduler(task, nodes, run, most, lambda id_: self._recall(id_, run))
@@ -95,6 +102,13 @@ class Dag:
         finally:
             self._under_way.discard(run.id)
         return replace(outcome, output={**outcome.output, **about}) if isinstance(outcome.output, dict) else outcome
+
+    def _missing_tools(self, task: Workflow, run: Run) -> list[str]:
+        part = run.parent in self._under_way
+        # A rehearsal runs nothing, and tells of each task what is wrong with it.
+        if self._services is None or part or run.dry_run or has_begun(task):
+            return []
+        return missing_tools(task.tasks, self._services.catalog, run.session)
 
     async def _ended(
         self, task: Workflow, nodes: Mapping[str, Node], ran: Scheduler, run: Run, started_at: datetime
@@ -113,10 +127,14 @@ class Dag:
         undone = [] if failure is None or run.dry_run else await undo(ran, nodes, run)
         if failure is None:
             status = Status.SIMULATED if run.dry_run else Status.OK
+        elif (waits := next((one for one in undone if one.waits), None)) is not None:
+            paused = await self._undoing(task, nodes, ran, run, started_at, failure, undone, waits)
+            if paused is not None:
+                return paused
         words = {Status.OK: "completed", Status.ERROR: "failed"}
         output = report(task, nodes, ran, words.get(status, status.value), dry_run=run.dry_run)
         if undone:
-            output["compensated"] = undone
+            output["compensated"] = [one.told() for one in undone]
         failure = None if failure is None else with_undone(failure, undone)
         return _over(task, started_at, status, output=output, failure=failure, cost_usd=ran.cost_usd)
 
@@ -141,16 +159,55 @@ class Dag:
         failure = Failure("workflow.waiting" if waiting else "workflow.layer_complete", message, details=details)
         return _over(task, started_at, Status.INPUT_REQUIRED, output=output, failure=failure, cost_usd=ran.cost_usd)
 
-    async def _keep(self, task: Workflow, ran: Scheduler, run: Run) -> dict[str, Any]:
-        """Keep how far ``task`` got; the id that it waits under, and what to do with it."""
+    async def _undoing(
+        self,
+        task: Workflow,
+        nodes: Mapping[str, Node],
+        ran: Scheduler,
+        run: Run,
+        started_at: datetime,
+        failure: Failure,
+        undone: Sequence[Undone],
+        waits: Undone,
+    ) -> Outcome | None:
+        """A workflow that has failed, and waits for somebody with what undoes it; None when it cannot be kept."""
+        known = {**ran.known(), **{f"{one.id}{UNDO}": one.outcome for one in undone}}
+        for left in task.tasks:
+            if left.id not in known or known[left.id].status is Status.INPUT_REQUIRED:
+                known[left.id] = without_running(left, Status.CANCELLED, HAS_FAILED)
+        details: dict[str, Any] = {"waiting": [_waits(f"{waits.id}{UNDO}", waits.outcome)]}
+        details |= await self._keep(task, ran, run, known)
+        if "workflow_id" not in details and not run.durable:
+            return None
+        output = report(task, nodes, ran, "input_required", dry_run=False)
+        output |= {**details, "compensated": [one.told() for one in undone]}
+        message = (
+            f"The workflow has failed, and undoing what it did waits for an answer or an approval: {waits.id}. "
+            f"{output['how']} Why it failed: {failure.message}"
+        )
+        waiting = Failure("workflow.waiting", message, details=details)
+        return _over(task, started_at, Status.INPUT_REQUIRED, output=output, failure=waiting, cost_usd=ran.cost_usd)
+
+    async def _keep(
+        self, task: Workflow, ran: Scheduler, run: Run, known: Mapping[str, Outcome] | None = None
+    ) -> dict[str, Any]:
+        """Keep how far ``task`` got; the id that it waits under, and what to do with it.
+
+        Args:
+            task: The workflow.
+            ran: What ran of it.
+            run: Its execution.
+            known: Outcomes that need not be found out again; None for those of ``ran``.
+        """
         from .paused import keep
 
+        undoing = known is not None
         if run.durable:
             return {"how": "It is part of a durable run, and goes on with that; see pml runs."}
 
         left = replace(
             task,
-            known=ran.known(),
+            known=ran.known() if known is None else known,
             dry_run=run.dry_run,
             max_tool_calls=None if task.max_tool_calls is None else max(task.max_tool_calls - ran.tool_calls, 0),
             max_cost_usd=None if task.max_cost_usd is None else max(task.max_cost_usd - (ran.cost_usd or 0), 0),
@@ -165,11 +222,12 @@ class Dag:
             if self._services is not None:
                 self._services.log.exception("a workflow that waits cannot be kept", execution=run.id)
             return {"how": "It cannot be continued, because the store did not take it; run it again when it can."}
-        ways = f'continue_workflow {{"workflow_id": "{run.id}", "decision": "continue"}}, or "abort", or "replan"'
+        ways = f'continue_workflow {{"workflow_id": "{run.id}", "decision": "continue"}}'
+        others = "" if undoing else ', or "abort", or "replan" with tasks'
         return {
             "workflow_id": str(run.id),
             "expires_at": expires_at.isoformat(timespec="seconds"),
-            "how": "It goes on with the workflow that it is part of." if part else f"To go on, call {ways} with tasks.",
+            "how": "It goes on with the workflow that it is part of." if part else f"To go on, call {ways}{others}.",
         }
 
     async def _recall(self, id_: str, run: Run) -> Mapping[str, Outcome]:
@@ -194,9 +252,17 @@ def _waiting(id_: str, ran: Scheduler) -> list[dict[str, Any]]:
         if isinstance(inner, (list, tuple)):
             told += [{**one, "id": f"{child}/{one['id']}"} for one in inner if isinstance(one, dict)]
             continue
-        about = {"id": child, "code": outcome.failure.code, "message": outcome.failure.message}
-        told.append({**about, **outcome.failure.details})
+        told.append(_waits(child, outcome))
     return told
+
+
+def _waits(id_: str, outcome: Outcome) -> dict[str, Any]:
+    failure = outcome.failure
+    return (
+        {"id": id_}
+        if failure is None
+        else {"id": id_, "code": failure.code, "message": failure.message} | dict(failure.details)
+    )
 
 
 def _over(

@@ -9,6 +9,7 @@ from typing import Any
 
 from pml_hookspecs import Failure, Outcome, Status, Task
 
+from .fields import kind
 from .jobs import Found, Job, gathered, without_running
 from .plan import FOR_EACH
 from .references import MissingError, Slot
@@ -88,7 +89,7 @@ class Items:
 
 def _problem(task: Task, values: Any) -> Failure | None:
     if not isinstance(values, (list, tuple)):
-        return Failure("for_each.no_array", f"for_each must find an array, not {type(values).__name__}.")
+        return Failure("for_each.no_array", f"for_each must find an array, not {kind(values)}.")
     if len(values) > task.step.max_items:
         message = (
             f"for_each has {len(values)} items, and max_items allows {task.step.max_items}; raise it, or ask for less."

@@ -16,6 +16,8 @@ from .references import MissingError, Reference, Slot, fill, look_up, pointer
 USELESS = frozenset({"arguments", "budget", "condition", "dry_run", "executor", "for_each", "reference", "workflow"})
 """First words of codes of failures that come again whenever the same is tried."""
 NEVER_AGAIN = frozenset({"tool.unknown", "task.too_deep"})
+UNDO = "~undo"
+"""What follows the id of a task, or of an item of one, in the id of what undoes it."""
 LEAST_OF_DELAY = 0.5
 """Part of a delay that is always waited; the rest is left to chance, so that not all come back at once."""
 

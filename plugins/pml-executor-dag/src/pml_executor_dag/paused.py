@@ -17,6 +17,10 @@ COLLECTION = "dag.workflows"
 WAITING, RUNNING, OVER = "waiting", "running", "over"
 
 
+class NotKeptError(InvalidArguments):
+    """No workflow of this principal is kept under the id."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """A workflow that only the one who took it may continue."""
@@ -62,11 +66,12 @@ async def take(documents: Documents, id_: str, session: Session, *, part: bool =
         part: Whether it is continued as part of another one.
 
     Raises:
-        InvalidArguments: There is none, it is being continued, or it is over.
+        NotKeptError: There is none.
+        InvalidArguments: It is being continued, or it is over.
     """
     document = await documents.get(COLLECTION, id_)
     if document is None or document.value.get("principal") != session.principal:
-        raise InvalidArguments(f"workflow_id: no workflow waits under the id {id_[:80]!r}; it may have been forgotten")
+        raise NotKeptError(f"workflow_id: no workflow waits under the id {id_[:80]!r}; it may have been forgotten")
     if problem := _problem(document, part=part):
         raise InvalidArguments(f"workflow_id: {problem}")
     value = {**document.value, "status": RUNNING}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, Suggestion, Task, ToolCall, Workflow
 
+from .agreement import is_agreed_on
 from .arguments import SHAPE
 from .plan import graph_of
 from .writing import written
@@ -33,7 +34,8 @@ async def plan(task: Workflow, run: Run, settings: Settings, services: Services 
     """What is to be done about ``task``, which has an intent and no tasks (ADR-030, DRY-17).
 
     With a confidence below ``suggest_at`` an explicit plan is asked for, from there the plan is suggested, and from
-    ``execute_at`` it is run for real, unless the mode allows less.
+    ``execute_at`` it is run for real, unless the mode allows less. From ``suggest_at`` on it is rehearsed when a
+    rehearsal is wanted, and run when it is agreed on.
     """
     if settings.confidence_mode == "explicit_required":
         return _explicit("this gateway makes no plans (confidence_mode = explicit_required)")
@@ -47,12 +49,15 @@ async def plan(task: Workflow, run: Run, settings: Settings, services: Services 
     if best.confidence < settings.suggest_at:
         reason = f"the best one has a confidence of {best.confidence:.2f}, and {settings.suggest_at:g} is needed"
         return _explicit(reason)
-    speculative = settings.confidence_mode == "speculative_execution"
-    if not speculative or best.confidence < settings.execute_at:
+    speculative = settings.confidence_mode == "speculative_execution" and best.confidence >= settings.execute_at
+    # A rehearsal does no harm, and a plan that has to be as it was rehearsed is one that somebody has looked at.
+    if not (speculative or run.dry_run or is_agreed_on(task)):
         return Planned(about=_suggested(task, good))
-    tasks = with_approvals(best.workflow.tasks, services.catalog)
-    about = {"confidence": best.confidence, "why": best.why}
-    return Planned(workflow=replace(task, tasks=tasks), about=about)
+    planned = replace(task, tasks=with_approvals(best.workflow.tasks, services.catalog))
+    about: dict[str, Any] = {"confidence": best.confidence, "why": best.why}
+    if run.dry_run:
+        about["arguments"] = written(replace(planned, dry_run=False))
+    return Planned(workflow=planned, about=about)
 
 
 def _explicit(reason: str) -> Planned:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task, ToolCall, Workflow
 
 from .items import Items
-from .jobs import Found, Job, delay_s, ended_at, fill_job, without_running
+from .jobs import UNDO, Found, Job, delay_s, ended_at, fill_job, without_running
 from .plan import Node, beyond, dependents_of
 from .references import MissingError
 from .results import result_value
@@ -59,6 +59,8 @@ class Scheduler:
         """Result values of the same tasks."""
         self.completed: list[Job] = []
         """What ended well, in the order it did."""
+        self.undone = {id_.removesuffix(UNDO): o for id_, o in workflow.known.items() if _is_undone(id_, o)}
+        """What came of undoing tasks and items before, by their ids."""
         self.arguments: dict[str, Any] = {}
         """What tasks with references were given in their place; of items, an array."""
         self.warnings: dict[str, list[str]] = {}
@@ -153,7 +155,7 @@ class Scheduler:
             except MissingError as exc:
                 return without_running(job.task, Status.ERROR, Failure("reference.missing", str(exc)), started_at)
             try:
-                job.filled = await self._resumed(job, job.filled)
+                job.filled = await self.resumed(job, job.filled)
             except InvalidArguments as exc:
                 return without_running(job.task, Status.ERROR, Failure("workflow.forgotten", str(exc)), started_at)
         task = job.filled if job.filled.id == job.path_id else replace(job.filled, id=job.path_id)
@@ -169,7 +171,7 @@ class Scheduler:
             self.arguments.setdefault(job.task.id, []).append(values)
         return task
 
-    async def _resumed(self, job: Job, task: Task) -> Task:
+    async def resumed(self, job: Job, task: Task) -> Task:
         """A workflow with what ended in it before it began to wait for somebody; any other task as it is.
 
         Raises:
@@ -336,6 +338,10 @@ async def attempt(task: Task, run: Run, started_at: datetime) -> Outcome:
 def _too_late(task: Task, limit_s: float, started_at: datetime) -> Outcome:
     failure = Failure("task.timed_out", f"No result in {limit_s:g} s (timeout_s).", retryable=True)
     return without_running(task, Status.TIMED_OUT, failure, started_at)
+
+
+def _is_undone(id_: str, outcome: Outcome) -> bool:
+    return id_.endswith(UNDO) and outcome.status is not Status.INPUT_REQUIRED
 
 
 def _cancelled() -> bool:

@@ -110,7 +110,7 @@ class TaskFields:
         self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step
     ) -> CapabilityRun:
         fields = self._fields
-        capability = fields.text(given, "capability_id", at, needed="say which; find capabilities with search_tools")
+        capability = fields.text(given, "capability_id", at, needed="give its id, or the name that search_tools has")
         return CapabilityRun(
             id=id_,
             capability_id=capability,
@@ -200,7 +200,9 @@ class TaskFields:
         if not type_:
             return None
         self._fields.names(undo, (*UNDO, *OWN[type_]), f"{where}.")
-        return self._made(type_, undo, where, f"{id_}~undo", (), self._step(undo, id_, type_, f"{where}."))
+        # What it must not have is told once, and not read.
+        own = {name: value for name, value in undo.items() if name in UNDO}
+        return self._made(type_, undo, where, f"{id_}~undo", (), self._step(own, id_, type_, f"{where}."))
 
     def _seconds(self, given: Mapping[str, Any], name: str, at: str) -> float | None:
         return self._fields.number(given, name, at, least=0.001, most=MOST_S, unit=" [s]")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import InvalidArguments, MetaTool, Workflow, hookimpl
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Run, Services
+    from pml_hookspecs import Run, Services, Wrapper
 
 NAME = "execute_workflow"
 ALIASES = ("execute_dag", "pml_execute_dag")
@@ -97,13 +97,21 @@ def workflow_from(arguments: Mapping[str, Any]) -> Workflow:
 
 
 @hookimpl
+def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
+    """Gives rehearsed plans a digest, and holds plans to theirs."""
+    from .agreement import Agreement
+
+    return [Agreement(services)]
+
+
+@hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     """``execute_workflow`` and its two other names (GAP-24); ``continue_workflow`` and ``abort_workflow``, unlisted."""
 
     async def go_on(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
         from .continuing import carry_out, decision_from
 
-        return await carry_out(decision_from(arguments), services.store.documents, run)
+        return await carry_out(decision_from(arguments), services.store.documents, run, services.catalog)
 
     async def abort(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
         return await go_on({**arguments, "decision": "abort"}, run)

@@ -3,40 +3,63 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Outcome, Status, Task
+from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task
 
-from .jobs import Job, delay_s, fill_job
+from .jobs import UNDO, Job, delay_s, fill_job
 from .references import MissingError
 from .scheduler import Scheduler, attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pml_hookspecs import Run
 
     from .plan import Node
 
 
-async def undo(ran: Scheduler, nodes: Mapping[str, Node], run: Run) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What came of undoing one thing."""
+
+    id: str
+    """Of the task or item that was undone."""
+    outcome: Outcome
+
+    @property
+    def waits(self) -> bool:
+        """Whether somebody has to look first."""
+        return self.outcome.status is Status.INPUT_REQUIRED
+
+    def told(self) -> dict[str, Any]:
+        """For the report."""
+        end: dict[str, Any] = {"id": self.id, "status": self.outcome.status.value}
+        if self.outcome.failure is not None:
+            end["error"] = {"code": self.outcome.failure.code, "message": self.outcome.failure.message}
+        return end
+
+
+async def undo(ran: Scheduler, nodes: Mapping[str, Node], run: Run) -> list[Undone]:
     """Run ``compensate`` of what ended well, the last to end first, one after the other.
 
+    What is known to have been undone before is not undone again.
+
     Returns:
-        What came of each, in that order. One that fails stops no other.
+        What came of each, in that order. One that fails stops no other; one that waits for somebody is the last.
     """
-    told = []
+    undone: list[Undone] = []
     for job in reversed(ran.completed):
         if (step := job.task.step.compensate) is None:
             continue
-        outcome = await _one(job, step, ran, nodes, run)
-        end: dict[str, Any] = {"id": job.child, "status": outcome.status.value}
-        if outcome.failure is not None:
-            end["error"] = {"code": outcome.failure.code, "message": outcome.failure.message}
-        told.append(end)
-    return told
+        before = ran.undone.get(job.child)
+        outcome = await _one(job, step, ran, nodes, run) if before is None else before
+        undone.append(Undone(job.child, outcome))
+        if undone[-1].waits:
+            break
+    return undone
 
 
 async def _one(done: Job, task: Task, ran: Scheduler, nodes: Mapping[str, Node], run: Run) -> Outcome:
@@ -47,12 +70,16 @@ async def _one(done: Job, task: Task, ran: Scheduler, nodes: Mapping[str, Node],
         found = replace(
             found, results={**found.results, own: ran.items[own].results[done.index]}, empty=found.empty - {own}
         )
-    job = Job(task, f"{done.child}~undo", done.index, done.item)
+    job = Job(task, f"{done.child}{UNDO}", done.index, done.item)
     try:
         job.filled = fill_job(job, nodes[own].undo, found)[0]
     except (MissingError, KeyError) as exc:
         message = str(exc) if isinstance(exc, MissingError) else f"task {exc} has no result"
         return _failed(task, Failure("reference.missing", message))
+    try:
+        job.filled = await ran.resumed(job, job.filled)
+    except InvalidArguments as exc:
+        return _failed(task, Failure("workflow.forgotten", str(exc)))
     while True:
         outcome = await attempt(replace(job.filled, id=job.path_id), run, datetime.now(UTC))
         if outcome.cost_usd is not None:
@@ -68,11 +95,16 @@ def _failed(task: Task, failure: Failure) -> Outcome:
     return Outcome(task_id=task.id, status=Status.ERROR, started_at=datetime.now(UTC), duration_ms=0, failure=failure)
 
 
-def with_undone(failure: Failure, undone: list[dict[str, Any]]) -> Failure:
+def is_undone(known: Mapping[str, Outcome]) -> bool:
+    """Whether a workflow of which this is known has failed, and what it did is being undone."""
+    return any(id_.endswith(UNDO) for id_ in known)
+
+
+def with_undone(failure: Failure, undone: Sequence[Undone]) -> Failure:
     """``failure``, saying what was undone and what was not."""
     if not undone:
         return failure
-    left = [end["id"] for end in undone if end["status"] != Status.OK.value]
+    left = [one.id for one in undone if one.outcome.status is not Status.OK]
     message = f"{failure.message} Undone: {len(undone) - len(left)} of {len(undone)}."
     if left:
         message += f" Not undone, look yourself: {', '.join(left)}."

@@ -17,7 +17,7 @@ from pml_hookspecs.plain import session_from, to_plain
 from .journal import RunJournal
 from .ledger import Ledger
 from .liveness import Watch, Worker, born, machine
-from .passes import UNREADABLE, Pass, ended, in_doubt, lost_run, plan_of
+from .passes import UNREADABLE, Pass, ended, in_doubt, lost_run, plan_of, resumed, with_ways
 from .rows import RunRow
 
 if TYPE_CHECKING:
@@ -171,6 +171,10 @@ class Engine:
         self._forget(run.id, mine)
         return outcome
 
+    def has(self, run: str) -> bool:
+        """Whether this gateway is at work on it, or somebody waits for it here."""
+        return run in self._passes
+
     def _forget(self, run: str, mine: Pass) -> None:
         """A pass that never began here leaves nothing; any other takes itself off."""
         if mine.work is None and self._passes.get(run) is mine:
@@ -259,13 +263,17 @@ class Engine:
         return await asyncio.get_running_loop().create_task(self._go(mine, mine.run), context=mine.context)
 
     async def _alone(self, run: str, mine: Pass, row: RunRow) -> Outcome:
-        """Go on with a run that nobody waits for: through the chain, which comes back to :meth:`run`."""
-        if mine.task is UNREADABLE:
+        """Go on with a run that nobody waits for."""
+        self._log.info("going on with a durable run", run=run, intent=row.intent)
+        return await self.again(run, mine.task, row)
+
+    async def again(self, run: str, task: Workflow, row: RunRow) -> Outcome:
+        """Run ``task`` through the chain, which comes back to :meth:`run`."""
+        if task is UNREADABLE:
             raise ValueError(f"what was kept of run {run} is no plan of this version")
         record = await self._services.store.executions.get(ExecutionId(run), Scope(principals=None))
-        self._log.info("going on with a durable run", run=run, intent=row.intent)
         return await self._services.run(
-            mine.task,
+            task,
             session_from(row.request["session"]),
             id=ExecutionId(run),
             intent=row.intent,
@@ -293,7 +301,9 @@ class Engine:
         mine.journal.held = mine.held
         token = _inside.set(run.id)
         try:
-            return await run.dispatch(replace(mine.task, durable=False), journal=mine.journal)
+            task = replace(mine.task, durable=False)
+            outcome = await run.dispatch(resumed(task) if rows else task, journal=mine.journal)
+            return with_ways(outcome, run.id, self._services.catalog)
         finally:
             _inside.reset(token)
 

@@ -44,6 +44,21 @@ DECIDE = {
 }
 
 
+RESUME = {
+    "name": "resume_durable_run",
+    "description": "Go on with a durable workflow that waits, or was cancelled. What has run is not run again.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "run_id": {"type": "string", "description": "The workflow_id that its report tells"},
+            "decision": {"type": "string", "description": "continue, which is the default"},
+        },
+        "required": ["run_id"],
+    },
+    "annotations": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False},
+}
+
+
 @hookimpl
 def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
     """Take up runs that were left behind, while the gateway is up; leave them in good order when it ends."""
@@ -77,7 +92,7 @@ async def _watch(dbos: Dbos, log: Any) -> None:
 
 @hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
-    """``decide_durable_task``, for clients whose users decide there."""
+    """``decide_durable_task``, for clients whose users decide there, and ``resume_durable_run``."""
 
     async def call(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
         from .connection import DatabaseError
@@ -99,7 +114,15 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
             await ledger.close()
         return {"run_id": row.id, "state": now.state if now else "unknown", "in_doubt": [task.path for task in left]}
 
-    return [MetaTool(definition=DECIDE, call=call, listed=False)]
+    async def resume(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        from .resuming import resume
+
+        return await resume(arguments, run, Dbos.latest, SYSTEM)
+
+    return [
+        MetaTool(definition=DECIDE, call=call, listed=False),
+        MetaTool(definition=RESUME, call=resume, listed=False),
+    ]
 
 
 @hookimpl

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 
 _START = """
-INSERT INTO pml_task (run, path, turn, state, claim, attempt, kind, target, repeatable, started_at)
-SELECT id, :path, :turn, 'started', :claim, 1, :kind, :target, :repeatable, :now
+INSERT INTO pml_task (run, path, turn, state, claim, attempt, kind, target, repeatable, digest, started_at)
+SELECT id, :path, :turn, 'started', :claim, 1, :kind, :target, :repeatable, :digest, :now
 FROM pml_run WHERE id = :run AND claim = :claim{locking}
 ON CONFLICT (run, path, turn) DO UPDATE SET state = 'started', claim = :claim, attempt = pml_task.attempt + 1,
-repeatable = :repeatable, started_at = :now"""
+repeatable = :repeatable, digest = :digest, started_at = :now"""
 _END = """
 UPDATE pml_task SET state = :state, outcome = :outcome, output = :output, ended_at = :now
 WHERE run = :run AND path = :path AND turn = :turn AND claim = :claim AND state = 'started'"""
@@ -183,7 +183,9 @@ class Ledger:
 
     # Tasks
 
-    async def started(self, run: str, path: str, turn: int, claim: str, task: Task, *, repeatable: bool) -> bool:
+    async def started(
+        self, run: str, path: str, turn: int, claim: str, task: Task, *, repeatable: bool, digest: str = ""
+    ) -> bool:
         """Note that a task begins; False if the run is not ours any more, and then it must not."""
         answer = await self._do(
             self._start,
@@ -194,6 +196,7 @@ class Ledger:
             kind=kind_of(task),
             target=_target(task),
             repeatable=int(repeatable),
+            digest=digest,
         )
         return answer.count == 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import Context
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,10 +15,14 @@ from pml_hookspecs.plain import task_from
 from .rows import RunRow, TaskRow
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Run
+    from pml_hookspecs import Catalog, Run
 
     from .journal import RunJournal
 
+RESUMED = "~resumed"
+"""In ``Workflow.known``: no task can have such an id."""
+CONTINUE = "continue_workflow"
+"""The tool that goes on with ordinary workflows; an id that it does not know it hands to ours."""
 UNREADABLE = Workflow(id="unreadable", tasks=())
 
 
@@ -53,6 +57,26 @@ class Pass:
             self.work.cancel()
         elif ending is not None and not self.done.done():
             self.done.set_result(ending)
+
+
+def resumed(task: Workflow) -> Workflow:
+    """``task``, known to have begun before: what is wrong with it by now is for its tasks to find out, one by one."""
+    before = Outcome(task_id=RESUMED, status=Status.OK, started_at=datetime.now(UTC), duration_ms=0)
+    return replace(task, known={**task.known, RESUMED: before})
+
+
+def with_ways(outcome: Outcome, run: str, catalog: Catalog) -> Outcome:
+    """``outcome`` of a run that waits, telling clients how to go on with it."""
+    if outcome.status is not Status.INPUT_REQUIRED or not isinstance(outcome.output, Mapping):
+        return outcome
+    tool, key = ("resume_durable_run", "run_id") if catalog.resolve(CONTINUE) is None else (CONTINUE, "workflow_id")
+    how = f'To go on, call {tool} {{"{key}": "{run}", "decision": "continue"}}, or on the terminal: '
+    told: dict[str, Json] = {"workflow_id": run, "how": f"{how}pml runs resume {run}."}
+    failure = outcome.failure
+    if failure is not None:
+        message = f"{failure.message} {told['how']}" if str(told["how"]) not in failure.message else failure.message
+        failure = replace(failure, message=message, details={**failure.details, **told})
+    return replace(outcome, output={**outcome.output, **told}, failure=failure)
 
 
 def plan_of(row: RunRow) -> Workflow:

@@ -21,7 +21,8 @@ SCHEMA = (
     """CREATE TABLE IF NOT EXISTS pml_task (
         run TEXT NOT NULL REFERENCES pml_run (id) ON DELETE CASCADE, path TEXT NOT NULL, turn BIGINT NOT NULL,
         state TEXT NOT NULL, claim TEXT NOT NULL, attempt BIGINT NOT NULL, kind TEXT NOT NULL, target TEXT NOT NULL,
-        repeatable BIGINT NOT NULL, outcome TEXT, output TEXT, started_at BIGINT NOT NULL, ended_at BIGINT,
+        repeatable BIGINT NOT NULL, digest TEXT NOT NULL, outcome TEXT, output TEXT, started_at BIGINT NOT NULL,
+        ended_at BIGINT,
         PRIMARY KEY (run, path, turn))""",
     """CREATE TABLE IF NOT EXISTS pml_worker (
         id TEXT PRIMARY KEY, beat BIGINT NOT NULL, machine TEXT NOT NULL, pid BIGINT NOT NULL, born TEXT NOT NULL)""",
@@ -72,6 +73,8 @@ class TaskRow:
     """The tool, the language or the capability's id; ``""`` for a workflow."""
     repeatable: bool
     """Whether running it again does no harm."""
+    digest: str
+    """Of what was called with what; ``""`` of other tasks than calls of tools."""
     outcome: Outcome | None
     started_at: int
     """Unix time [ms]."""
@@ -85,7 +88,7 @@ class TaskRow:
 
 
 RUN_COLUMNS = "id, state, worker, request, intent, principal, tasks, outcome, created_at, changed_at"
-TASK_COLUMNS = "path, turn, state, attempt, kind, target, repeatable, outcome, output, started_at, ended_at"
+TASK_COLUMNS = "path, turn, state, attempt, kind, target, repeatable, digest, outcome, output, started_at, ended_at"
 
 
 def run_row(values: Sequence[Any]) -> RunRow:
@@ -107,7 +110,7 @@ def run_row(values: Sequence[Any]) -> RunRow:
 
 def task_row(values: Sequence[Any]) -> TaskRow:
     """From :data:`TASK_COLUMNS`."""
-    path, turn, state, attempt, kind, target, repeatable, outcome, output, started_at, ended_at = values
+    path, turn, state, attempt, kind, target, repeatable, digest, outcome, output, started_at, ended_at = values
     return TaskRow(
         path=path,
         turn=turn,
@@ -116,6 +119,7 @@ def task_row(values: Sequence[Any]) -> TaskRow:
         kind=kind,
         target=target,
         repeatable=bool(repeatable),
+        digest=digest,
         outcome=None if outcome is None else _outcome_of(outcome, output, kind),
         started_at=started_at,
         ended_at=ended_at,
