@@ -121,6 +121,15 @@ def test_the_workspace_installs_it(distribution: Distribution, workspace: Mappin
     assert workspace["tool"]["uv"]["sources"][distribution.name] == {"workspace": True}
 
 
+def test_the_demo_runs_on_the_standard_set(root: Path, workspace: Mapping[str, Any]) -> None:
+    document = tomllib.loads((root / "plugins" / "pml" / "pyproject.toml").read_text(encoding="utf-8"))
+    standard = {
+        found.group() for line in document["project"]["dependencies"] if (found := REQUIREMENT_NAME.match(line))
+    }
+    group = workspace["dependency-groups"]["demo"]
+    assert {name.partition("~=")[0] for name in standard} | {"pml-hookspecs", "pml-demo", "pml"} == set(group)
+
+
 def test_the_import_contracts_know_it(plugin: Distribution, workspace: Mapping[str, Any]) -> None:
     linter = workspace["tool"]["importlinter"]
     assert plugin.module in linter["root_packages"]
