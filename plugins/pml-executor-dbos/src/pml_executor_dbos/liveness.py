@@ -31,7 +31,7 @@ class Worker:
 def machine() -> str:
     """The running kernel and its process namespace; ``""`` where the system does not tell."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return ""
@@ -40,7 +40,7 @@ def machine() -> str:
 def born(pid: int) -> str:
     """When process ``pid`` began, in the kernel's own terms; ``""`` if there is none, or the system does not tell."""
     try:
-        about = Path(f"/proc/{pid}/stat").read_text()
+        about = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
     # The name of the program, in parentheses, may hold spaces and parentheses. State is the field after it.
