@@ -85,6 +85,19 @@ async def test_calls_side_by_side_run_side_by_side(monty: Monty) -> None:
     assert (await monty.execute(task, FakeRun(meet))).output == [20] * 20
 
 
+async def test_code_that_runs_itself_is_refused_at_once(monty: Monty) -> None:
+    task, ends = CodeRun(id="task", language="python", source="return await tools.open.echo(a=1)"), []
+
+    async def again(_call: Task, run: Run) -> Outcome:
+        ends.append(await monty.execute(task, run))
+        return ends[-1]
+
+    async with asyncio.timeout(8.0):
+        await monty.execute(task, FakeRun(again))
+    codes = [ended.failure.code for ended in ends if ended.failure is not None]
+    assert (len(ends), codes[0]) == (3, "code.nested")
+
+
 @pytest.mark.seed("DAG-8", "SBX-6")
 async def test_an_error_tells_its_line(run: Ran) -> None:
     failure = (await run("x = 1\n\ndef f():\n    raise ValueError('no good')\n\nf()")).failure

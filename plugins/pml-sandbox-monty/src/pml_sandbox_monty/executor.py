@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from .workers import Workers
 
 MIB = 1 << 20
-_inside: ContextVar[bool] = ContextVar("pml_sandbox_monty_inside", default=False)
-"""Whether some code is waiting for what is being done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +90,14 @@ class Monty:
 
     async def _ending(self, task: CodeRun, run: Run, inputs: bytes) -> Ending:
         from pml_sandbox import endings
+        from pml_sandbox.nesting import MOST_NESTED, depth
 
+        if depth() >= MOST_NESTED:
+            return endings.nested_code(MOST_NESTED)
         limits = self._limits()
         limit_s = limits.timeout_s if task.timeout_s is None else task.timeout_s
         # Code that other code waits for must not wait for ever for a turn that others like it hold.
-        end_s = time.monotonic() + limit_s if _inside.get() else None
+        end_s = time.monotonic() + limit_s if depth() else None
         try:
             async with self._turn(end_s), self._pool() as workers:
                 most_s = limit_s if end_s is None else end_s - time.monotonic()
@@ -118,11 +118,10 @@ class Monty:
 
     @staticmethod
     async def _run(session: Session, workers: Workers, most_s: float) -> Ending:
-        token = _inside.set(True)
-        try:
+        from pml_sandbox.nesting import deeper
+
+        with deeper():
             return await session.run(workers, most_s)
-        finally:
-            _inside.reset(token)
 
     @asynccontextmanager
     async def _turn(self, end_s: float | None) -> AsyncIterator[None]:

@@ -24,20 +24,19 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Outcome, Run, Status
 
-from . import endings
+from . import endings, nesting
 from .calls import Calls
 from .endings import Ending
 from .execution import Execution
 from .inputs import InputsError, encode_inputs, to_json
+from .nesting import MOST_NESTED
 from .pool import Pool
 
 if TYPE_CHECKING:
@@ -47,11 +46,6 @@ if TYPE_CHECKING:
 
     from .dialect import Dialect
     from .limits import Limits
-
-MOST_NESTED = 3
-"""Code that calls code that calls code: so many pieces, each of which waits for the next."""
-_depth: ContextVar[int] = ContextVar("pml_sandbox_depth", default=0)
-"""How many pieces of code, one within the other, wait for what is being done."""
 
 
 class Bridge:
@@ -94,7 +88,7 @@ class Bridge:
         if task.language not in self._dialect.suffixes:
             ending = endings.unknown_language(task.language, frozenset(self._dialect.suffixes))
             return ending.outcome(task.id, started_at)
-        depth = _depth.get()
+        depth = nesting.depth()
         if depth >= MOST_NESTED:
             return endings.nested_code(MOST_NESTED).outcome(task.id, started_at)
         if task.folder is not None and not await asyncio.to_thread(os.path.isdir, task.folder):
@@ -111,7 +105,7 @@ class Bridge:
         return ending.outcome(task.id, started_at)
 
     async def _in_time(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
-        turns = self._turns[_depth.get()]
+        turns = self._turns[nesting.depth()]
         try:
             async with asyncio.timeout(end_s - time.monotonic()):
                 await turns.acquire()
@@ -126,7 +120,7 @@ class Bridge:
         calls = Calls(task, run, self._catalog, most=self._limits.max_calls, most_at_once=self._limits.max_in_flight)
         try:
             with self._place(task) as (folder, file):
-                async with self._pool.child(folder) as child, _deeper():
+                async with self._pool.child(folder) as child:
                     execution = Execution(
                         child,
                         task,
@@ -136,7 +130,8 @@ class Bridge:
                         limit_s=limit_s,
                         log=self._log,
                     )
-                    return await execution.run(_order(task, inputs, file), end_s - time.monotonic())
+                    with nesting.deeper():
+                        return await execution.run(_order(task, inputs, file), end_s - time.monotonic())
         except (OSError, subprocess.SubprocessError) as exc:
             self._log.error("a sandbox cannot be started", language=task.language, problem=str(exc))
             return endings.fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")
@@ -157,15 +152,6 @@ class Bridge:
         finally:
             with contextlib.suppress(OSError):
                 path.unlink()
-
-
-@asynccontextmanager
-async def _deeper() -> AsyncIterator[None]:
-    token = _depth.set(_depth.get() + 1)
-    try:
-        yield
-    finally:
-        _depth.reset(token)
 
 
 def _order(task: CodeRun, inputs: bytes, file: str | None) -> bytes:
