@@ -29,6 +29,7 @@ class Everything:
 
     def __init__(self, settings=None, services=None) -> None:
         self.most = settings.most
+        services.log.bind(mode="all").warning("everything is listed")
 
     async def select(self, catalog, session):
         return Selection(tuple(e.id for e in catalog if not e.own)[: self.most], shared=True)
@@ -226,6 +227,15 @@ async def test_plugins_see_the_views_that_there_are_and_may_try_others():
         with pytest.raises(ValueError, match="zzz"):
             await views.listed("all", settings={"zzz": 1})
         assert await listed(Client(made)) == ["fs__read"]
+
+
+async def test_a_mode_that_is_only_tried_out_says_nothing_of_being_in_use(capsys):
+    async with gateway(mode="fitting") as made:
+        await made._services_for("x", None).views.listed("all")
+    assert "everything is listed" not in capsys.readouterr().err
+    async with gateway(mode="all"):
+        pass
+    assert "everything is listed" in capsys.readouterr().err
 
 
 # Told at the start

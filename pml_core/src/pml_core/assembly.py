@@ -36,10 +36,11 @@ class Assembly:
         self._services: dict[str, Any] = {}
         self._unfit: list[OperatorError] = []
 
-    def under(self, config: Config) -> Assembly:
-        """The same plugins, under another configuration."""
+    def under(self, config: Config, make_services: MakeServices | None = None) -> Assembly:
+        """The same plugins, under another configuration; drivers get other services if ``make_services`` is given."""
         other = copy.copy(self)
-        vars(other).update(_config=config, _services=dict(self._services))
+        make = make_services or self._make_services
+        vars(other).update(_config=config, _services=dict(self._services), _make_services=make)
         return other
 
     def check(self, tables: Collection[str]) -> None:

@@ -38,7 +38,7 @@ class PluginServices:
     def __init__(self, gateway: Gateway, plugin: str, settings: Any) -> None:
         self._gateway = gateway
         self.plugin, self.settings = plugin, settings
-        self.log = gateway.log.bind(plugin=plugin)
+        self.log: Any = gateway.log.bind(plugin=plugin)
 
     @property
     def catalog(self) -> Catalog:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,23 @@ from .config import Source
 from .errors import OperatorError
 from .exposure import Exposure, MetaOnlyView
 from .exposures import META_ONLY
+from .services import PluginServices
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExposureMode
 
     from .gateway import Gateway
+
+
+class Silence:
+    """A logger that keeps quiet."""
+
+    def bind(self, **_fields: Any) -> Silence:
+        """Itself."""
+        return self
+
+    def __getattr__(self, level: str) -> Callable[..., None]:
+        return lambda *_event, **_fields: None
 
 
 class LiveViews:
@@ -42,6 +54,12 @@ class LiveViews:
                 await stack.enter_async_context(driver)
             return await Exposure(driver, gateway.catalog, gateway.filters, gateway.log).entries(session)
 
+    def _services(self, plugin: str, settings: Any) -> PluginServices:
+        """Those of a mode that is only tried out: what it has to say of being in use is not true."""
+        made = PluginServices(self._gateway, plugin, settings)
+        made.log = Silence()
+        return made
+
     def _driver(self, mode: str, settings: Mapping[str, Any]) -> ExposureMode:
         gateway = self._gateway
         installed = gateway.assembly.installed("exposure_mode")
@@ -57,7 +75,7 @@ class LiveViews:
             sources=(tried, *gateway.config.sources),
         )
         try:
-            driver: ExposureMode = gateway.assembly.under(config).driver("exposure_mode", mode)
+            driver: ExposureMode = gateway.assembly.under(config, self._services).driver("exposure_mode", mode)
         except OperatorError as exc:
             raise ValueError(str(exc)) from exc
         return driver
