@@ -25,6 +25,8 @@ CODE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 GOOD, FAILS, TIMES_OUT, WAITS, NEVER_ENDS = (
     ToolId(f"contract:{name}") for name in ("good", "fails", "times_out", "waits", "never_ends")
 )
+TOOLS = (GOOD, FAILS, TIMES_OUT, WAITS, NEVER_ENDS)
+"""The tools of the tasks of this contract; an executor that looks tools up must find them in its catalog."""
 CLEAN_UP_S = 2.0
 
 

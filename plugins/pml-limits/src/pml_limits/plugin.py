@@ -23,13 +23,13 @@ _limiters: WeakKeyDictionary[Any, Limiter] = WeakKeyDictionary()
 
 @hookimpl
 def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
-    """The wrapper that counts and refuses; none without rules."""
-    settings: Settings = services.settings or Settings()
-    if not settings.rules:
-        return []
+    """The wrapper that counts and refuses; without rules it lets everything pass."""
     from .wrapper import Limiter
 
-    limiter = _limiters[services] = Limiter(services, settings)
+    settings: Settings = services.settings or Settings()
+    limiter = Limiter(services, settings)
+    if settings.rules:
+        _limiters[services] = limiter
     return [limiter]
 
 

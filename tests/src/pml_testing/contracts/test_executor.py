@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_testing.executor import ExecutorContract
-from pml_testing.fakes import FakeServices
+from pml_testing.executor import TOOLS, ExecutorContract
+from pml_testing.fakes import FakeCatalog, FakeServices, entry
 
 if TYPE_CHECKING:
     from pml_hookspecs import Executor
@@ -22,5 +22,6 @@ class TestInstalledExecutor(ExecutorContract):
         if getattr(driver, "durable", False):
             pytest.skip("what goes on after a crash needs runs of its own; its package holds it to this contract")
         settings = driver.settings_type() if hasattr(driver, "settings_type") else None
-        made: Executor = driver(settings, FakeServices(installed.name, settings=settings))
+        services = FakeServices(installed.name, settings=settings, catalog=FakeCatalog([entry(tool) for tool in TOOLS]))
+        made: Executor = driver(settings, services)
         return made
