@@ -288,4 +288,4 @@ def _put(folder: Folder, name: str, data: bytes, session_id: str) -> None:
 
 
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return datetime.now(UTC).isoformat(timespec="microseconds")
