@@ -8,6 +8,7 @@ entry point and named in the configuration (:class:`ExposureMode`, :class:`Execu
 from __future__ import annotations
 
 from ._markers import PROJECT, hookimpl, hookspec
+from .access import Identities, Identity, UnauthenticatedError
 from .executor import (
     CallNext,
     CannotAskError,
@@ -39,11 +40,13 @@ from .store import (
     ExecutionQuery,
     ExecutionRecord,
     Executions,
+    Grouping,
     Page,
     RecordStatus,
     Scope,
     Secrets,
     Store,
+    Total,
     Traces,
     Trigger,
 )
@@ -94,7 +97,10 @@ __all__ = [
     "Executor",
     "ExposureMode",
     "Failure",
+    "Grouping",
     "Handler",
+    "Identities",
+    "Identity",
     "InvalidArguments",
     "Journal",
     "Json",
@@ -130,11 +136,13 @@ __all__ = [
     "ToolFailed",
     "ToolFilter",
     "ToolId",
+    "Total",
     "Tracer",
     "Traces",
     "Transport",
     "TransportError",
     "Trigger",
+    "UnauthenticatedError",
     "View",
     "Views",
     "Workflow",

@@ -150,6 +150,9 @@ class Workflow:
     """Budget: calls by all tasks in it together, those of code included."""
     max_cost_usd: float | None = None
     """Budget: what all tasks in it together may cost, as far as costs are known [USD]."""
+    wait: bool = True
+    """False: answer ``{"execution_id": id, "status": "pending"}`` once the execution is durably recorded, and run in
+    the background. Means nothing inside another task."""
 
 
 Task: TypeAlias = ToolCall | CodeRun | CapabilityRun | Workflow
@@ -264,7 +267,7 @@ class Run(Protocol):
         """Have the client answer a question: ``elicitation/create``, ``sampling/createMessage`` or ``roots/list``.
 
         In either era: a client without a handshake gets the question as the answer to its request and comes back
-        (MCP 2026-07-28, input required). The clock of the deadline does not stand still meanwhile.
+        (MCP 2026-07-28, input required). :attr:`asked_s` counts the time meanwhile.
 
         Returns:
             The result as MCP has it for ``method``, as the client sent it.
@@ -272,6 +275,30 @@ class Run(Protocol):
         Raises:
             CannotAskError: There is nobody to ask, or it cannot answer such a question.
             RpcError: The client answered with an error.
+        """
+        ...
+
+    @property
+    def asked_s(self) -> float:
+        """How long people have been asked, by this execution and all inside it, up to now [s].
+
+        For clocks that stand still meanwhile: :class:`pml_hookspecs.clock.Clock`.
+        """
+        ...
+
+    def note(
+        self,
+        *,
+        cost_usd: float | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
+        context_used: int | None = None,
+        context_max: int | None = None,
+        transcript: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """What history says of this execution besides its outcome; each as in :class:`ExecutionRecord`.
+
+        What is None stays as it was said before. A cost counts as the outcome's, if that has none.
         """
         ...
 

@@ -115,6 +115,9 @@ def session_from(plain: Mapping[str, Any]) -> Session:
     """
     try:
         members = dict(plain)
-        return Session(**{**members, "scopes": frozenset(members.get("scopes", ()))})
+        if members.get("allow") is not None:
+            members["allow"] = tuple(members["allow"])
+        scopes, deny = frozenset(members.pop("scopes", ())), tuple(members.pop("deny", ()))
+        return Session(**members, scopes=scopes, deny=deny)
     except (TypeError, AttributeError) as exc:
         raise ValueError(f"not a session: {exc}") from exc

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from .access import Identity
     from .executor import DryRun, Journal, Run, Suggestion, Task
     from .exposure_mode import Embedder, Views
     from .gateway import MetaTool
-    from .store import Store, Trigger
+    from .store import Scope, Store, Trigger
     from .types import Catalog, ExecutionId, Json, Outcome, Session
 
 
@@ -62,7 +63,7 @@ class Services(Protocol):
         """Plans for ``intent`` from all who make plans, best first. One that fails is logged and left out."""
         ...
 
-    async def run(
+    async def run(  # noqa: PLR0913 - each is one thing that executions differ in
         self,
         task: Task,
         session: Session,
@@ -72,6 +73,7 @@ class Services(Protocol):
         dry_run: DryRun | None = None,
         trigger: Trigger = "agent",
         agent: str = "",
+        schedule: str = "",
         journal: Journal | None = None,
     ) -> Outcome:
         """Run a task that no client waits for, through the same chain as all others.
@@ -85,11 +87,76 @@ class Services(Protocol):
             dry_run: None as the gateway is configured.
             trigger: What made it run.
             agent: Who acts for the principal; ``""`` for the session's client.
+            schedule: Id of the schedule that triggered it.
             journal: Keeps the outcomes of the workflow's tasks.
 
         Raises:
             RuntimeError: The gateway has not started.
         """
+        ...
+
+    async def start(
+        self,
+        task: Task,
+        session: Session,
+        *,
+        id: ExecutionId | None = None,
+        intent: str = "",
+        dry_run: DryRun | None = None,
+        trigger: Trigger = "agent",
+        agent: str = "",
+        schedule: str = "",
+    ) -> ExecutionId:
+        """As :meth:`run`, in the background: returns when it is durably recorded as pending.
+
+        It is never lost silently: one that was under way when its gateway died is gone on with by another that finds
+        it, if it is a workflow that is durable, and recorded as failed otherwise, with the reason.
+
+        Args:
+            task: What to run.
+            session: For whom.
+            id: To give it; None for a new one.
+            intent: As with :meth:`run`.
+            dry_run: As with :meth:`run`.
+            trigger: What made it run.
+            agent: Who acts for the principal; ``""`` for the session's client.
+            schedule: Id of the schedule that triggered it.
+
+        Raises:
+            RuntimeError: The gateway has not started.
+            Exception: The store's, when it cannot be recorded; nothing runs then.
+        """
+        ...
+
+    async def stop(self, id: ExecutionId) -> bool:
+        """Cancel what :meth:`start` began, wherever it runs. Who may do so is the caller's matter.
+
+        Returns:
+            Whether it was under way.
+        """
+        ...
+
+    async def identify(self, token: str | None) -> Identity | None:
+        """Whose key ``token`` is, by the plugins that know keys; None when none of them does.
+
+        Raises:
+            UnauthenticatedError: It is refused, or a key is needed and there is none.
+        """
+        ...
+
+    async def scope(self, session: Session, *, results: bool = False) -> Scope:
+        """Whose executions ``session`` may see: as the plugins say that know keys.
+
+        Without any: all with the scope ``system``, else those of the session's principal.
+
+        Args:
+            session: Who asks.
+            results: False for lists and summaries, True for one execution with its output.
+        """
+        ...
+
+    def session(self, identity: Identity, *, endpoint: str = "default", client: str = "") -> Session:
+        """The session of a caller that is no MCP client, such as one of a route."""
         ...
 
     def redact(self, value: Json) -> Json:

@@ -38,6 +38,8 @@ class Scope:
 
     principals: frozenset[str] | None
     """None means everyone's (system scope); an empty set means nobody's."""
+    agents: frozenset[str] = frozenset()
+    """Configured agents whose executions it sees besides, whoever asked for them (:attr:`ExecutionRecord.as_agent`)."""
 
 
 @quick
@@ -75,6 +77,23 @@ class ExecutionRecord:
     """Which way it came in; ``""`` for the gateway's own work."""
     mode: str = ""
     """The exposure mode that the client's tools were listed by."""
+    as_agent: bool = False
+    """True when :attr:`agent` is a configured agent; False when it is a name that a client gave itself."""
+    access_key: str = ""
+    """Public id of the key that it was asked for with."""
+    schedule: str = ""
+    """Id of the schedule that triggered it."""
+    tokens_in: int | None = None
+    """Read by models, or by the tool; None when nobody knows [tokens]."""
+    tokens_out: int | None = None
+    """Written by models, or by the tool; None when nobody knows [tokens]."""
+    context_used: int | None = None
+    """How full the agent's context was at the end [tokens]."""
+    context_max: int | None = None
+    """How much fits into it [tokens]."""
+    transcript: Sequence[Mapping[str, Any]] | None = None
+    """What an agent said and did, in order, secrets taken out. None when there is none, and in all that is read but
+    what ``get`` was asked to read with it: it may be large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +112,14 @@ class ExecutionQuery:
     top_level: bool = False
     """Only executions without a parent."""
     include_dry_runs: bool = True
+    text: str | None = None
+    """Words that all occur, as words or as beginnings of words and whatever their case, in its intent, target, request,
+    response or the message of its failure: of each, in the first 2048 characters. Only executions without a parent are
+    found by text. None or no words: any."""
+    target: str | None = None
+    """Of this tool, or with ``server:*`` of any tool of that server."""
+    until: datetime | None = None
+    """UTC, exclusive."""
     limit: int = 20
     """Page size, 1 to 100."""
     cursor: str | None = None
@@ -113,6 +140,27 @@ class AgentActivity:
     last_started_at: datetime | None
 
 
+Grouping: TypeAlias = Literal["agent", "tool", "server", "key", "day"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """What executions of one group add up to."""
+
+    group: str
+    """The agent, tool id, server, key id, or day (``2026-11-21``, UTC)."""
+    executions: int
+    succeeded: int
+    failed: int
+    running: int
+    cost_usd: float
+    """Of those whose cost is known [USD]."""
+    tokens_in: int
+    tokens_out: int
+    mean_duration_ms: int | None
+    """None when nothing has ended."""
+
+
 class Executions(Protocol):
     """Executions. A read sees everything recorded before it began."""
 
@@ -128,8 +176,14 @@ class Executions(Protocol):
         """Insert or replace by id. Durable when it returns."""
         ...
 
-    async def get(self, id: ExecutionId, scope: Scope) -> ExecutionRecord | None:
-        """None when it does not exist or is out of scope; the two are not told apart."""
+    async def get(self, id: ExecutionId, scope: Scope, *, transcript: bool = False) -> ExecutionRecord | None:
+        """None when it does not exist or is out of scope; the two are not told apart.
+
+        Args:
+            id: Which.
+            scope: For whom.
+            transcript: Whether to read :attr:`ExecutionRecord.transcript` as well.
+        """
         ...
 
     async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
@@ -142,6 +196,27 @@ class Executions(Protocol):
 
     async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
         """One row per agent with a match, most executions first, ties by agent. Ignores ``limit`` and ``cursor``."""
+        ...
+
+    async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
+        """One row per group with a match, dearest first, then most executions, then by group; days in their order.
+
+        Tools and servers are those of tool calls; of all else the group is ``""``. Ignores ``limit`` and ``cursor``.
+        """
+        ...
+
+    async def prune(self, *, before: datetime | None = None, keep_bytes: int | None = None) -> int:
+        """Delete executions that have ended, with what ran inside, their transcripts and spans, oldest first.
+
+        In small steps, so that writing goes on meanwhile.
+
+        Args:
+            before: Those that started earlier; None for none by age.
+            keep_bytes: As many as it takes for what is stored to be no larger [bytes]; None for none by size.
+
+        Returns:
+            How many executions without a parent were deleted.
+        """
         ...
 
 

@@ -133,6 +133,14 @@ class Peer:
     """Hint of its key at what it does; ``""`` for the endpoint's."""
     execution_mode: Literal["", "real", "dry_run"] = ""
     """What calls under its key do that do not say themselves; ``""`` as at its endpoint."""
+    access_key: str = ""
+    """Public id of its key, never the key itself."""
+    agent: str = ""
+    """The configured agent that its key belongs to; ``""`` for a person's or a system's."""
+    allow: tuple[str, ...] | None = None
+    """Patterns of tool ids that its key may have; None for all."""
+    deny: tuple[str, ...] = ()
+    """Patterns of tool ids that its key may not have."""
     stateless: bool = False
     """Its requests have nothing to do with each other: they may come from different people. There is then no way to
     send anything but through a request's :class:`Origin`."""
@@ -217,6 +225,15 @@ class TransportHooks:
     def pml_routes(self, services: Services) -> Iterable[Any]:
         """Contribute Starlette routes, mounted under ``/<plugin name>/`` on HTTP listeners. Called once, at start-up.
 
-        Raising quarantines the plugin.
+        Requests have passed the listener's authentication: ``request.state.identity`` is the caller's
+        :class:`Identity`, from which ``Services.session`` makes a session. Raising quarantines the plugin.
+        """
+        return ()
+
+    @hookspec
+    def pml_api_routes(self, services: Services) -> Iterable[Any]:
+        """As :meth:`pml_routes`, for routes that all plugins share, mounted under ``/api/``.
+
+        In plugin-name order; of two routes for one path the first answers.
         """
         return ()

@@ -37,7 +37,7 @@ class Session:
     """
 
     key: str
-    """Identity of the view: endpoint, principal, scopes, mode and intent hint."""
+    """Identity of the view: endpoint, principal, scopes, mode, intent hint and key."""
     endpoint: str = "default"
     """Which listener the request came in on; a listener can have its own exposure mode."""
     principal: str = "local"
@@ -53,6 +53,14 @@ class Session:
     """Name of the exposure mode that lists its tools; ``""`` where nothing is listed."""
     execution_mode: Literal["", "real", "dry_run"] = ""
     """What a call does that does not say itself; ``""`` as the gateway is configured."""
+    access_key: str = ""
+    """Public id of the key that it came with; ``""`` without one."""
+    agent: str = ""
+    """The configured agent that acts; ``""`` for a person or a system."""
+    allow: tuple[str, ...] | None = None
+    """Patterns of tool ids that its key may have; None for all."""
+    deny: tuple[str, ...] = ()
+    """Patterns of tool ids that its key may not have."""
 
 
 @dataclass(frozen=True, slots=True)
