@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.nulls import LARGEST_PAGE, REMEMBERED, MemoryDocuments, MemoryStore
+from pml_core.memory_executions import LARGEST_PAGE
+from pml_core.nulls import REMEMBERED, MemoryDocuments, MemoryStore
 from pml_hookspecs import ExecutionQuery, Scope
 from pml_testing.records import ended, execution
 from pml_testing.store import StoreContract

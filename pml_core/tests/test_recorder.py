@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pml_core.config import ServerSettings
 from pml_core.execution_run import ExecutionRun, Terms
-from pml_core.nulls import MemoryExecutions
+from pml_core.memory_executions import MemoryExecutions
 from pml_core.recorder import HEAD_BYTES, Recorder, kind_and_target, request_of
 from pml_core.redaction import MASK, Redactor
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, RawObject, Session, Status, ToolCall, Workflow, encode
@@ -26,7 +26,7 @@ values = st.recursive(
 def record_of(task, result=None, *, limit=65536, secrets=(), status="running", intent=""):
     redactor, executions = Redactor(), MemoryExecutions(10)
     redactor.learn(secrets)
-    recorder = Recorder(executions, redactor, limit)
+    recorder = Recorder(executions, redactor, limit, None)
     session = Session(key="k", principal="alice", client="tester/1")
     terms = Terms(session, intent, dry_run=False, deadline=None, trigger="mcp", client=None, agent="")
     run = ExecutionRun(None, None, task, terms)

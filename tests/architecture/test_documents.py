@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from pml_hookspecs import executor, exposure_mode, gateway, transport
+from pml_hookspecs import access, executor, exposure_mode, gateway, transport
 
 HOOKS = [
     function
     for specs in (
+        access.AccessHooks,
         gateway.GatewayHooks,
         exposure_mode.ExposureHooks,
         executor.ExecutorHooks,

@@ -328,7 +328,8 @@ class Executor(Protocol):
 
         Returns:
             An outcome for everything the *task* can do wrong: a tool error, code that raises, a timeout inside the
-            sandbox. ``outcome.task_id == task.id``.
+            sandbox. ``outcome.task_id == task.id``. One with the failure ``execution.elsewhere`` says that another
+            gateway runs this very execution, and is not recorded.
 
         Raises:
             Exception: Only for a fault of the executor itself. Recorded as ``executor.fault``; the client gets an

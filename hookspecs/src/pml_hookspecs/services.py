@@ -115,7 +115,7 @@ class Services(Protocol):
         Args:
             task: What to run.
             session: For whom.
-            id: To give it; None for a new one.
+            id: To give it; one that exists is not begun again. None for a new one.
             intent: As with :meth:`run`.
             dry_run: As with :meth:`run`.
             trigger: What made it run.

@@ -56,6 +56,10 @@ class GatewaySettings:
         ge=1,
     )
     record_bytes: int = setting(65536, "Longest request or response kept whole in the history [bytes].", ge=256)
+    durability: Literal["soon", "full"] = setting(
+        "soon",
+        "When a call's row is on disk: within a tenth of a second of its end, or, with full, before it is answered.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "Least severity that is logged.")
     log_format: Literal["console", "json"] = setting("console", "Log lines for people or for machines.")
 

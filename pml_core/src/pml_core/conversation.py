@@ -16,6 +16,7 @@ from pml_hookspecs.protocol import (
 
 from .client import Asker, Client, current_client
 from .exchange import LegacyExchange, ModernAtLarge
+from .identities import session_of
 from .listeners import Listeners
 from .members import meta_of
 from .modern import Modern
@@ -70,19 +71,7 @@ class Conversation:
 
     def _identity(self, client: str, protocol: str, hint: str = "") -> Session:
         """``hint`` is the client's own; without one, its key's or its endpoint's counts."""
-        peer, intent, mode = self.peer, hint or self._view.intent, self._view.mode
-        scopes = " ".join(sorted(peer.scopes))
-        return Session(
-            key=f"{peer.endpoint}\n{peer.principal}\n{scopes}\n{mode}\n{intent}",
-            endpoint=peer.endpoint,
-            principal=peer.principal,
-            scopes=peer.scopes,
-            client=client,
-            protocol=protocol,
-            intent=intent,
-            mode=mode,
-            execution_mode=self._view.execution_mode,
-        )
+        return session_of(self.peer, self._view, client=client, protocol=protocol, hint=hint)
 
     def _keep_up(self) -> None:
         """See to it that the configuration counts as it is now.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,10 @@ class DirectExecutor:
         """Call the tool; whatever goes wrong with it becomes an outcome."""
         started_at = datetime.now(UTC)
         if (own := self._own_tools.get(task.tool)) is not None:
-            return await self._own(own, task, run, started_at)
+            outcome = await self._own(own, task, run, started_at)
+            # What the tool said that it cost, for budgets and limits around it.
+            cost_usd = (getattr(run, "notes", None) or {}).get("cost_usd")
+            return outcome if cost_usd is None else replace(outcome, cost_usd=cost_usd)
         server, name = split_tool_id(task.tool)
         try:
             result = await self._downstream.call_tool(server, name, task, run)

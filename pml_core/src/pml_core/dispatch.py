@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +12,7 @@ from pml_hookspecs import (
     CodeRun,
     DryRun,
     ExecutionId,
+    ExecutionRecord,
     Failure,
     InvalidArguments,
     Journal,
@@ -26,6 +26,7 @@ from pml_hookspecs import (
     Trigger,
     Workflow,
 )
+from pml_hookspecs.clock import Clock
 
 from .chain import EXECUTOR_FAULT
 from .client import current_client
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 DEEPEST = 32
 """Tasks within tasks; deeper is taken for a plan that calls itself."""
+ELSEWHERE = "execution.elsewhere"
+"""Code of the failure that says that another gateway runs this very execution."""
 TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
 
 
@@ -55,6 +58,8 @@ class Asked(TypedDict, total=False):
     progress: ProgressSink | None
     agent: str
     """Who acts for the principal; ``""`` for the session's client."""
+    schedule: str
+    """Id of the schedule that triggered it."""
     id: ExecutionId | None
     """An execution that began before and goes on; None for a new one."""
     journal: Journal | None
@@ -86,6 +91,8 @@ class Dispatcher:
         self._log, self._dry_run, self.servers_tried = log, dry_run, servers_tried
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
+        self.in_background: Callable[[Task, Session, Asked], Awaitable[ExecutionId]] = _no_background
+        """Set once by the gateway: begins with a task that nobody waits for."""
 
     async def start(self, task: Task, session: Session, **asked: Unpack[Asked]) -> Outcome:
         """Run a task for a client."""
@@ -94,6 +101,19 @@ class Dispatcher:
     async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
         task, problem = self._of_server(task) or await self._resolve(task, session)
+        if isinstance(task, Workflow) and not task.wait:
+            return task, await self._in_background(task, session, asked, problem)
+        run = self._run_of(task, session, asked)
+        journal = asked.get("journal")
+        if journal is not None:
+            run.kept = Kept(journal, "")
+        return task, await self._execute(task, run, problem)
+
+    def pending(self, task: Task, session: Session, asked: Asked) -> ExecutionRecord:
+        """The row of an execution that has not begun yet."""
+        return self._recorder.pending(task, self._run_of(task, session, asked))
+
+    def _run_of(self, task: Task, session: Session, asked: Asked) -> ExecutionRun:
         dry_run = asked.get("dry_run")
         if isinstance(task, Workflow):
             dry_run = dry_run if task.dry_run is None else task.dry_run
@@ -105,12 +125,24 @@ class Dispatcher:
             trigger=asked.get("trigger", "mcp"),
             client=current_client.get(),
             agent=asked.get("agent", ""),
+            schedule=asked.get("schedule", ""),
         )
-        run = ExecutionRun(self, None, task, terms, progress=asked.get("progress"), id=asked.get("id"))
-        journal = asked.get("journal")
-        if journal is not None:
-            run.kept = Kept(journal, "")
-        return task, await self._execute(task, run, problem)
+        return ExecutionRun(self, None, task, terms, progress=asked.get("progress"), id=asked.get("id"))
+
+    async def _in_background(self, task: Workflow, session: Session, asked: Asked, problem: Failure | None) -> Outcome:
+        """Answer with the id of an execution that goes on by itself."""
+        started_at = datetime.now(UTC)
+        if problem is not None:
+            return ended(task, started_at, Status.ERROR, failure=problem)
+        try:
+            id = await self.in_background(task, session, asked)
+        except Exception as exc:
+            self._log.error("work in the background could not be recorded, and was not begun", problem=str(exc))
+            failure = Failure(
+                "execution.unrecorded", f"It was not begun: it cannot be recorded ({exc}).", retryable=True
+            )
+            return ended(task, started_at, Status.ERROR, failure=failure)
+        return ended(task, started_at, Status.OK, output={"execution_id": id, "status": "pending"})
 
     async def dispatch(self, task: Task, above: ExecutionRun, journal: Journal | None = None) -> Outcome:
         """Run a task for another one. A rehearsal stays one all the way down.
@@ -206,25 +238,30 @@ class Dispatcher:
             if outcome is None:  # only cancellation gets out of the chain
                 failure = Failure("task.cancelled", "Cancelled before it ended.")
                 outcome = self._over(task, run, Status.CANCELLED, failure)
-            outcome = self._record(task, run, outcome)
+            if run.notes is not None and outcome.cost_usd is None and "cost_usd" in run.notes:
+                outcome = replace(outcome, cost_usd=run.notes["cost_usd"])
+            outcome, record = self._record(task, run, outcome)
+            if record is not None and self._recorder.waits:
+                await self._recorder.kept(record)
             if outcome.cost_usd is not None and run.budget is not None and not isinstance(task, Workflow):
                 run.budget.spend(outcome.cost_usd)
             self._tracing.end(span, outcome)
         return outcome
 
-    def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> Outcome:
+    def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> tuple[Outcome, ExecutionRecord | None]:
         """Record the end; an output that is not JSON is a fault of whoever made it."""
+        if outcome.failure is not None and outcome.failure.code == ELSEWHERE:
+            return outcome, None
         try:
-            self._recorder.ended(task, run, outcome)
+            return outcome, self._recorder.ended(task, run, outcome)
         except (TypeError, ValueError) as exc:
             self._log.error("the output of a task is not JSON", task=task.id, execution=run.id, problem=str(exc))
             outcome = self._over(task, run, Status.ERROR, Failure("executor.fault", EXECUTOR_FAULT))
-            self._recorder.ended(task, run, outcome)
-        return outcome
+            return outcome, self._recorder.ended(task, run, outcome)
 
     async def _in_time(self, task: Task, run: ExecutionRun, deadline: datetime) -> Outcome:
         try:
-            async with asyncio.timeout((deadline - datetime.now(UTC)) / timedelta(seconds=1)):
+            async with Clock(run, (deadline - datetime.now(UTC)) / timedelta(seconds=1)):
                 return await self.chain(task, run)
         except TimeoutError:
             return self._over(
@@ -233,6 +270,10 @@ class Dispatcher:
 
     def _over(self, task: Task, run: ExecutionRun, status: Status, failure: Failure) -> Outcome:
         return ended(task, run.started_at, status, failure=failure)
+
+
+async def _no_background(_task: Task, _session: Session, _asked: Asked) -> ExecutionId:
+    raise RuntimeError("the gateway has not started")
 
 
 def _not_started(_task: Task, _run: Run) -> Awaitable[Outcome]:

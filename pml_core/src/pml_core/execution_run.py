@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,14 +101,41 @@ class Terms(NamedTuple):
     """Who can be asked; None when nobody waits."""
     agent: str
     """Who acts for the principal; ``""`` for the session's client."""
+    schedule: str = ""
+    """Id of the schedule that triggered it."""
+
+
+class Asking:
+    """How long people have been asked during an execution. Several may be asked at once."""
+
+    __slots__ = ("_before_s", "_now", "_since_s")
+
+    def __init__(self) -> None:
+        self._before_s, self._since_s, self._now = 0.0, 0.0, 0
+
+    def begin(self) -> None:
+        """Somebody is asked."""
+        if not self._now:
+            self._since_s = time.monotonic()
+        self._now += 1
+
+    def end(self) -> None:
+        """Somebody has answered, or never will."""
+        self._now -= 1
+        if not self._now:
+            self._before_s += time.monotonic() - self._since_s
+
+    def total_s(self) -> float:
+        """Up to now [s]."""
+        return self._before_s + (time.monotonic() - self._since_s if self._now else 0.0)
 
 
 class ExecutionRun:
     """One execution. Implements :class:`pml_hookspecs.Run`."""
 
     __slots__ = (
-        "_above", "_dispatcher", "_progress", "_task_id", "budget", "deadline", "depth", "dry_run", "id", "intent",
-        "kept", "parent", "session", "started_at", "terms", "tool_calls", "trace_id", "trigger",
+        "_above", "_asking", "_dispatcher", "_progress", "_task_id", "budget", "deadline", "depth", "dry_run", "id",
+        "intent", "kept", "notes", "parent", "session", "started_at", "terms", "tool_calls", "trace_id", "trigger",
     )  # fmt: skip
 
     def __init__(
@@ -131,6 +160,9 @@ class ExecutionRun:
         self.started_at = datetime.now(UTC) if id is None else time_of(id)
         self.tool_calls: list[str] = []
         self.kept: Kept | None = None
+        self.notes: dict[str, Any] | None = None
+        """What was said by :meth:`note`."""
+        self._asking: Asking | None = None
         self.budget: Budget | None = None if above is None else above.budget
 
     @property
@@ -180,12 +212,61 @@ class ExecutionRun:
             raise CannotAskError("no client waits for this execution" if needed else f"{method} is no such question")
         if not isinstance(client.capabilities.get(needed), Mapping):
             raise CannotAskError(f"the client does not offer {needed}")
+        with self._clocks_stand_still():
+            try:
+                return await client.ask(GATEWAY, method, RawObject.of(params))
+            except RpcError as exc:
+                if exc.code == NO_CLIENT:
+                    raise CannotAskError(exc.message) from exc
+                raise
+
+    @contextmanager
+    def _clocks_stand_still(self) -> Iterator[None]:
+        asking = [run._own_asking() for run in self._up()]  # noqa: SLF001 - of its own kind
+        for each in asking:
+            each.begin()
         try:
-            return await client.ask(GATEWAY, method, RawObject.of(params))
-        except RpcError as exc:
-            if exc.code == NO_CLIENT:
-                raise CannotAskError(exc.message) from exc
-            raise
+            yield
+        finally:
+            for each in asking:
+                each.end()
+
+    def _up(self) -> Iterator[ExecutionRun]:
+        """This one, and all that it is part of."""
+        run: ExecutionRun | None = self
+        while run is not None:
+            yield run
+            run = run._above  # noqa: SLF001 - of its own kind
+
+    def _own_asking(self) -> Asking:
+        self._asking = self._asking or Asking()
+        return self._asking
+
+    @property
+    def asked_s(self) -> float:
+        """How long people have been asked, here and in all that it dispatched [s]."""
+        return 0.0 if self._asking is None else self._asking.total_s()
+
+    def note(
+        self,
+        *,
+        cost_usd: float | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
+        context_used: int | None = None,
+        context_max: int | None = None,
+        transcript: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """What history says besides the outcome."""
+        said = {
+            "cost_usd": cost_usd,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+            "context_used": context_used,
+            "context_max": context_max,
+            "transcript": transcript,
+        }
+        self.notes = {**(self.notes or {}), **{name: value for name, value in said.items() if value is not None}}
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Tell the client, if it asked to be told."""

@@ -62,6 +62,10 @@ class Executors:
                 )
             self._by_kind[kind] = (name, executor)
 
+    def runs(self, kind: str) -> bool:
+        """Whether anybody does, by the names of ``[gateway.executors]``."""
+        return kind in self._by_kind
+
     def leave_out(self, name: str, executor: type[Executor]) -> None:
         """Know what a driver would run that waits to be named."""
         self._on_request.update(dict.fromkeys(_kinds_of(name, executor), name))

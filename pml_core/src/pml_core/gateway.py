@@ -13,6 +13,7 @@ from . import registry
 from .admission import Admission, Filters
 from .announcement import Announcement
 from .assembly import Assembly
+from .background import Background
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
 from .chain import Wrapped, fold, ordered
@@ -21,11 +22,12 @@ from .direct import DirectExecutor
 from .dispatch import Dispatcher
 from .downstream import Downstream
 from .errors import OperatorError
-from .executors import Executors
+from .executors import DURABLE, Executors
 from .exposures import Exposures
 from .extensions import Extensions
 from .features import Features
 from .fleet import Fleet
+from .identities import KnownIdentities
 from .logs import Logs
 from .nulls import MemoryStore
 from .own_tools import OwnTools
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
 
 MOST_PARKED = 10_000
 """Requests that wait for their clients to come back with answers, at a time."""
+API = "api"
+"""Where routes are mounted that plugins share."""
 CAPABILITIES: Mapping[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
@@ -110,7 +114,10 @@ class Gateway:
         self.filters = Filters((), self.log)
         self.exposures: Exposures
         self.views, self.announcement = LiveViews(self), Announcement(self)
+        self.identities = KnownIdentities((), self.log)
         self.dispatcher: Dispatcher
+        self.background: Background
+        self._executors: Executors
         self._transports: dict[str, Transport] = {}
         self._changed: asyncio.Task[None] | None = None
 
@@ -146,21 +153,28 @@ class Gateway:
         self.catalog.filter_with(self.filters.refusing)
         self.own_tools.offer(self._gather("pml_meta_tools"))
         self.suggesters = self._gather("pml_suggesters")
-        recorder = Recorder(store.executions, self.redactor, self.config.gateway.record_bytes)
-        dry_run = self.config.gateway.execution_mode == "dry_run"
+        self.identities = KnownIdentities(self._gather("pml_identities"), self.log)
+        settings = self.config.gateway
+        full = settings.durability == "full"
+        recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, waits=full)
+        dry_run = settings.execution_mode == "dry_run"
         self.dispatcher = Dispatcher(
             self.catalog, self.own_tools, tracing, recorder, self.log, dry_run=dry_run, servers_tried=self.servers_tried
         )
         self.dispatcher.chain = await self._fold_chain()
+        self.background = Background(store, self.dispatcher, self.log, lambda: self._executors.runs(DURABLE))
+        self.dispatcher.in_background = self.background.start
         self.exposures = Exposures(self.config, self.assembly, self.catalog, self.filters, self.supervisor, self.log)
         await self.exposures.open()
         await self.remember(self.servers)
         for plugin, lifespan in self._gather("pml_lifespan") if self._connect else ():
             await self.supervisor.enter(plugin, lifespan, required=False)
+        self.supervisor.on_close(self.background.close)
         self.supervisor.on_close(self.parking.close)
         self.catalog.on_change(self.lists_may_differ)
         if self._connect:
             self.soon(self.announcement.begin)
+            self.soon(self.background.watch)
 
     async def close(self) -> None:
         """Leave everything, in reverse order."""
@@ -185,6 +199,8 @@ class Gateway:
         routes: dict[str, list[Any]] = {}
         for plugin, route in self._gather("pml_routes"):
             routes.setdefault(plugin, []).append(route)
+        if shared := [route for _, route in self._gather("pml_api_routes")]:
+            routes[API] = shared
         await serve(self, address, started or (lambda bound: self.log.debug("listening", address=bound)), routes)
 
     def accept(self, link: Link, peer: Peer) -> Handler:
@@ -284,7 +300,7 @@ class Gateway:
 
     async def _fold_chain(self) -> Any:
         downstream = Downstream(self.servers, self.extensions.learn, started=self._connect)
-        executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog)
+        executors = self._executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog)
         named = set(self.config.gateway.executors.values())
         for name in sorted({*named, *self.assembly.installed("executor")}):
             cls = self.assembly.driver_class("executor", name)

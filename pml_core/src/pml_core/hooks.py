@@ -8,7 +8,7 @@ from typing import Any
 
 import pluggy
 
-from pml_hookspecs import PROJECT, executor, exposure_mode, gateway, transport
+from pml_hookspecs import PROJECT, access, executor, exposure_mode, gateway, transport
 
 from .registry import HOOK_GROUP, Record, State
 
@@ -22,6 +22,7 @@ class HookManager(pluggy.PluginManager):
     def __init__(self) -> None:
         super().__init__(PROJECT)
         for specs in (
+            access.AccessHooks,
             gateway.GatewayHooks,
             exposure_mode.ExposureHooks,
             executor.ExecutorHooks,

@@ -9,22 +9,19 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
 
 from pml_hookspecs import (
-    AgentActivity,
     Document,
-    ExecutionQuery,
-    ExecutionRecord,
     Page,
     RawObject,
     Scope,
-    Status,
     encode,
 )
+
+from .memory_executions import MemoryExecutions
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Ended, ExecutionId, Json, ServerStatus
 
 REMEMBERED = 100
-LARGEST_PAGE = 100
 REMEMBERED_DOCUMENTS = 10_000
 REMEMBERED_DOCUMENT_BYTES = 64 * 1024 * 1024
 LARGEST_PAGE_OF_DOCUMENTS = 1000
@@ -33,8 +30,6 @@ LONGEST_KEY = 512
 MOST_MARKS = 8
 CURSOR_MARK = "before "
 MICROSECOND = timedelta(microseconds=1)
-MICROS = 1_000_000
-"""Costs are added up in millionths of a dollar, so that sums are exact."""
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -225,89 +220,6 @@ def _read_cursor(cursor: str) -> datetime:
     if changed_at is None or changed_at.tzinfo is None or not cursor.startswith(CURSOR_MARK):
         raise ValueError("the cursor is not one of this store's")
     return changed_at
-
-
-class MemoryExecutions:
-    """Implements :class:`pml_hookspecs.Executions`."""
-
-    def __init__(self, remembered: int) -> None:
-        self._remembered = remembered
-        self.records: OrderedDict[str, ExecutionRecord] = OrderedDict()
-
-    def record(self, record: ExecutionRecord) -> None:
-        """Insert or replace by id."""
-        self.records[record.id] = record
-        while len(self.records) > self._remembered:
-            self.records.popitem(last=False)
-
-    async def put(self, record: ExecutionRecord) -> None:
-        """Insert or replace by id."""
-        self.record(record)
-
-    async def get(self, id: ExecutionId, scope: Scope) -> ExecutionRecord | None:
-        """None when unknown or out of scope."""
-        record = self.records.get(id)
-        return record if record is not None and in_scope(record, scope) else None
-
-    async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
-        """Newest first; the cursor is the last id given."""
-        if not 1 <= query.limit <= LARGEST_PAGE:
-            raise ValueError(f"limit must be 1 to {LARGEST_PAGE}, not {query.limit}")
-        found = self._matching(query)
-        total = len(found)
-        if query.cursor is not None:
-            at = next((n for n, r in enumerate(found) if r.id == query.cursor), None)
-            if at is None:
-                raise ValueError("the cursor is not one of this store's, or its record is forgotten")
-            found = found[at + 1 :]
-        items = found[: query.limit]
-        return Page(items, items[-1].id if len(found) > query.limit else None, total)
-
-    async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
-        """One row per agent."""
-        agents: dict[str, list[ExecutionRecord]] = {}
-        for record in self._matching(query):
-            agents.setdefault(record.agent, []).append(record)
-        rows = [_activity(agent, records) for agent, records in agents.items()]
-        return sorted(rows, key=lambda r: (-r.executions, r.agent))
-
-    def _matching(self, query: ExecutionQuery) -> list[ExecutionRecord]:
-        found = [r for r in self.records.values() if _matches(r, query)]
-        return sorted(found, key=lambda r: (r.started_at, r.id), reverse=True)
-
-
-def in_scope(record: ExecutionRecord, scope: Scope) -> bool:
-    """Whether whoever has ``scope`` may see ``record``."""
-    return scope.principals is None or record.principal in scope.principals
-
-
-def _matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
-    return (
-        in_scope(record, query.scope)
-        and record.started_at >= (query.since or BEGINNING)
-        and query.agent in (None, record.agent)
-        and (query.statuses is None or record.status in query.statuses)
-        and query.trigger in (None, record.trigger)
-        and query.parent in (None, record.parent)
-        and not (query.top_level and record.parent is not None)
-        and (query.include_dry_runs or not record.dry_run)
-    )
-
-
-def _activity(agent: str, records: list[ExecutionRecord]) -> AgentActivity:
-    good = sum(r.status in (Status.OK, Status.SIMULATED) for r in records)
-    running = sum(r.status in ("pending", "running") for r in records)
-    times = [r.duration_ms for r in records if r.duration_ms is not None]
-    return AgentActivity(
-        agent=agent,
-        executions=len(records),
-        succeeded=good,
-        failed=len(records) - good - running,
-        running=running,
-        cost_usd=sum(round((r.cost_usd or 0) * MICROS) for r in records) / MICROS,
-        mean_duration_ms=round(sum(times) / len(times)) if times else None,
-        last_started_at=max(r.started_at for r in records),
-    )
 
 
 class MemoryTraces:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -58,26 +60,47 @@ def _node(task: Task) -> dict[str, Any]:
 class Recorder:
     """Turns a task, its run and its outcome into a record, secrets out, overlong parts cut."""
 
-    def __init__(self, executions: Executions, redactor: Redactor, limit_bytes: int) -> None:
+    def __init__(
+        self, executions: Executions, redactor: Redactor, limit_bytes: int, log: Any, *, waits: bool = False
+    ) -> None:
+        """``waits``: an execution is answered once its row is durable."""
         self._executions, self._redactor, self._limit_bytes = executions, redactor, limit_bytes
+        self._log, self.waits = log, waits
 
     def started(self, task: Task, run: ExecutionRun) -> None:
         """Record that something long has begun."""
         self._executions.record(self._record(task, run, "running", None))
 
-    def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> None:
-        """Record the end."""
-        self._executions.record(self._record(task, run, outcome.status, outcome))
+    def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> ExecutionRecord:
+        """Record the end; :meth:`kept` waits for it, where somebody should."""
+        record = self._record(task, run, outcome.status, outcome)
+        if not self.waits:
+            self._executions.record(record)
+        return record
+
+    async def kept(self, record: ExecutionRecord) -> None:
+        """Wait until the row is durable. What has happened is answered also when it cannot be recorded."""
+        try:
+            await self._executions.put(record)
+        except Exception as exc:
+            self._log.error("an execution is not recorded yet", execution=record.id, problem=str(exc))
+            self._executions.record(record)
+
+    def pending(self, task: Task, run: ExecutionRun) -> ExecutionRecord:
+        """Of an execution that has not begun."""
+        return self._record(task, run, "pending", None)
 
     def _record(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
         kind, target = kind_and_target(task)
-        return ExecutionRecord(
+        session, terms, notes = run.session, run.terms, run.notes
+        record = ExecutionRecord(
             id=run.id,
             parent=run.parent,
             kind=kind,
             target=target,
-            principal=run.session.principal,
-            agent=run.terms.agent or run.session.client.partition("/")[0],
+            principal=session.principal,
+            agent=terms.agent or session.agent or session.client.partition("/")[0],
+            as_agent=bool(terms.agent or session.agent),
             trigger=run.trigger,
             intent=self._redactor.text(run.intent),
             status=status,
@@ -89,9 +112,19 @@ class Recorder:
             failure=None if outcome is None else self._failure(outcome.failure),
             cost_usd=None if outcome is None else outcome.cost_usd,
             tool_calls=tuple(run.tool_calls),
-            endpoint=run.session.endpoint,
-            mode=run.session.mode,
+            endpoint=session.endpoint,
+            mode=session.mode,
+            access_key=session.access_key,
+            schedule=terms.schedule,
         )
+        return record if notes is None else replace(record, **self._noted(notes))
+
+    def _noted(self, notes: Mapping[str, Any]) -> dict[str, Any]:
+        """What the execution said of itself, but for its cost, which is the outcome's; secrets taken out."""
+        kept = {name: value for name, value in notes.items() if name not in ("cost_usd", "transcript")}
+        if (transcript := notes.get("transcript")) is not None:
+            kept["transcript"] = [RawObject(self._redactor.raw(encode(line))) for line in transcript]
+        return kept
 
     def _failure(self, failure: Failure | None) -> Failure | None:
         """Messages may quote arguments."""

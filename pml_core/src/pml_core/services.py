@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import encode
 
 from .client import current_client
+from .identities import peer_of, session_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import (
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
         DryRun,
         Embedder,
         ExecutionId,
+        Identity,
         Journal,
         Json,
         MetaTool,
         Outcome,
         Run,
+        Scope,
         Session,
         Store,
         Suggestion,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
         Views,
     )
 
+    from .dispatch import Asked, Dispatcher
     from .gateway import Gateway
 
 
@@ -72,7 +76,7 @@ class PluginServices:
                 self._gateway.log.exception("planning failed", plugin=plugin)
         return sorted(found, key=lambda suggestion: -suggestion.confidence)[:limit]
 
-    async def run(
+    async def run(  # noqa: PLR0913 - each is one thing that executions differ in
         self,
         task: Task,
         session: Session,
@@ -82,18 +86,74 @@ class PluginServices:
         dry_run: DryRun | None = None,
         trigger: Trigger = "agent",
         agent: str = "",
+        schedule: str = "",
         journal: Journal | None = None,
     ) -> Outcome:
         """Run a task that no client waits for."""
-        if not hasattr(self._gateway, "dispatcher"):
-            raise RuntimeError(f"plugin {self.plugin!r} asked for a task to be run before the gateway had started")
-        token = current_client.set(None)
+        dispatcher, token = self._dispatcher(), current_client.set(None)
         try:
-            return await self._gateway.dispatcher.start(
-                task, session, id=id, intent=intent, dry_run=dry_run, trigger=trigger, agent=agent, journal=journal
+            return await dispatcher.start(
+                task,
+                session,
+                id=id,
+                intent=intent,
+                dry_run=dry_run,
+                trigger=trigger,
+                agent=agent,
+                schedule=schedule,
+                journal=journal,
             )
         finally:
             current_client.reset(token)
+
+    async def start(
+        self,
+        task: Task,
+        session: Session,
+        *,
+        id: ExecutionId | None = None,
+        intent: str = "",
+        dry_run: DryRun | None = None,
+        trigger: Trigger = "agent",
+        agent: str = "",
+        schedule: str = "",
+    ) -> ExecutionId:
+        """Run a task in the background; its id, once it is durably pending."""
+        asked: Asked = {
+            "id": id,
+            "intent": intent,
+            "dry_run": dry_run,
+            "trigger": trigger,
+            "agent": agent,
+            "schedule": schedule,
+        }
+        dispatcher, token = self._dispatcher(), current_client.set(None)
+        try:
+            return await dispatcher.in_background(task, session, asked)
+        finally:
+            current_client.reset(token)
+
+    async def stop(self, id: ExecutionId) -> bool:
+        """Cancel what :meth:`start` began; whether it was under way."""
+        return await self._gateway.background.stop(id)
+
+    def _dispatcher(self) -> Dispatcher:
+        if not hasattr(self._gateway, "dispatcher"):
+            raise RuntimeError(f"plugin {self.plugin!r} asked for a task to be run before the gateway had started")
+        return self._gateway.dispatcher
+
+    async def identify(self, token: str | None) -> Identity | None:
+        """Whose key it is; None when no plugin knows it."""
+        return await self._gateway.identities.identify(token)
+
+    async def scope(self, session: Session, *, results: bool = False) -> Scope:
+        """Whose executions ``session`` may see."""
+        return await self._gateway.identities.scope(session, results=results)
+
+    def session(self, identity: Identity, *, endpoint: str = "default", client: str = "") -> Session:
+        """The session of a caller that is no MCP client."""
+        peer = peer_of(identity, endpoint, self.plugin)
+        return session_of(peer, self._gateway.exposures.view(peer), client=client)
 
     def redact(self, value: Json) -> Json:
         """``value`` without secrets."""

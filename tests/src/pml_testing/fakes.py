@@ -15,8 +15,10 @@ from pml_hookspecs import (
     CannotAskError,
     CatalogEntry,
     ExecutionId,
+    Identity,
     Match,
     Outcome,
+    Scope,
     ServerStatus,
     Session,
     Status,
@@ -169,6 +171,11 @@ class FakeServices:
         self.suggestions, self.embedder = suggestions, embedder
         self.published: dict[str, list[MetaTool]] = {}
         self.ran: list[Task] = []
+        self.started: list[tuple[ExecutionId, Task, Session, dict[str, Any]]] = []
+        """What was to run in the background."""
+        self.stopped: list[ExecutionId] = []
+        self.keys: dict[str | None, Identity] = {}
+        """Who has which key."""
         self.tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -190,6 +197,34 @@ class FakeServices:
         self.ran.append(task)
         return outcome(task.id) if self._answer is None else await self._answer(task, session)
 
+    async def start(self, task: Task, session: Session, *, id: ExecutionId | None = None, **how: Any) -> ExecutionId:
+        """Keeps what was started, with how; runs nothing."""
+        id = id or ExecutionId(f"01900000-0000-7000-8000-{next(NUMBERS):012x}")
+        if all(known != id for known, *_ in self.started):
+            self.started.append((id, task, session, how))
+        return id
+
+    async def identify(self, token: str | None) -> Identity | None:
+        """Of :attr:`keys`; None for a token that is not there."""
+        return self.keys.get(token)
+
+    async def scope(self, session: Session, *, results: bool = False) -> Scope:
+        """All with the scope ``system``, else those of the session's principal."""
+        return Scope(principals=None if "system" in session.scopes else frozenset({session.principal}))
+
+    def session(self, identity: Identity, *, endpoint: str = "default", client: str = "") -> Session:
+        return Session(
+            key=f"{endpoint}\n{identity.principal}\n{identity.access_key}",
+            endpoint=endpoint,
+            client=client,
+            principal=identity.principal,
+            scopes=identity.scopes,
+            access_key=identity.access_key,
+            agent=identity.agent,
+            allow=identity.allow,
+            deny=identity.deny,
+        )
+
     def redact(self, value: Any) -> Any:
         """``value`` with the word ``hunter2`` taken out of its texts."""
         return json.loads(encode(value).replace(b"hunter2", b"***"))
@@ -203,11 +238,15 @@ class FakeServices:
 
         self.tasks.append(asyncio.get_running_loop().create_task(run(), name=name))
 
-    async def stop(self) -> None:
-        """Cancel what was spawned and wait for it."""
+    async def stop(self, id: ExecutionId | None = None) -> bool:
+        """Cancel what was spawned and wait for it; with an id, keep that it was to be stopped."""
+        if id is not None:
+            self.stopped.append(id)
+            return any(known == id for known, *_ in self.started)
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        return True
 
 
 def outcome(task_id: str, output: Any = None, status: Status = Status.OK, **more: Any) -> Outcome:
@@ -240,12 +279,19 @@ class FakeRun:
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
         self.dispatched: list[Task] = []
         self.progressed: list[tuple[float, float | None, str]] = []
+        self.asked_s = 0.0
+        """How long people have been asked; for a test to set."""
+        self.noted: dict[str, Any] = {}
+        """What was said by :meth:`note`."""
 
     async def ask(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         self.asked.append((method, params))
         if not self.replies:
             raise CannotAskError("this client cannot be asked")
         return self.replies.pop(0)
+
+    def note(self, **said: Any) -> None:
+        self.noted.update({name: value for name, value in said.items() if value is not None})
 
     async def dispatch(self, task: Task, *, journal: Journal | None = None) -> Outcome:
         self.dispatched.append(task)

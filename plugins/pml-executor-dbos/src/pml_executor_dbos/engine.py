@@ -32,6 +32,8 @@ CLOSING_S = 2.0
 BEGINNING_S = 10.0
 """Longest that DBOS takes to begin with a run that it was given [s]."""
 FAULT = "The durable run failed for a fault of its own; the gateway's log has it."
+ELSEWHERE = "execution.elsewhere"
+"""Code of the failure that says that another gateway runs this very execution."""
 LEFT = ("task.cancelled", "The gateway went down; the run goes on with the next one.")
 _inside: ContextVar[str | None] = ContextVar("pml_durable_run", default=None)
 """The durable run that this is part of."""
@@ -188,7 +190,7 @@ class Engine:
         row = await self.ledger.run(run)
         if row is not None and row.state == "ended" and row.outcome is not None:
             return replace(row.outcome, task_id=task.id)
-        return ended(task, Status.ERROR, Failure("durable.running", f"Run {run} is being run by another gateway."))
+        return ended(task, Status.ERROR, Failure(ELSEWHERE, f"Run {run} is being run by another gateway."))
 
     def _abandoned(self, run: str, mine: Pass) -> None:
         """Nobody waits any more: the client took its request back or left, or the gateway is about to end."""
@@ -279,7 +281,8 @@ class Engine:
             intent=row.intent,
             dry_run=False,
             trigger="mcp" if record is None else record.trigger,
-            agent="" if record is None else record.agent,
+            agent=record.agent if record is not None and record.as_agent else "",
+            schedule="" if record is None else record.schedule,
         )
 
     async def _go(self, mine: Pass, run: Run) -> Outcome:

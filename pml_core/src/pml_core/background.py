@@ -1,0 +1,200 @@
+"""Executions that nobody waits for: recorded before they begin, and never lost in silence.
+
+What runs in the background is kept as a document next to its pending row. A gateway that finds the document of one that
+is gone goes on with the execution if it is a durable workflow, and otherwise records that it was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import ExecutionId, Failure, Scope, Session, Status, Task, Workflow
+from pml_hookspecs.plain import session_from, task_from, to_plain
+
+from .identifiers import execution_id
+from .this_process import Process
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Document, Store
+
+    from .dispatch import Asked, Dispatcher
+
+RUNS, GATEWAYS = "core.runs", "core.gateways"
+"""Collections of documents: what runs in the background, and the gateways that run it."""
+BEAT_S, DEAD_S = 5.0, 30.0
+"""How often a gateway says that it lives, and after which silence it counts as gone [s]."""
+LOOK_S = 10.0
+"""How often it looks for what others left, and for orders to stop [s]."""
+KEPT = ("intent", "dry_run", "trigger", "agent", "schedule")
+LOST = Failure(
+    "execution.lost",
+    "The gateway went down while this was under way, and it is no durable workflow: it was not run again.",
+)
+STOPPED = Failure("task.cancelled", "The gateway was stopped while this was under way.")
+EVERYONE = Scope(principals=None)
+
+
+class Background:
+    """Runs executions that nobody waits for."""
+
+    def __init__(self, store: Store, dispatcher: Dispatcher, log: Any, is_durable: Callable[[], bool]) -> None:
+        """``is_durable`` says whether there is an executor of durable workflows."""
+        self._store, self._dispatcher, self._log = store, dispatcher, log
+        self._is_durable = is_durable
+        self._me = Process.current()
+        self._works: dict[ExecutionId, asyncio.Task[None]] = {}
+        self._stopped: set[ExecutionId] = set()
+        self._beaten_at: datetime | None = None
+        self._closing = False
+
+    async def start(self, task: Task, session: Session, asked: Asked) -> ExecutionId:
+        """Begin with ``task`` once it is durably recorded as pending; one with an id that exists is not begun again.
+
+        Raises:
+            Exception: The store's; nothing runs then.
+        """
+        id = asked.get("id") or execution_id()
+        if asked.get("id") and await self._store.executions.get(id, EVERYONE) is not None:
+            return id
+        if isinstance(task, Workflow):
+            task = replace(task, wait=True, durable=task.durable or self._is_durable())
+        kept: dict[str, Any] = {name: asked[name] for name in KEPT if name in asked}  # type: ignore[literal-required]
+        await self._beat()
+        value = {"task": to_plain(task), "session": to_plain(session), "asked": kept}
+        # First what says how to go on, so that no pending row is ever without it.
+        await self._store.documents.put(RUNS, id, value, marks={"gateway": self._me.id})
+        await self._store.executions.put(self._dispatcher.pending(task, session, {**kept, "id": id}))  # type: ignore[typeddict-item]
+        self._begin(id, task, session, kept)
+        return id
+
+    def _begin(self, id: ExecutionId, task: Task, session: Session, kept: dict[str, Any]) -> None:
+        work = asyncio.get_running_loop().create_task(self._run(id, task, session, kept), name=f"background:{id}")
+        self._works[id] = work
+        work.add_done_callback(lambda _: self._works.pop(id, None))
+
+    async def _run(self, id: ExecutionId, task: Task, session: Session, kept: dict[str, Any]) -> None:
+        try:
+            await self._dispatcher.start(task, session, id=id, **kept)
+        except asyncio.CancelledError:
+            if self._closing:
+                await self._leave(id, task)
+                raise
+            if id not in self._stopped:
+                raise
+        except Exception:
+            self._log.exception("work in the background failed", execution=id)
+        with suppress(Exception):  # found by the next look, which sees that it has ended
+            await self._store.documents.delete(RUNS, id)
+
+    async def _leave(self, id: ExecutionId, task: Task) -> None:
+        """The gateway ends: a durable workflow waits for the next one, all else is over."""
+        record = await self._store.executions.get(id, EVERYONE)
+        if record is None:
+            return
+        if isinstance(task, Workflow) and task.durable:
+            await self._store.executions.put(
+                replace(record, status="pending", failure=None, duration_ms=None, response=None)
+            )
+            return
+        await self._store.executions.put(replace(record, failure=STOPPED))
+        await self._store.documents.delete(RUNS, id)
+
+    async def stop(self, id: ExecutionId) -> bool:
+        """Cancel an execution, wherever it runs; whether it was under way."""
+        if (work := self._works.get(id)) is not None:
+            self._stopped.add(id)
+            work.cancel()
+            await asyncio.wait((work,))
+            self._stopped.discard(id)
+            return True
+        document = await self._store.documents.get(RUNS, id)
+        if document is None:
+            return False
+        marks = {**document.marks, "stop": "yes"}
+        told = await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version)
+        return told is not None
+
+    async def watch(self) -> None:
+        """Give signs of life, do as other gateways ask, and see to what those that are gone left. Never ends."""
+        problem = ""
+        while True:
+            try:
+                if self._works:
+                    await self._beat()
+                    await self._obey()
+                await self._see_to_orphans()
+                problem = ""
+            except Exception as exc:
+                if problem != (problem := str(exc) or repr(exc)):
+                    self._log.warning("work in the background cannot be looked after", problem=problem)
+            await asyncio.sleep(BEAT_S if self._works else LOOK_S)
+
+    async def close(self) -> None:
+        """Cancel everything; durable workflows are left to the next gateway."""
+        self._closing = True
+        works = list(self._works.values())
+        for work in works:
+            work.cancel()
+        if works:
+            await asyncio.wait(works)
+        if self._beaten_at is not None:
+            await self._store.documents.delete(GATEWAYS, self._me.id)
+
+    async def _beat(self) -> None:
+        now = datetime.now(UTC)
+        if self._beaten_at is None or now - self._beaten_at > timedelta(seconds=BEAT_S / 2):
+            expires_at = now + timedelta(seconds=DEAD_S)
+            await self._store.documents.put(GATEWAYS, self._me.id, self._me.plain(), expires_at=expires_at)
+            self._beaten_at = now
+
+    async def _obey(self) -> None:
+        asked = await self._store.documents.find(RUNS, marks={"gateway": self._me.id, "stop": "yes"})
+        for document in asked.items:
+            await self.stop(ExecutionId(document.key))
+
+    async def _see_to_orphans(self) -> None:
+        cursor, alive = None, {self._me.id: True}
+        while True:
+            page = await self._store.documents.find(RUNS, limit=100, cursor=cursor)
+            for document in page.items:
+                owner = document.marks.get("gateway", "")
+                if owner not in alive:
+                    alive[owner] = await self._lives(owner)
+                if not alive[owner]:
+                    await self._take_over(document)
+            if (cursor := page.cursor) is None:
+                return
+
+    async def _lives(self, gateway: str) -> bool:
+        document = await self._store.documents.get(GATEWAYS, gateway)
+        return document is not None and not Process.from_plain(gateway, document.value).is_surely_gone()
+
+    async def _take_over(self, document: Document) -> None:
+        """Of several gateways that see it, one gets it."""
+        id = ExecutionId(document.key)
+        marks = {"gateway": self._me.id}
+        await self._beat()
+        if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
+            return
+        record = await self._store.executions.get(id, EVERYONE)
+        if record is not None and record.status not in ("pending", "running"):
+            await self._store.documents.delete(RUNS, id)
+            return
+        task = task_from(document.value["task"])
+        session, kept = session_from(document.value["session"]), dict(document.value["asked"])
+        if isinstance(task, Workflow) and task.durable and "stop" not in document.marks:
+            self._log.warning("going on with work that another gateway left", execution=id)
+            self._begin(id, task, session, kept)
+            return
+        self._log.warning("work was lost with its gateway", execution=id)
+        record = record or self._dispatcher.pending(task, session, {**kept, "id": id})  # type: ignore[typeddict-item]
+        duration_ms = round((datetime.now(UTC) - record.started_at).total_seconds() * 1000)
+        await self._store.executions.put(
+            replace(record, status=Status.ERROR, failure=LOST, duration_ms=max(duration_ms, 0))
+        )
+        await self._store.documents.delete(RUNS, id)
