@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -12,6 +13,7 @@ TOOLS = [
     {"name": "remove", "inputSchema": TEXT, "annotations": {"destructiveHint": True}},
     {"name": "lines", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
     {"name": "fail", "inputSchema": {"type": "object"}},
+    {"name": "hold", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
 ]
 
 
@@ -20,6 +22,10 @@ def call(notes: Path, name: str, arguments: dict) -> dict:
     lines = notes.read_text().splitlines() if notes.exists() else []
     if name == "fail":
         return {"content": [{"type": "text", "text": "it broke"}], "isError": True}
+    if name == "hold":
+        notes.with_suffix(".held").touch()
+    while name == "hold" and not notes.with_suffix(".go").exists():
+        time.sleep(0.01)
     if name == "add":
         lines.append(arguments["text"])
     if name == "remove":

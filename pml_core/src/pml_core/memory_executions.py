@@ -152,7 +152,12 @@ def _has_words(record: ExecutionRecord, text: str) -> bool:
 
 
 def _text(value: Json) -> str:
-    return "" if value is None else encode(value).decode(errors="replace")
+    """Every text and number in ``value``, names of members included."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {_text(member)}" for name, member in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(map(_text, value))
+    return "" if value is None else str(value)
 
 
 def _listed(record: ExecutionRecord) -> ExecutionRecord:

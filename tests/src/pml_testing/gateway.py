@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from typing import Any
 
 from pml_core import registry
 from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
-from pml_hookspecs import Handler, Origin, Peer, RawObject, encode
+from pml_hookspecs import Handler, Identity, Origin, Peer, RawObject, encode
 from pml_hookspecs.protocol import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
@@ -36,6 +37,11 @@ __all__ = [
 ]
 
 ABOUT_CLIENT = {"name": "test", "version": "1"}
+
+
+def members_of(identity: Identity) -> dict[str, Any]:
+    """What a listener says of a client with that key."""
+    return {field.name: getattr(identity, field.name) for field in fields(identity)}
 
 
 class RequestLink(ScriptedLink):
@@ -69,6 +75,7 @@ class Client:
         intent: str = "",
         scopes: frozenset[str] = frozenset(),
         endpoint: str = "default",
+        identity: Identity | None = None,
     ) -> None:
         """A client that has just connected.
 
@@ -84,6 +91,7 @@ class Client:
             intent: The hint of its key.
             scopes: What its key allows.
             endpoint: Which one it addresses.
+            identity: Whose key it has; principal, mode, intent and scopes are its own then.
             behind: A client whose requests the listener cannot tell from this one's: the same principal, stateless.
         """
         self.peer = ScriptedServer()
@@ -92,15 +100,8 @@ class Client:
         """Has everything that the client was told."""
         self.late: list[tuple[str, Mapping[str, Any]]] = []
         """What it was told about a request that was answered already, which must not happen."""
-        peer = Peer(
-            address="test",
-            principal=principal,
-            scopes=scopes,
-            endpoint=endpoint,
-            mode=mode,
-            intent=intent,
-            stateless=stateless,
-        )
+        who = identity or Identity(principal=principal, scopes=scopes, mode=mode, intent=intent)
+        peer = Peer(address="test", endpoint=endpoint, stateless=stateless, **members_of(who))
         self._handler: Handler = gateway.accept(self.link, peer) if behind is None else behind._handler
         self._requests = 0
         self.modern, self.capabilities, self.info, self.log_level = modern, capabilities, info, log_level

@@ -44,11 +44,12 @@ class _Reader:
     def workflow(self, arguments: Mapping[str, Any]) -> Workflow:
         fields, dry_run = self.fields, self._dry_run(arguments)
         elsewhere = f"; in workflow: {', '.join(PLAN)}" if any(name in PLAN for name in arguments) else ""
-        fields.names(arguments, ("workflow", "intent", "dry_run", "plan_digest"), "", elsewhere)
+        fields.names(arguments, ("workflow", "intent", "dry_run", "plan_digest", "async"), "", elsewhere)
         intent = fields.text(arguments, "intent", "")
         plan, known = arguments.get("workflow"), self._known(arguments)
+        wait = not fields.boolean(arguments, "async", "")
         if "workflow" not in arguments and intent.strip():
-            return Workflow(id="workflow", tasks=(), intent=intent, dry_run=dry_run, known=known)
+            return Workflow(id="workflow", tasks=(), intent=intent, dry_run=dry_run, known=known, wait=wait)
         if not isinstance(plan, Mapping):
             what = f"must be an object, not {kind(plan)}" if "workflow" in arguments else "is missing"
             fields.wrong("workflow", f"{what}; give {SHAPE}")
@@ -65,6 +66,7 @@ class _Reader:
             durable=fields.boolean(plan, "durable", "workflow."),
             by_layer=fields.boolean(plan, "per_layer_validation", "workflow."),
             known=known,
+            wait=wait,
             **limits(fields, plan, "workflow."),
         )
 

@@ -23,6 +23,8 @@ def written(workflow: Workflow) -> dict[str, Any]:
     arguments: dict[str, Any] = {"workflow": plan}
     if workflow.intent:
         arguments["intent"] = workflow.intent
+    if not workflow.wait:
+        arguments["async"] = True
     if workflow.dry_run is not None:
         arguments["dry_run"] = workflow.dry_run
     return arguments
