@@ -7,6 +7,7 @@ is gone goes on with the execution if it is a durable workflow, and otherwise re
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +31,8 @@ BEAT_S, DEAD_S = 5.0, 30.0
 """How often a gateway says that it lives, and after which silence it counts as gone [s]."""
 LOOK_S = 10.0
 """How often it looks for what others left, and for orders to stop [s]."""
+REMEMBERED = 1000
+"""Of those begun here, the last ones."""
 KEPT = ("intent", "dry_run", "trigger", "agent", "schedule")
 LOST = Failure(
     "execution.lost",
@@ -49,6 +52,7 @@ class Background:
         self._me = Process.current()
         self._works: dict[ExecutionId, asyncio.Task[None]] = {}
         self._stopped: set[ExecutionId] = set()
+        self._begun: OrderedDict[ExecutionId, None] = OrderedDict()
         self._beaten_at: datetime | None = None
         self._closing = False
 
@@ -73,6 +77,9 @@ class Background:
         return id
 
     def _begin(self, id: ExecutionId, task: Task, session: Session, kept: dict[str, Any]) -> None:
+        self._begun[id] = None
+        if len(self._begun) > REMEMBERED:
+            self._begun.popitem(last=False)
         work = asyncio.get_running_loop().create_task(self._run(id, task, session, kept), name=f"background:{id}")
         self._works[id] = work
         work.add_done_callback(lambda _: self._works.pop(id, None))
@@ -103,6 +110,10 @@ class Background:
             return
         await self._store.executions.put(replace(record, failure=STOPPED))
         await self._store.documents.delete(RUNS, id)
+
+    def has(self, id: ExecutionId) -> bool:
+        """Whether it was begun here not long ago."""
+        return id in self._begun
 
     async def stop(self, id: ExecutionId) -> bool:
         """Cancel an execution, wherever it runs; whether it was under way."""

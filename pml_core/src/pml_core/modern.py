@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Origin, RawObject, RpcError, encode
@@ -24,6 +25,7 @@ from .exchange import ModernExchange
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
 from .parking import Bound, Work
+from .tasks import METHODS, Tasks, check_declared, with_tasks
 from .tool_calls import call_tool
 
 if TYPE_CHECKING:
@@ -55,7 +57,9 @@ class Modern:
             "subscriptions/listen": self._listen,
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
+            **{method: partial(self._about_task, method) for method in METHODS},
         }
+        self._tasks = Tasks(gateway)
         about = {"name": "pml", "title": "PML gateway", "version": gateway.version}
         self._server_info = about
         self._stamp = b'"_meta":' + encode({META_SERVER_INFO: about})
@@ -120,7 +124,7 @@ class Modern:
     async def _discover(self, _params: RawObject, _exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
         return {
             "supportedVersions": list(MODERN_REVISIONS),
-            "capabilities": self._gateway.capabilities(),
+            "capabilities": with_tasks(self._gateway.capabilities()),
             "instructions": self._gateway.instructions,
         }
 
@@ -147,7 +151,23 @@ class Modern:
         return enclosed(PUBLIC, RawObject.of(listed)) if alike else listed
 
     async def _call_tool(self, params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
-        return await call_tool(self._gateway.dispatcher, exchange.session, params, exchange)
+        answer = await call_tool(self._gateway.dispatcher, exchange.session, params, exchange)
+        return self._tasks.made_of(answer, exchange.capabilities)
+
+    async def _about_task(
+        self, method: str, params: RawObject, exchange: ModernExchange, _origin: Origin
+    ) -> Mapping[str, Any]:
+        answer = await self._tasks.answer(method, params, exchange.session, exchange.capabilities)
+        if answer is not None:
+            return answer
+        try:
+            return await self._conversation.relay.pass_through(method, params, exchange)
+        except RpcError as exc:
+            if exc.code != METHOD_NOT_FOUND:
+                raise
+        # It was no server's either; and the method itself is there, for the gateway's own tasks.
+        check_declared(exchange.capabilities)
+        raise RpcError(INVALID_PARAMS, f"There is no task {str(params.get('taskId'))[:80]!r}")
 
     # Requests that may be answered with a question
 

@@ -1,0 +1,127 @@
+"""The MCP extension ``io.modelcontextprotocol/tasks`` over work in the background.
+
+A client that declares it gets a task for what the gateway's own tools leave in the background: the execution's id is
+the task's. Tasks that servers give out are theirs, and requests about them are passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import ExecutionId, RawObject, RpcError, Status
+from pml_hookspecs.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
+
+from .direct import tool_result
+from .tool_calls import failed_result
+
+if TYPE_CHECKING:
+    from pml_hookspecs import ExecutionRecord, Session
+
+    from .gateway import Gateway
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+POLL_INTERVAL_MS = 1000
+MARK = b'"execution_id"'
+"""What the results of tools have that leave something in the background."""
+WAITING = ("pending", "running")
+
+
+def declares(capabilities: Mapping[str, Any]) -> bool:
+    """Whether a client, by what it says that it can do, knows tasks."""
+    extensions = capabilities.get("extensions")
+    return isinstance(extensions, Mapping) and isinstance(extensions.get(EXTENSION), Mapping)
+
+
+def check_declared(capabilities: Mapping[str, Any]) -> None:
+    """See that a client said that it knows tasks.
+
+    Raises:
+        RpcError: It did not.
+    """
+    if not declares(capabilities):
+        data: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
+        raise RpcError(MISSING_CLIENT_CAPABILITY, "Missing required client capability", data)
+
+
+def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What clients are told that they may use, tasks among it."""
+    return {**capabilities, "extensions": {**capabilities.get("extensions", {}), EXTENSION: {}}}
+
+
+class Tasks:
+    """Answers requests about the gateway's own tasks."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def made_of(self, result: Mapping[str, Any], capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``result``, or the task that it tells of, for a client that knows tasks."""
+        if not isinstance(result, RawObject) or MARK not in result.raw or not declares(capabilities):
+            return result
+        told = result.get("structuredContent")
+        id = told.get("execution_id") if isinstance(told, Mapping) and told.get("status") == "pending" else None
+        if not isinstance(id, str) or not self._gateway.background.has(ExecutionId(id)):
+            return result
+        now = _zulu(datetime.now(UTC))
+        return {"resultType": "task", **_task(id, "working", now, now)}
+
+    async def answer(
+        self, method: str, params: RawObject, session: Session, capabilities: Mapping[str, Any]
+    ) -> Mapping[str, Any] | None:
+        """The answer to a request about a task; None when the task is not the gateway's.
+
+        Raises:
+            RpcError: The client did not say that it knows tasks.
+        """
+        id = params.get("taskId")
+        if not isinstance(id, str):
+            raise RpcError(INVALID_PARAMS, f"{method} needs a taskId")
+        scope = await self._gateway.identities.scope(session, results=True)
+        store = self._gateway.store
+        record = None if store is None else await store.executions.get(ExecutionId(id), scope)
+        if record is None or record.parent is not None:
+            return None
+        check_declared(capabilities)
+        if method == "tasks/get":
+            return _detailed(record)
+        if method == "tasks/cancel":
+            await self._gateway.background.stop(record.id)
+        return {}
+
+
+def _detailed(record: ExecutionRecord) -> dict[str, Any]:
+    began = _zulu(record.started_at)
+    if record.status in WAITING:
+        return _task(record.id, "working", began, began)
+    ended = _zulu(record.started_at + timedelta(milliseconds=record.duration_ms or 0))
+    if record.status == Status.CANCELLED:
+        return _task(record.id, "cancelled", began, ended)
+    return {**_task(record.id, "completed", began, ended), "result": _result(record)}
+
+
+def _result(record: ExecutionRecord) -> Mapping[str, Any]:
+    """The ``CallToolResult`` that the client would have had if it had waited, as far as history keeps it."""
+    failure, output = record.failure, record.response
+    if failure is not None and output is None:
+        return failed_result(failure)
+    if record.kind == "tool" and isinstance(output, Mapping) and "content" in output:
+        return output
+    return tool_result(output, is_error=failure is not None and record.status != Status.INPUT_REQUIRED)
+
+
+def _task(id: str, status: str, created_at: str, updated_at: str) -> dict[str, Any]:
+    return {
+        "taskId": id,
+        "status": status,
+        "createdAt": created_at,
+        "lastUpdatedAt": updated_at,
+        "ttlMs": None,
+        "pollIntervalMs": POLL_INTERVAL_MS,
+    }
+
+
+def _zulu(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
