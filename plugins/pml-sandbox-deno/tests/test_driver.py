@@ -196,7 +196,7 @@ async def test_nothing_is_left_in_the_temporary_folder(monkeypatch: pytest.Monke
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     async with Deno(Settings(spare=1), FakeServices("deno")) as deno:
         ended = [
-            await deno.execute(CodeRun(id="t", language="typescript", source=source, timeout_s=0.5), FakeRun())
+            await deno.execute(CodeRun(id="t", language="typescript", source=source, timeout_s=2.0), FakeRun())
             for source in ("return 1", "while (true);", "Deno.exit(1)")
         ]
         assert [one.status.value for one in ended] == ["ok", "timed_out", "error"]

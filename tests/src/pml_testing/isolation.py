@@ -281,13 +281,25 @@ def left_behind(before: frozenset[int]) -> frozenset[int]:
 
 
 def children() -> frozenset[int]:
-    """Processes whose parent this one is. Linux."""
-    found = set()
+    """Processes started by this one, or by those, without the one whose only work is to start others. Linux."""
+    parents: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[1]) == os.getpid() and fields[0] != "Z":
-            found.add(int(path.parent.name))
+        if fields[0] != "Z":
+            parents.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    found, left = set(), [os.getpid()]
+    while left:
+        own = parents.get(left.pop(), [])
+        left += own
+        found.update(pid for pid in own if not _starts_others(pid))
     return frozenset(found)
+
+
+def _starts_others(pid: int) -> bool:
+    try:
+        return b"pml_sandbox.spawning" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pml_sandbox.child import Command
 from pml_sandbox.endings import Raised
 
 from .interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from pml_sandbox.jail import Jail
 
 BOOT = Path(__file__).with_name("boot.py")
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
@@ -19,7 +22,7 @@ ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
 class PythonDialect:
     """CPython, one process per run."""
 
-    def __init__(self, interpreter: Interpreter, jail: Callable[[str | None], Callable[[], None] | None]) -> None:
+    def __init__(self, interpreter: Interpreter, jail: Callable[[str | None], Jail]) -> None:
         """Take what to start, and what makes the jail for a folder."""
         # The bootstrap is told the source; a file of it in the folder would serve nobody.
         self.suffixes: Mapping[str, str] = {"python": ""}
@@ -28,7 +31,7 @@ class PythonDialect:
     def command(self, folder: str | None) -> Command:
         """The interpreter with the bootstrap, in ``folder``."""
         words = (*self._interpreter.words, str(BOOT), *(() if folder is None else (folder,)))
-        return Command(words=words, environment=ENVIRONMENT, folder=folder or "/", preexec=self._jail(folder))
+        return Command(words=words, environment=ENVIRONMENT, folder=folder or "/", jail=self._jail(folder))
 
     def raised(self, error: Mapping[str, Any], source: str) -> Raised:
         """The stack is lines of ``function:line:column``, innermost first."""

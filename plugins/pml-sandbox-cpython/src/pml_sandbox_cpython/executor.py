@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -11,6 +10,7 @@ from pml_hookspecs import CodeRun, setting
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Run, Services
     from pml_sandbox.bridge import Bridge
+    from pml_sandbox.jail import Jail
 
     from .interpreter import Interpreter
 
@@ -118,21 +118,21 @@ class CPython:
 
 
 class Jails:
-    """Makes what puts a jail around an interpreter; the one without a folder once."""
+    """Makes jails for an interpreter; the one without a folder once."""
 
     def __init__(self, interpreter: Interpreter, memory_bytes: int) -> None:
         """Take the interpreter and what code may use."""
         self._interpreter, self._memory_bytes = interpreter, memory_bytes
-        self._usual: Callable[[], None] | None = None
+        self._usual: Jail | None = None
 
-    def __call__(self, folder: str | None) -> Callable[[], None] | None:
-        """What is to be called between fork and exec."""
+    def __call__(self, folder: str | None) -> Jail:
+        """One with that folder to write in."""
         if folder is not None:
             return self._jail((folder,))
         self._usual = self._usual or self._jail(())
         return self._usual
 
-    def _jail(self, write: tuple[str, ...]) -> Callable[[], None] | None:
+    def _jail(self, write: tuple[str, ...]) -> Jail:
         from pml_sandbox.jail import Jail, system_files
 
         from .dialect import BOOT
@@ -144,4 +144,4 @@ class Jails:
             memory_bytes=self._memory_bytes,
             address_bytes=self._memory_bytes + LIBRARY_BYTES,
             file_bytes=FILE_BYTES,
-        ).preexec()
+        )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pml_sandbox import endings
 from pml_sandbox.child import Listener, start
+from pml_sandbox.spawner import Spawner
 from pml_sandbox.stubs import TypeScriptStubs
 
 from .dialect import V8_BYTES, DenoCheck
@@ -50,9 +51,11 @@ class Checker:
         self._fine: OrderedDict[str, None] = OrderedDict()
         self._place: Path | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._spawner = Spawner()
 
     def close(self) -> None:
         """Remove its files."""
+        self._spawner.close()
         if self._place is not None:
             shutil.rmtree(self._place, ignore_errors=True)
             self._place = None
@@ -84,7 +87,7 @@ class Checker:
             (folder / "tools.d.ts").write_text(declared, encoding="utf-8")
             (folder / "code.mts").write_text(source, encoding="utf-8", errors="surrogatepass")
             command = DenoCheck(self._program, place / "cache", V8_BYTES + MEMORY_BYTES, FILE_BYTES).command(folder)
-            child = await start(command, frame_bytes=1 << 20, output_bytes=1 << 20, flood_factor=8)
+            child = await start(command, self._spawner, frame_bytes=1 << 20, output_bytes=1 << 20, flood_factor=8)
             child.listener = ended = _Ended()
             try:
                 if not child.gone.done():

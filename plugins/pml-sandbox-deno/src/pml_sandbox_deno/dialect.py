@@ -43,9 +43,7 @@ _NEVER = re.compile(r"error: Top-level await promise never resolved\n.*\n.*\^\n?
 class DenoDialect:
     """Deno, one process per run."""
 
-    def __init__(
-        self, program: Path, memory_bytes: int, jail: Callable[[Sequence[str]], Callable[[], None] | None]
-    ) -> None:
+    def __init__(self, program: Path, memory_bytes: int, jail: Callable[[Sequence[str]], Jail]) -> None:
         """Take Deno's own program, the most memory for V8's heap, and what makes a jail with folders to write in."""
         self.suffixes: Mapping[str, str] = {"typescript": ".mts", "javascript": ".mjs"}
         self._program, self._heap_mib, self._jail = program, memory_bytes >> 20, jail
@@ -73,7 +71,7 @@ class DenoDialect:
             words=words,
             environment={**ENVIRONMENT, "DENO_DIR": scratch},
             folder=folder or self._program.anchor,
-            preexec=jail,
+            jail=jail,
             scratch=scratch,
         )
 
@@ -149,5 +147,5 @@ class DenoCheck:
             words=(str(self._program), "check", *flags, "code.mts"),
             environment={**ENVIRONMENT, "DENO_DIR": str(self._cache)},
             folder=str(folder),
-            preexec=jail.preexec(),
+            jail=jail,
         )

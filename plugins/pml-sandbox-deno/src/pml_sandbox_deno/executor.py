@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Run, Services
     from pml_sandbox.bridge import Bridge
     from pml_sandbox.endings import Ending
+    from pml_sandbox.jail import Jail
 
     from .checker import Checker
 
@@ -175,23 +176,22 @@ def way_out(folder: Path) -> Path | None:
 
 
 class Jails:
-    """Makes what puts a jail around Deno."""
+    """Makes jails for Deno."""
 
     def __init__(self, program: Path, memory_bytes: int) -> None:
         """Take Deno's program and what code may use."""
         self._program, self._memory_bytes = program, memory_bytes
 
-    def __call__(self, write: Sequence[str]) -> Callable[[], None] | None:
-        """What is to be called between fork and exec; None where there are no walls."""
+    def __call__(self, write: Sequence[str]) -> Jail:
+        """One with these folders to write in."""
         from pml_sandbox.jail import Jail, system_files
 
         from .dialect import BOOT, V8_BYTES
 
-        jail = Jail(
+        return Jail(
             read=(str(BOOT),),
             run=(str(self._program), *system_files()),
             write=tuple(write),
             memory_bytes=V8_BYTES + self._memory_bytes,
             file_bytes=FILE_BYTES,
         )
-        return jail.preexec()

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Outcome, Run, Status
+from pml_hookspecs.clock import Clock
 
 from . import endings, nesting
 from .calls import Calls
@@ -131,7 +132,9 @@ class Bridge:
                         log=self._log,
                     )
                     with nesting.deeper():
-                        return await execution.run(_order(task, inputs, file), end_s - time.monotonic())
+                        # Stands still while people are asked for this code's sake.
+                        clock = Clock(run, max(end_s - time.monotonic(), 0))
+                        return await execution.run(_order(task, inputs, file), clock)
         except (OSError, subprocess.SubprocessError) as exc:
             self._log.error("a sandbox cannot be started", language=task.language, problem=str(exc))
             return endings.fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")

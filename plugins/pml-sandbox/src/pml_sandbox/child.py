@@ -12,7 +12,13 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from .spawner import Spawned, Spawner
+
+if TYPE_CHECKING:
+    from .jail import Jail
 
 SENTINEL = b"\x1e"
 """Begins a frame (ASCII record separator); the mark of the process follows."""
@@ -30,8 +36,8 @@ class Command:
     """All of it: nothing is inherited."""
     folder: str = "/"
     """Where it starts."""
-    preexec: Callable[[], None] | None = None
-    """The jail; None for none."""
+    jail: Jail | None = None
+    """Around it; None for none."""
     scratch: str | None = None
     """A folder of its own, which is removed when it has ended."""
 
@@ -221,7 +227,8 @@ class Child(asyncio.SubprocessProtocol):
                 pipe.close()
 
     def _kill_group(self) -> None:
-        if sys.platform == "win32":
+        if sys.platform == "win32" or isinstance(self._transport, Spawned):
+            # Of what a spawner has started, the group is its to kill: it alone knows whose number it still is.
             if self.returncode is None:
                 with suppress(ProcessLookupError):
                     self._transport.kill()
@@ -230,22 +237,24 @@ class Child(asyncio.SubprocessProtocol):
             os.killpg(self.pid, signal.SIGKILL)
 
 
-async def start(command: Command, **sizes: int) -> Child:
+async def start(command: Command, spawner: Spawner, **sizes: int) -> Child:
     """Start a process.
 
     Args:
         command: What to start.
+        spawner: Starts what is to be in a jail.
         **sizes: Those of :class:`Child`.
 
     Raises:
         OSError: It cannot be started.
         subprocess.SubprocessError: A wall of its jail does not go up.
     """
-    how: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NO_WINDOW", 0)}
-    if sys.platform != "win32":
-        how = {"start_new_session": True, "preexec_fn": command.preexec}
+    make = partial(Child, command.scratch, **sizes)
     try:
-        child = await _started(command, how, sizes)
+        if command.jail is not None and command.jail.stands():
+            child = await spawner.start(command.words, command.environment, command.folder, command.jail, make)
+        else:
+            child = await _started(command, make)
     except BaseException:
         if command.scratch is not None:
             shutil.rmtree(command.scratch, ignore_errors=True)
@@ -254,9 +263,13 @@ async def start(command: Command, **sizes: int) -> Child:
     return child
 
 
-async def _started(command: Command, how: Mapping[str, Any], sizes: Mapping[str, int]) -> Child:
+async def _started(command: Command, make: Callable[[], Child]) -> Child:
+    """Where there are no walls nothing has to be done between fork and exec, so that nobody has to fork for long."""
+    how: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NO_WINDOW", 0)}
+    if sys.platform != "win32":
+        how = {"start_new_session": True}
     _, child = await asyncio.get_running_loop().subprocess_exec(
-        lambda: Child(command.scratch, **sizes),
+        make,
         *command.words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -16,6 +16,8 @@ from .inputs import to_json
 from .memory import resident_bytes
 
 if TYPE_CHECKING:
+    from pml_hookspecs.clock import Clock
+
     from .dialect import Dialect
     from .endings import Ending
     from .limits import Limits
@@ -44,16 +46,15 @@ class Execution(Listener):
         self._answers: list[bytes] = []
         self._context = Context()
 
-    async def run(self, order: bytes, left_s: float) -> Ending:
+    async def run(self, order: bytes, clock: Clock) -> Ending:
         """Have the process run ``order``, a frame; what came of it. The process is dead or dying then.
 
         Args:
             order: Tells the bootstrap what to run.
-            left_s: Of the time limit [s].
+            clock: Has what is left of the time limit.
         """
         self._child.listener = self
         self._context = copy_context()
-        clock = self._loop.call_later(max(left_s, 0), self._late)
         self._watch()
         try:
             if self._child.gone.done():
@@ -62,14 +63,18 @@ class Execution(Listener):
                 self._child.send(order)
                 if self._task.program and self._task.tools == ():
                     self._child.no_more()
-            return await self._ending
+            async with clock:
+                # Not the future itself, which would be cancelled along with whoever waits for it.
+                await asyncio.wait((self._ending,))
+        except TimeoutError:
+            self._late()
         finally:
-            clock.cancel()
             self._watcher.cancel()
             self._child.kill()
             for call in self._under_way:
                 call.cancel()
             await asyncio.gather(*self._under_way, return_exceptions=True)
+        return self._ending.result()
 
     def _end(self, ending: Ending) -> None:
         if not self._ending.done():

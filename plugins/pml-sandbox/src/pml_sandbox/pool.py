@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from .child import Child, Listener, start
+from .spawner import Spawner
 
 if TYPE_CHECKING:
     from .dialect import Dialect
@@ -41,6 +42,8 @@ class Pool:
         self._children: list[Child] = []
         self._work: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
+        self._spawner = Spawner()
+        self._in_use = 0
 
     def open(self) -> None:
         """Keep spare processes from now on. Starts none: that is for the first run to do."""
@@ -56,6 +59,7 @@ class Pool:
                 task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
         await self._drop()
+        self._spawner.close()
 
     @asynccontextmanager
     async def child(self, folder: str | None) -> AsyncIterator[Child]:
@@ -65,6 +69,17 @@ class Pool:
             OSError: None can be started.
             subprocess.SubprocessError: Its jail cannot be put up.
         """
+        self._in_use += 1
+        try:
+            async with self._child(folder) as child:
+                yield child
+        finally:
+            self._in_use -= 1
+            if not self._open and not self._in_use:
+                self._spawner.close()
+
+    @asynccontextmanager
+    async def _child(self, folder: str | None) -> AsyncIterator[Child]:
         child = self._taken() if folder is None else None
         if child is None:
             child = await self._start(folder)
@@ -95,6 +110,7 @@ class Pool:
     async def _start(self, folder: str | None) -> Child:
         child = await start(
             self._dialect.command(folder),
+            self._spawner,
             frame_bytes=self._limits.frame_bytes,
             output_bytes=self._limits.output_bytes,
             flood_factor=self._limits.flood_factor,

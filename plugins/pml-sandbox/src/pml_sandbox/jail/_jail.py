@@ -75,7 +75,7 @@ class Jail:
             OSError: The kernel has Landlock and refuses a rule.
             ValueError: A path in ``/proc``: it would be another process's by the time it is used.
         """
-        return _Enter(self, keep, os.getpid()) if self._can_be() else None
+        return _Enter(self, keep, os.getpid()) if self.stands() else None
 
     def enter(self) -> None:
         """Put this very process into the jail, which has to become another program next.
@@ -86,10 +86,15 @@ class Jail:
             OSError: A wall does not go up.
             ValueError: As for :meth:`preexec`.
         """
-        if self._can_be():
+        if self.stands():
             _Enter(self, (), os.getppid())()
 
-    def _can_be(self) -> bool:
+    def stands(self) -> bool:
+        """Whether this machine has walls for it.
+
+        Raises:
+            ValueError: As for :meth:`preexec`.
+        """
         if inside := [path for path in (*self.read, *self.run, *self.write) if Path(path).is_relative_to("/proc")]:
             raise ValueError(f"a jail cannot grant {inside[0]}: /proc/self would mean the process that asked")
         return bool(machine())

@@ -1,0 +1,145 @@
+"""The program of the process that starts others: ``python -I -m pml_sandbox.spawning DESCRIPTOR``.
+
+It does nothing but start processes in jails, kill them and tell of their ends, so it stays small, and to fork it costs
+little. When whoever started it goes, it goes, and everything that it has started with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from .jail import Jail
+from .jail._kernel import PR_SET_PDEATHSIG, libc
+
+MOST_BYTES = 1 << 18
+"""Of one message."""
+JAILS = 64
+"""That are kept ready, those used last."""
+DESCRIPTORS = 3
+
+
+class Spawner:
+    """Serves one connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._jails: OrderedDict[str, Callable[[], None] | None] = OrderedDict()
+
+    def serve(self) -> None:
+        """Until the other end is closed."""
+        read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, selectors.EVENT_READ, self._order)
+            selector.register(read, selectors.EVENT_READ, lambda: self._ends(read))
+            while all(key.data() for key, _ in selector.select()):
+                pass
+        for pid in self._children:
+            _kill(pid)
+
+    def _order(self) -> bool:
+        raw, descriptors, _, _ = socket.recv_fds(self._connection, MOST_BYTES, DESCRIPTORS)
+        if not raw:
+            return False
+        order = json.loads(raw)
+        if "kill" in order:
+            if order["kill"] in self._children:
+                _kill(order["kill"])
+            return True
+        try:
+            told = {"id": order["id"], "pid": self._start(order, descriptors)}
+        except (OSError, ValueError, subprocess.SubprocessError) as exc:
+            told = {"id": order["id"], "error": str(exc), "kind": type(exc).__name__}
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self._tell(told)
+        return True
+
+    def _start(self, order: dict[str, Any], descriptors: list[int]) -> int:
+        stdin, stdout, stderr = descriptors
+        child = subprocess.Popen(
+            order["words"],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=order["folder"],
+            env=order["environment"],
+            start_new_session=True,
+            preexec_fn=self._jail(order["jail"]),  # noqa: PLW1509 - there are no threads here
+        )
+        self._children[child.pid] = child
+        return child.pid
+
+    def _jail(self, wanted: dict[str, Any]) -> Callable[[], None] | None:
+        key = json.dumps(wanted)
+        if key not in self._jails:
+            self._jails[key] = _made(wanted).preexec()
+        self._jails.move_to_end(key)
+        while len(self._jails) > JAILS:
+            self._jails.popitem(last=False)
+        return self._jails[key]
+
+    def _ends(self, wakeup: int) -> bool:
+        with suppress(BlockingIOError):
+            os.read(wakeup, MOST_BYTES)
+        while (ended := _ended()) is not None:
+            # Before it is waited for: its number is still its own, and so is its group.
+            _kill(ended)
+            child = self._children.pop(ended, None)
+            if child is None:
+                os.waitpid(ended, 0)
+                continue
+            self._tell({"ended": ended, "status": child.wait()})
+        return True
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._connection.send(json.dumps(message).encode())
+
+
+def _made(wanted: dict[str, Any]) -> Jail:
+    members: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()
+    }
+    return Jail(**members)
+
+
+def _ended() -> int | None:
+    """A child that has ended and was not waited for; None without one."""
+    try:
+        found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return None if found is None else found.si_pid
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def main() -> None:
+    """Serve the connection whose descriptor is the only argument."""
+    parent = int(sys.argv[2])
+    libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        return
+    with socket.socket(fileno=int(sys.argv[1])) as connection:
+        Spawner(connection).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""Processes that another process starts: as if the gateway had started them, without its standing still."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pml_sandbox.child import Command, Listener, start
+from pml_sandbox.jail import Jail, system_files, walls
+from pml_sandbox.spawner import Spawner
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not walls(), reason="this machine has no walls, so nothing is started by a spawner"),
+]
+SIZES = {"frame_bytes": 1 << 20, "output_bytes": 1 << 20, "flood_factor": 8}
+PYTHON = str(Path(sys.executable).resolve())
+PARTS = (PYTHON, sys.base_prefix, *system_files())
+
+
+class Ended(Listener):
+    def __init__(self):
+        self.event = asyncio.Event()
+
+    def ended(self):
+        self.event.set()
+
+
+@asynccontextmanager
+async def spawner():
+    made = Spawner()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def command(source, **jail):
+    words = (PYTHON, "-I", "-S", "-c", source)
+    return Command(words=words, jail=Jail(run=PARTS, **jail), environment={"A": "b"})
+
+
+async def ran(spawner, source, **jail):
+    """The process, ended."""
+    child = await start(command(source, **jail), spawner, **SIZES)
+    child.listener = ended = Ended()
+    async with asyncio.timeout(10):
+        if not child.gone.done():
+            await ended.event.wait()
+    return child
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+async def gone(pid):
+    async with asyncio.timeout(5):
+        while is_alive(pid):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.01)
+
+
+async def test_what_it_says_and_how_it_ends_is_heard():
+    async with spawner() as by:
+        child = await ran(by, "import sys, os; print('out', os.environ); print('err', file=sys.stderr); sys.exit(7)")
+        assert child.out.read().startswith("out environ({'A': 'b'")
+        assert (child.error.read(), child.returncode) == ("err\n", 7)
+
+
+async def test_what_is_sent_is_read():
+    async with spawner() as by:
+        child = await start(command("print(input()); print(len(input()))"), by, **SIZES)
+        child.listener = ended = Ended()
+        child.send(b"x" * 500_000 + b"\n")
+        await ended.event.wait()
+        hello, length = child.out.read().splitlines()
+        assert "hello" in hello
+        assert length == "500000"
+
+
+async def test_the_jail_stands_around_it():
+    async with spawner() as by:
+        child = await ran(by, "open('/etc/passwd')")
+        assert "PermissionError" in child.error.read()
+        child = await ran(by, "import socket; socket.socket()")
+        assert "PermissionError" in child.error.read()
+
+
+async def test_one_that_is_killed_is_gone_with_its_group():
+    async with spawner() as by:
+        child = await start(command("import time; time.sleep(60)"), by, **SIZES)
+        pid = child.pid
+        assert os.getsid(pid) == os.getpgid(pid) == pid
+        child.kill()
+        await asyncio.wait_for(child.gone, 5)
+        assert child.returncode == -signal.SIGKILL
+        assert not is_alive(pid)
+
+
+async def test_one_that_ends_at_once_is_not_missed():
+    async with spawner() as by:
+        for _ in range(20):
+            quick = Command(words=("/bin/true",), jail=Jail(run=("/bin", "/usr/bin", *system_files())))
+            child = await start(quick, by, **SIZES)
+            await asyncio.wait_for(child.gone, 5)
+            assert child.returncode == 0
+
+
+async def test_many_at_once_are_told_apart():
+    async with spawner() as by:
+        children = await asyncio.gather(*(ran(by, f"print({n})") for n in range(20)))
+        assert [child.out.read() for child in children] == [f"{n}\n" for n in range(20)]
+
+
+async def test_what_cannot_be_started_is_an_error():
+    async with spawner() as by:
+        nothing = Command(words=("/nowhere/program",), jail=Jail(run=PARTS))
+        with pytest.raises(OSError, match="nowhere"):
+            await start(nothing, by, **SIZES)
+        # A program that the jail does not grant cannot even be looked at.
+        forbidden = Command(words=(PYTHON, "-c", ""), jail=Jail())
+        with pytest.raises((OSError, subprocess.SubprocessError)):
+            await start(forbidden, by, **SIZES)
+        assert (await ran(by, "print(1)")).returncode == 0
+
+
+async def test_when_it_is_killed_its_children_end_and_the_next_call_starts_another():
+    async with spawner() as by:
+        child = await start(command("import time; time.sleep(60)"), by, **SIZES)
+        pid, process = child.pid, by._process
+        process.kill()
+        await asyncio.wait_for(child.gone, 5)
+        assert child.returncode == -signal.SIGKILL
+        await gone(pid)
+        assert (await ran(by, "print(1)")).out.read() == "1\n"
+
+
+async def test_closing_leaves_nothing_behind():
+    async with spawner() as by:
+        child = await start(command("import time; time.sleep(60)"), by, **SIZES)
+        pid, process = child.pid, by._process
+    await gone(pid)
+    assert process.returncode is not None
+    assert child.returncode == -signal.SIGKILL
+
+
+GATEWAY = """
+import asyncio, sys
+sys.path[:0] = {path!r}
+from test_spawner import SIZES, command, start
+from pml_sandbox.spawner import Spawner
+async def main():
+    by = Spawner()
+    child = await start(command("import time; time.sleep(60)"), by, **SIZES)
+    print(child.pid, by._process.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+async def test_nothing_outlives_a_gateway_that_is_killed():
+    source = GATEWAY.format(path=[str(Path(__file__).parent), *sys.path])
+    words = [sys.executable, "-c", source]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:  # noqa: ASYNC220 - nothing else runs
+        pids = [int(word) for word in process.stdout.readline().split()]
+        assert all(is_alive(pid) for pid in pids)
+        process.kill()
+        process.wait()
+    for pid in pids:
+        await gone(pid)
+
+
+async def test_a_call_that_is_taken_back_leaves_no_process():
+    async with spawner() as by:
+        await ran(by, "print(1)")  # it is up
+        starting = asyncio.ensure_future(start(command("import time; time.sleep(60)"), by, **SIZES))
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait((starting,))
+        children = Path(f"/proc/{by._process.pid}/task/{by._process.pid}/children")
+        async with asyncio.timeout(5):
+            while children.read_text().split() or by._asked:  # noqa: ASYNC110, ASYNC240 - the kernel tells nobody
+                await asyncio.sleep(0.01)
