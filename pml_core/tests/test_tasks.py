@@ -18,14 +18,14 @@ KNOWS = {"extensions": {EXTENSION: {}}}
 
 def plugin():
     """A tool that leaves a call of another one in the background."""
-    made, services = types.ModuleType("plugin"), []
+    made, known = types.ModuleType("plugin"), []
 
     async def later(arguments, run):
-        id = await services[0].start(ToolCall(id="call", tool="one:a", arguments=arguments), run.session)
+        id = await known[0].start(ToolCall(id="call", tool="one:a", arguments=arguments), run.session)
         return {"execution_id": id, "status": "pending"}
 
-    def tools(services_):
-        services.append(services_)
+    def tools(services):
+        known.append(services)
         return [MetaTool(definition={"name": "later", "inputSchema": {"type": "object"}}, call=later)]
 
     made.pml_meta_tools = hookimpl(tools)

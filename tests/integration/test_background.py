@@ -223,6 +223,16 @@ async def test_stopping_one_cancels_it(tmp_path):
         assert notes(tmp_path) == ["first"]
 
 
+async def test_one_that_is_stopped_before_its_first_step_is_cancelled_all_the_same(tmp_path):
+    call = ToolCall(id="call", tool="one:add", arguments={"text": "never"})
+    async with gateway(tmp_path) as (started, _):
+        id = await started.background.start(call, Session(key="test"), {})
+        assert await started.background.stop(id)
+        assert (await ended(started, id)).status is Status.CANCELLED
+        assert (await started.store.documents.find("core.runs")).total == 0
+        assert notes(tmp_path) == []
+
+
 async def test_an_id_that_exists_is_not_begun_again(tmp_path):
     go(tmp_path)
     call = ToolCall(id="call", tool="one:add", arguments={"text": "once"})
@@ -243,6 +253,7 @@ async def test_a_store_that_cannot_write_begins_with_nothing(tmp_path, monkeypat
         told = await client.call("execute_workflow", {"workflow": ADD_HOLD_ADD, "async": True})
         assert told["isError"]
         assert told["_meta"]["pml/failure"]["code"] == "execution.unrecorded"
+        assert (await started.store.documents.find("core.runs")).total == 0
         assert notes(tmp_path) == []
 
 

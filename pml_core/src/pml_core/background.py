@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 RUNS, GATEWAYS = "core.runs", "core.gateways"
 """Collections of documents: what runs in the background, and the gateways that run it."""
 BEAT_S, DEAD_S = 5.0, 30.0
-"""How often a gateway says that it lives, and after which silence it counts as gone [s]."""
-LOOK_S = 10.0
-"""How often it looks for what others left, and for orders to stop [s]."""
+"""How often a gateway says that it lives and looks after what others left, and after which silence it counts as gone
+[s]."""
 REMEMBERED = 1000
 """Of those begun here, the last ones."""
 KEPT = ("intent", "dry_run", "trigger", "agent", "schedule")
@@ -72,7 +71,12 @@ class Background:
         value = {"task": to_plain(task), "session": to_plain(session), "asked": kept}
         # First what says how to go on, so that no pending row is ever without it.
         await self._store.documents.put(RUNS, id, value, marks={"gateway": self._me.id})
-        await self._store.executions.put(self._dispatcher.pending(task, session, {**kept, "id": id}))  # type: ignore[typeddict-item]
+        try:
+            await self._store.executions.put(self._dispatcher.pending(task, session, {**kept, "id": id}))  # type: ignore[typeddict-item]
+        except BaseException:
+            with suppress(Exception):
+                await self._store.documents.delete(RUNS, id)
+            raise
         self._begin(id, task, session, kept)
         return id
 
@@ -122,6 +126,7 @@ class Background:
             work.cancel()
             await asyncio.wait((work,))
             self._stopped.discard(id)
+            await self._never_begun(id)
             return True
         document = await self._store.documents.get(RUNS, id)
         if document is None:
@@ -129,6 +134,16 @@ class Background:
         marks = {**document.marks, "stop": "yes"}
         told = await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version)
         return told is not None
+
+    async def _never_begun(self, id: ExecutionId) -> None:
+        """What is cancelled before its first step says nothing of it by itself."""
+        record = await self._store.executions.get(id, EVERYONE)
+        if record is not None and record.status in ("pending", "running"):
+            failure = Failure("task.cancelled", "Cancelled before it began.")
+            await self._store.executions.put(
+                replace(record, status=Status.CANCELLED, failure=failure, duration_ms=_since_ms(record.started_at))
+            )
+        await self._store.documents.delete(RUNS, id)
 
     async def watch(self) -> None:
         """Give signs of life, do as other gateways ask, and see to what those that are gone left. Never ends."""
@@ -143,7 +158,7 @@ class Background:
             except Exception as exc:
                 if problem != (problem := str(exc) or repr(exc)):
                     self._log.warning("work in the background cannot be looked after", problem=problem)
-            await asyncio.sleep(BEAT_S if self._works else LOOK_S)
+            await asyncio.sleep(BEAT_S)
 
     async def close(self) -> None:
         """Cancel everything; durable workflows are left to the next gateway."""
@@ -204,8 +219,11 @@ class Background:
             return
         self._log.warning("work was lost with its gateway", execution=id)
         record = record or self._dispatcher.pending(task, session, {**kept, "id": id})  # type: ignore[typeddict-item]
-        duration_ms = round((datetime.now(UTC) - record.started_at).total_seconds() * 1000)
         await self._store.executions.put(
-            replace(record, status=Status.ERROR, failure=LOST, duration_ms=max(duration_ms, 0))
+            replace(record, status=Status.ERROR, failure=LOST, duration_ms=_since_ms(record.started_at))
         )
         await self._store.documents.delete(RUNS, id)
+
+
+def _since_ms(time: datetime) -> int:
+    return max(round((datetime.now(UTC) - time).total_seconds() * 1000), 0)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .execution_run import ExecutionRun
     from .redaction import Redactor
 
+NOTHING: Mapping[str, Any] = {}
 HEAD_BYTES = 2048
 """How much of an overlong request or response is kept."""
 
@@ -92,8 +92,8 @@ class Recorder:
 
     def _record(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
         kind, target = kind_and_target(task)
-        session, terms, notes = run.session, run.terms, run.notes
-        record = ExecutionRecord(
+        session, terms, noted = run.session, run.terms, (run.notes or NOTHING).get
+        return ExecutionRecord(
             id=run.id,
             parent=run.parent,
             kind=kind,
@@ -116,15 +116,15 @@ class Recorder:
             mode=session.mode,
             access_key=session.access_key,
             schedule=terms.schedule,
+            tokens_in=noted("tokens_in"),
+            tokens_out=noted("tokens_out"),
+            context_used=noted("context_used"),
+            context_max=noted("context_max"),
+            transcript=self._transcript(noted("transcript")),
         )
-        return record if notes is None else replace(record, **self._noted(notes))
 
-    def _noted(self, notes: Mapping[str, Any]) -> dict[str, Any]:
-        """What the execution said of itself, but for its cost, which is the outcome's; secrets taken out."""
-        kept = {name: value for name, value in notes.items() if name not in ("cost_usd", "transcript")}
-        if (transcript := notes.get("transcript")) is not None:
-            kept["transcript"] = [RawObject(self._redactor.raw(encode(line))) for line in transcript]
-        return kept
+    def _transcript(self, lines: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
+        return None if lines is None else [RawObject(self._redactor.raw(encode(line))) for line in lines]
 
     def _failure(self, failure: Failure | None) -> Failure | None:
         """Messages may quote arguments."""
