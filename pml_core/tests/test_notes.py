@@ -44,6 +44,19 @@ async def test_what_a_tool_notes_is_in_its_record():
         assert (await gateway.store.executions.get(id, EVERYONE)).transcript is None
 
 
+async def test_looks_at_the_history_are_not_in_it():
+    async def look(arguments, run):
+        return {}
+
+    made = types.ModuleType("plugin")
+    definition = {"name": "look", "inputSchema": {"type": "object"}}
+    made.pml_meta_tools = hookimpl(lambda services: [MetaTool(definition=definition, call=look, recorded=False)])
+    async with running({}, plugins={("hooks", "looker"): made}) as gateway:
+        told = await Client(gateway).call("look")
+        assert "isError" not in told
+        assert not gateway.store.executions.records
+
+
 async def test_what_it_cost_is_the_outcomes_so_that_budgets_see_it():
     async def work(arguments, run):
         run.note(cost_usd=0.25)

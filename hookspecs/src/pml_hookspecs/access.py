@@ -67,6 +67,9 @@ class Identities(Protocol):
 
         Returns:
             None when this one does not know whom the session belongs to.
+
+        Raises:
+            UnauthenticatedError: A key is needed and there is none. Anything else it raises means nobody's.
         """
         ...
 

@@ -47,6 +47,9 @@ class MetaTool:
     """Other names accepted in calls, never listed."""
     listed: bool = True
     """Whether the meta-tool modes list it. Unlisted ones can be called by name."""
+    recorded: bool = True
+    """False for tools that only look at history, which would be full of looks at it otherwise. Wrappers and tracers see
+    their calls all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,9 @@ class Services(Protocol):
         Args:
             session: Who asks.
             results: False for lists and summaries, True for one execution with its output.
+
+        Raises:
+            UnauthenticatedError: A key is needed and there is none.
         """
         ...
 

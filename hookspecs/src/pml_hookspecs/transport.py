@@ -232,7 +232,7 @@ class TransportHooks:
 
     @hookspec
     def pml_api_routes(self, services: Services) -> Iterable[Any]:
-        """As :meth:`pml_routes`, for routes that all plugins share, mounted under ``/api/``.
+        """As :meth:`pml_routes`, for routes that all plugins share, mounted under ``/api/``. Called once, at start-up.
 
         In plugin-name order; of two routes for one path the first answers.
         """

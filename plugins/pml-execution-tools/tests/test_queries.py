@@ -1,121 +1,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
 
-from pml_execution_tools.queries import GetExecutionResult, ListRecentExecutions
-from pml_hookspecs import (
-    ExecutionId,
-    ExecutionQuery,
-    ExecutionRecord,
-    Failure,
-    InvalidArguments,
-    Page,
-    RawObject,
-    Scope,
-    Session,
-    Status,
-    encode,
-)
-from pml_testing.fakes import FakeRun, FakeServices
+from pml_hookspecs import ExecutionId, Failure, RawObject, Scope, Session, Status, UnauthenticatedError, encode
 
 pytestmark = pytest.mark.anyio
-NOW = datetime.now(UTC).replace(microsecond=0)
-STARTED = NOW - timedelta(minutes=1)
+SYSTEM = Session(key="s", principal="root", scopes=frozenset({"system"}))
+OTHER = Session(key="o", principal="other")
+USUAL = {"agent_name": None, "status": None, "triggered_by": None, "hours": 24, "limit": 20}
 
 
-class Executions:
-    """The reading half of a store's executions, in memory, with pages."""
-
-    def __init__(self, *records: ExecutionRecord) -> None:
-        self.records = records
-        self.asked: list[ExecutionQuery] = []
-
-    async def get(self, id: ExecutionId, scope: Scope) -> ExecutionRecord | None:
-        return next((r for r in self.records if r.id == id and in_scope(r, scope)), None)
-
-    async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
-        self.asked.append(query)
-        found = sorted((r for r in self.records if matches(r, query)), key=lambda r: (r.started_at, r.id), reverse=True)
-        start = int(query.cursor or 0)
-        items = found[start : start + query.limit]
-        more = start + query.limit < len(found)
-        return Page(items, str(start + query.limit) if more else None, len(found))
-
-
-def in_scope(record: ExecutionRecord, scope: Scope) -> bool:
-    return scope.principals is None or record.principal in scope.principals
-
-
-def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
-    return (
-        in_scope(record, query.scope)
-        and (query.since is None or record.started_at >= query.since)
-        and query.agent in (None, record.agent)
-        and (query.statuses is None or record.status in query.statuses)
-        and query.trigger in (None, record.trigger)
-        and query.parent in (None, record.parent)
-        and not (query.top_level and record.parent is not None)
-        and (query.include_dry_runs or not record.dry_run)
-    )
-
-
-def record(name: str = "abc123", **members: Any) -> ExecutionRecord:
-    defaults = {
-        "id": ExecutionId(name),
-        "kind": "tool",
-        "target": "files:read",
-        "principal": "local",
-        "agent": "ruby-agent",
-        "intent": "Process daily invoices",
-        "status": Status.OK,
-        "started_at": STARTED,
-        "duration_ms": 45_000,
-        "response": {"content": [{"type": "text", "text": "15 invoices"}]},
-    }
-    return ExecutionRecord(**{**defaults, **members})
-
-
-class Store:
-    def __init__(self, executions: Executions) -> None:
-        self.executions = executions
-
-
-def using(*records: ExecutionRecord, executions: Executions | None = None) -> Any:
-    store: Any = Store(executions or Executions(*records))
-    return FakeServices(store=store)
-
-
-async def listing(*records: ExecutionRecord, session: Session | None = None, **arguments: Any) -> dict[str, Any]:
-    return await ListRecentExecutions(using(*records))(arguments, FakeRun(session=session))
-
-
-async def ids(*records: ExecutionRecord, session: Session | None = None, **arguments: Any) -> list[str]:
-    answer = await listing(*records, session=session, **arguments)
-    return [execution["id"] for execution in answer["executions"]]
-
-
-async def result(
-    *records: ExecutionRecord, session: Session | None = None, execution: str = "abc123", **more: Any
-) -> dict[str, Any]:
-    arguments = {"agent_name": "ruby-agent", "execution_id": execution, **more}
-    answer: Mapping[str, Any] = await GetExecutionResult(using(*records))(arguments, FakeRun(session=session))
-    assert answer.keys() == {"execution"}
-    return dict(answer["execution"])
-
-
-def zulu(time: datetime) -> str:
+def zulu(time):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @pytest.mark.seed("QRY-7", "QRY-8", "QRY-9", "GAP-19")
-async def test_a_list_has_the_shape_of_the_seed() -> None:
-    answer = await listing(record(cost_usd=0.02, trigger="schedule"))
+async def test_a_list_has_the_shape_of_the_seed(history):
+    answer = await history.list(history.record(cost_usd=0.02, trigger="schedule"))
     assert answer == {
         "executions": [
             {
@@ -124,15 +30,15 @@ async def test_a_list_has_the_shape_of_the_seed() -> None:
                 "status": "success",
                 "triggered_by": "schedule",
                 "message": "Process daily invoices",
-                "started_at": zulu(STARTED),
-                "completed_at": zulu(STARTED + timedelta(seconds=45)),
+                "started_at": zulu(history.started),
+                "completed_at": zulu(history.started + timedelta(seconds=45)),
                 "duration_seconds": 45,
                 "cost_usd": 0.02,
                 "has_error": False,
             }
         ],
         "total_count": 1,
-        "filters_applied": {"agent_name": None, "status": None, "triggered_by": None, "hours": 24, "limit": 20},
+        "filters_applied": USUAL,
     }
     assert list(answer["executions"][0]) == [
         "id", "agent_name", "status", "triggered_by", "message", "started_at", "completed_at", "duration_seconds",
@@ -141,17 +47,19 @@ async def test_a_list_has_the_shape_of_the_seed() -> None:
 
 
 @pytest.mark.seed("QRY-8", "GAP-19")
-async def test_the_filters_that_were_used_are_repeated() -> None:
+async def test_the_filters_that_were_used_are_repeated(history):
     given = {"agent_name": "a", "status": "failed", "triggered_by": "mcp", "hours": 2.5, "limit": 1}
-    assert (await listing(**given))["filters_applied"] == given
+    assert (await history.list(**given))["filters_applied"] == given
 
 
 @pytest.mark.seed("QRY-9")
-async def test_times_are_utc_with_a_z_and_fractions_where_there_are_some() -> None:
+async def test_times_are_utc_with_a_z_and_fractions_where_there_are_some(history):
     elsewhere = timezone(timedelta(hours=2))
-    [shown] = (await listing(record(started_at=STARTED.astimezone(elsewhere), duration_ms=1_250)))["executions"]
-    assert shown["started_at"] == zulu(STARTED)
-    assert shown["completed_at"] == (STARTED + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%S.250000Z")
+    [shown] = (await history.list(history.record(started_at=history.started.astimezone(elsewhere), duration_ms=1_250)))[
+        "executions"
+    ]
+    assert shown["started_at"] == zulu(history.started)
+    assert shown["completed_at"] == (history.started + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%S.250000Z")
     assert shown["duration_seconds"] == 1.25
 
 
@@ -161,7 +69,6 @@ async def test_times_are_utc_with_a_z_and_fractions_where_there_are_some() -> No
     [
         ("pending", "pending"),
         ("running", "running"),
-        ("ok", "success"),
         (Status.OK, "success"),
         (Status.SIMULATED, "success"),
         (Status.ERROR, "failed"),
@@ -172,47 +79,79 @@ async def test_times_are_utc_with_a_z_and_fractions_where_there_are_some() -> No
         (Status.INPUT_REQUIRED, "failed"),
     ],
 )
-async def test_every_state_has_one_of_the_four_public_names_and_is_found_by_it(status: Any, public: str) -> None:
-    only = record(status=status)
-    assert (await listing(only))["executions"][0]["status"] == public
-    assert (await result(only))["status"] == public
-    found = {name: len(await ids(only, status=name)) for name in ("pending", "running", "success", "failed")}
+async def test_every_state_has_one_of_the_four_public_names_and_is_found_by_it(history, status, public):
+    only = history.record(status=status)
+    assert (await history.list(only))["executions"][0]["status"] == public
+    assert (await history.result())["status"] == public
+    found = {name: len(await history.ids(status=name)) for name in ("pending", "running", "success", "failed")}
     assert found == {name: int(name == public) for name in found}
 
 
 @pytest.mark.seed("QRY-2", "QRY-4", "QRY-5")
-async def test_the_filters_narrow_the_list() -> None:
-    records = [
-        record("new"),
-        record("other", agent="other", started_at=STARTED - timedelta(minutes=1)),
-        record("manual", trigger="manual", started_at=STARTED - timedelta(minutes=2)),
-        record("old", started_at=NOW - timedelta(hours=30)),
-    ]
-    assert await ids(*records) == ["new", "other", "manual"]
-    assert await ids(*records, agent_name="other") == ["other"]
-    assert await ids(*records, agent_name="") == ["new", "other", "manual"]
-    assert await ids(*records, triggered_by="manual") == ["manual"]
-    assert await ids(*records, hours=168) == ["new", "other", "manual", "old"]
-    assert await ids(*records, agent_name="nobody") == []
+async def test_the_filters_narrow_the_list(history):
+    await history.put(
+        history.record("new"),
+        history.record("other", agent="other", started_at=history.started - timedelta(minutes=1)),
+        history.record("manual", trigger="manual", started_at=history.started - timedelta(minutes=2)),
+        history.record("old", started_at=history.now - timedelta(hours=30)),
+    )
+    assert await history.ids() == ["new", "other", "manual"]
+    assert await history.ids(agent_name="other") == ["other"]
+    assert await history.ids(agent_name="") == ["new", "other", "manual"]
+    assert await history.ids(triggered_by="manual") == ["manual"]
+    assert await history.ids(hours=168) == ["new", "other", "manual", "old"]
+    assert await history.ids(agent_name="nobody") == []
+
+
+@pytest.mark.seed("QRY-41", "QRY-47")
+async def test_one_query_finds_what_each_trigger_made_run(history):
+    triggers = ("manual", "schedule", "agent", "mcp")
+    await history.put(*(history.record(trigger, trigger=trigger) for trigger in triggers))
+    assert sorted(await history.ids()) == sorted(triggers)
+    assert [await history.ids(triggered_by=trigger) for trigger in triggers] == [[trigger] for trigger in triggers]
 
 
 @pytest.mark.seed("QRY-6", "QRY-8")
-async def test_the_total_counts_what_the_limit_leaves_out() -> None:
-    answer = await listing(*(record(f"r{n}") for n in range(5)), limit=2)
+async def test_the_total_counts_what_the_limit_leaves_out(history):
+    answer = await history.list(*(history.record(f"r{n}") for n in range(5)), limit=2)
     assert (len(answer["executions"]), answer["total_count"]) == (2, 5)
 
 
-async def test_what_ran_inside_another_execution_is_not_listed() -> None:
-    assert await ids(record("outer"), record("inner", parent=ExecutionId("outer"))) == ["outer"]
+@pytest.mark.parametrize("tool", ["list_recent_executions", "search_executions"])
+async def test_a_cursor_leads_through_all_pages_and_only_pages_with_more_behind_them_have_one(history, tool):
+    await history.put(*(history.record(f"r{n}", started_at=history.started - timedelta(n)) for n in range(5)))
+    words = {"query": "invoices"} if tool == "search_executions" else {}
+    page = await history.ask(tool, words, limit=2, hours=168)
+    seen, filters = [], page["filters_applied"]
+    assert "cursor" not in filters
+    while True:
+        assert (page["total_count"], page["filters_applied"]) == (5, filters)
+        seen.append([execution["id"] for execution in page["executions"]])
+        if "next_cursor" not in page:
+            break
+        page = await history.ask(tool, words, limit=2, hours=168, cursor=page["next_cursor"])
+    assert seen == [["r0", "r1"], ["r2", "r3"], ["r4"]]
 
 
-async def test_a_dry_run_says_so_and_nothing_else_does() -> None:
-    rehearsed, real = record("rehearsed", dry_run=True), record("real")
-    shown = {e["id"]: e for e in (await listing(rehearsed, real))["executions"]}
+async def test_a_cursor_of_somebodys_own_making_is_refused(history):
+    await history.put(history.record())
+    assert await history.refused("list_recent_executions", cursor="nonsense") == (
+        "list_recent_executions: 'cursor' is no next_cursor of a page before; leave it out for the newest."
+    )
+
+
+async def test_what_ran_inside_another_execution_is_not_listed(history):
+    inner = history.record("inner", parent=ExecutionId("outer"))
+    assert await history.ids(history.record("outer"), inner) == ["outer"]
+
+
+async def test_a_dry_run_says_so_and_nothing_else_does(history):
+    await history.put(history.record("rehearsed", dry_run=True), history.record("real"))
+    shown = {e["id"]: e for e in (await history.list())["executions"]}
     assert shown["rehearsed"]["dry_run"] is True
     assert "dry_run" not in shown["real"]
-    assert (await result(rehearsed, execution="rehearsed"))["dry_run"] is True
-    assert "dry_run" not in await result(real, execution="real")
+    assert (await history.result(execution="rehearsed"))["dry_run"] is True
+    assert "dry_run" not in await history.result(execution="real")
 
 
 @pytest.mark.parametrize(
@@ -222,17 +161,36 @@ async def test_a_dry_run_says_so_and_nothing_else_does() -> None:
         ({"request": RawObject(b'{"path":"/a"}')}, 'files:read {"path":"/a"}'),
         ({"kind": "workflow", "target": "", "request": {"tasks": []}}, 'workflow {"tasks":[]}'),
         ({"request": {"text": "x" * 999}}, 'files:read {"text":"' + "x" * 179 + "…"),
+        ({"target": "agents:other", "as_agent": True, "request": {"message": "Hi"}}, 'agents:other {"message":"Hi"}'),
+        ({"target": "agents:ruby-agent", "as_agent": True, "request": {"message": "Hi"}}, "Hi"),
+        ({"target": "agents:ruby-agent", "request": {"message": "Hi"}}, 'agents:ruby-agent {"message":"Hi"}'),
     ],
 )
-async def test_without_an_intent_the_message_says_what_was_called(members: dict[str, Any], message: str) -> None:
-    [shown] = (await listing(record(intent="", **members)))["executions"]
+async def test_without_an_intent_the_message_says_what_was_called(history, members, message):
+    [shown] = (await history.list(history.record(intent="", **members)))["executions"]
     assert shown["message"] == message
     assert len(message) <= 200
 
 
+async def test_a_long_message_is_cut_in_lists_and_whole_in_the_result(history):
+    message = "Summarise this: " + "x" * 5_000
+    agent = {"target": "agents:ruby-agent", "as_agent": True, "request": {"message": message}}
+    [shown] = (await history.list(history.record(intent="something else", **agent)))["executions"]
+    assert shown["message"] == message[:199] + "…"
+    assert (await history.result())["message"] == message
+
+
 @pytest.mark.seed("QRY-13")
-async def test_a_result_has_the_shape_of_the_seed() -> None:
-    shown = await result(record(tool_calls=("Read", "Write"), response="Successfully processed 15 invoices"))
+async def test_a_result_has_the_shape_of_the_seed(history):
+    shown = await history.result(
+        history.record(
+            tool_calls=("Read", "Write", "Bash"),
+            response="Successfully processed 15 invoices",
+            context_used=12_500,
+            context_max=200_000,
+            cost_usd=0.02,
+        )
+    )
     assert shown == {
         "id": "abc123",
         "agent_name": "ruby-agent",
@@ -240,51 +198,89 @@ async def test_a_result_has_the_shape_of_the_seed() -> None:
         "message": "Process daily invoices",
         "response": "Successfully processed 15 invoices",
         "error": None,
-        "started_at": zulu(STARTED),
-        "completed_at": zulu(STARTED + timedelta(seconds=45)),
+        "started_at": zulu(history.started),
+        "completed_at": zulu(history.started + timedelta(seconds=45)),
         "duration_seconds": 45,
-        "cost_usd": None,
-        "context_used": None,
-        "context_max": None,
-        "tool_calls": ["Read", "Write"],
+        "cost_usd": 0.02,
+        "context_used": 12_500,
+        "context_max": 200_000,
+        "tool_calls": ["Read", "Write", "Bash"],
     }
+    assert list(shown) == [
+        "id", "agent_name", "status", "message", "response", "error", "started_at", "completed_at",
+        "duration_seconds", "cost_usd", "context_used", "context_max", "tool_calls",
+    ]  # fmt: skip
+
+
+@pytest.mark.seed("QRY-13", "QRY-32")
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        (
+            {"content": [{"type": "text", "text": "{}"}], "structuredContent": {"response": "15 invoices"}},
+            "15 invoices",
+        ),
+        ({"content": [{"type": "text", "text": "15"}, {"type": "text", "text": "invoices"}]}, "15\ninvoices"),
+        ({"content": [{"type": "image", "data": "…"}]}, {"content": [{"type": "image", "data": "…"}]}),
+        ("15 invoices", "15 invoices"),
+        (None, None),
+    ],
+)
+async def test_the_response_of_an_agent_is_its_text(history, response, shown):
+    agent = history.record(target="agents:ruby-agent", as_agent=True, response=response)
+    assert json.loads(encode((await history.result(agent))["response"])) == shown
+
+
+async def test_the_response_of_a_tool_that_an_agent_called_is_the_tools_result(history):
+    called = history.record(target="files:read", as_agent=True)
+    assert json.loads(encode((await history.result(called))["response"])) == called.response
 
 
 @pytest.mark.seed("QRY-9", "QRY-13")
-async def test_an_error_is_told() -> None:
-    failed = record(status=Status.ERROR, failure=Failure("tool.failed", "The disk is full."))
-    assert (await result(failed))["error"] == "The disk is full."
-    assert (await listing(failed))["executions"][0]["has_error"] is True
+async def test_an_error_is_told(history):
+    failed = history.record(status=Status.ERROR, failure=Failure("tool.failed", "The disk is full."))
+    assert (await history.result(failed))["error"] == "The disk is full."
+    assert (await history.list())["executions"][0]["has_error"] is True
 
 
 @pytest.mark.seed("QRY-16")
-async def test_a_running_execution_can_be_polled() -> None:
-    running = record(status="running", duration_ms=None, response=None)
-    shown = await result(running)
+async def test_a_running_execution_can_be_polled(history):
+    shown = await history.result(history.record(status="running", duration_ms=None, response=None))
     assert shown["status"] == "running"
-    unknown = ("response", "error", "completed_at", "duration_seconds", "cost_usd")
+    unknown = ("response", "error", "completed_at", "duration_seconds", "cost_usd", "context_used", "context_max")
     assert [shown[name] for name in unknown] == [None] * len(unknown)
-    [line] = (await listing(running))["executions"]
+    [line] = (await history.list())["executions"]
     assert (line["completed_at"], line["duration_seconds"]) == (None, None)
 
 
 @pytest.mark.seed("QRY-14", "QRY-38")
 @pytest.mark.parametrize("arguments", [{}, {"include_transcript": False}, {"include_transcript": None}])
-async def test_there_is_no_transcript_unless_it_is_asked_for(arguments: dict[str, Any]) -> None:
-    assert "transcript" not in await result(record(), **arguments)
+async def test_there_is_no_transcript_unless_it_is_asked_for(history, arguments):
+    told = history.record(transcript=[{"type": "assistant", "text": "secret"}])
+    assert "transcript" not in await history.result(told, **arguments)
 
 
 @pytest.mark.seed("QRY-14")
-async def test_a_transcript_has_the_request_and_what_ran_inside_in_order_of_start() -> None:
-    outer = record(kind="workflow", target="", request={"tasks": ["a", "b"]})
-    inner = [
-        record(f"inner{n}", parent=outer.id, started_at=STARTED + timedelta(seconds=n), request={"n": n})
+async def test_the_transcript_of_an_agent_is_what_it_said_and_did(history):
+    lines = [{"type": "user", "text": "Go"}, {"type": "tool", "name": "Read"}, {"type": "assistant", "text": "Done"}]
+    outer = history.record(transcript=lines)
+    shown = await history.result(outer, history.record("inner", parent=outer.id), include_transcript=True)
+    assert json.loads(encode(shown["transcript"])) == lines
+
+
+@pytest.mark.seed("QRY-14")
+async def test_a_transcript_has_the_request_and_what_ran_inside_in_order_of_start(history):
+    outer = history.record(kind="workflow", target="", request={"tasks": ["a", "b"]})
+    second, first = [
+        history.record(
+            f"inner{n}", parent=outer.id, started_at=history.started + timedelta(seconds=n), request={"n": n}
+        )
         for n in (2, 1)
     ]
-    broken = replace(inner[0], status=Status.ERROR, response=None, failure=Failure("tool.failed", "No."))
-    transcript = (await result(outer, broken, inner[1], record("else"), include_transcript=True))["transcript"]
-    first, *ran = transcript
-    assert first == {"type": "request", "started_at": zulu(STARTED), "request": {"tasks": ["a", "b"]}}
+    broken = replace(second, status=Status.ERROR, response=None, failure=Failure("tool.failed", "No."))
+    shown = await history.result(outer, broken, first, history.record("else"), include_transcript=True)
+    asked, *ran = json.loads(encode(shown["transcript"]))
+    assert asked == {"type": "request", "started_at": zulu(history.started), "request": {"tasks": ["a", "b"]}}
     assert [line["id"] for line in ran] == ["inner1", "inner2"]
     assert ran[1] == {
         "type": "execution",
@@ -295,43 +291,65 @@ async def test_a_transcript_has_the_request_and_what_ran_inside_in_order_of_star
         "request": {"n": 2},
         "response": None,
         "error": "No.",
-        "started_at": zulu(STARTED + timedelta(seconds=2)),
-        "completed_at": zulu(STARTED + timedelta(seconds=47)),
+        "started_at": zulu(history.started + timedelta(seconds=2)),
+        "completed_at": zulu(history.started + timedelta(seconds=47)),
         "duration_seconds": 45,
     }
 
 
 @pytest.mark.parametrize(("inside", "left_out"), [(250, None), (1000, None), (1001, 1), (1300, 300)])
-async def test_a_long_transcript_is_read_page_by_page_up_to_a_limit(inside: int, left_out: int | None) -> None:
-    ran = [record(f"{n:05}", parent=ExecutionId("abc123")) for n in range(inside)]
-    transcript = (await result(record(), *ran, include_transcript=True))["transcript"]
+async def test_a_long_transcript_is_read_page_by_page_up_to_a_limit(history, inside, left_out):
+    ran = [
+        history.record(f"{n:05}", parent=ExecutionId("abc123"), started_at=history.started + timedelta(microseconds=n))
+        for n in range(inside)
+    ]
+    transcript = (await history.result(history.record(), *ran, include_transcript=True))["transcript"]
     notes = [line["executions"] for line in transcript if line["type"] == "left_out"]
     assert notes == ([] if left_out is None else [left_out])
     shown = [line["id"] for line in transcript if line["type"] == "execution"]
     assert shown == [r.id for r in ran[left_out or 0 :]]
 
 
-OTHER = Session(key="o", principal="other")
-SYSTEM = Session(key="s", principal="root", scopes=frozenset({"system"}))
+@pytest.mark.seed("QRY-2", "QRY-15", "QRY-28")
+async def test_callers_see_their_own_executions_and_the_system_sees_all(history):
+    await history.put(history.record("mine"), history.record("theirs", principal="other"))
+    assert await history.ids() == ["mine"]
+    assert (await history.list())["total_count"] == 1
+    assert await history.ids(session=OTHER) == ["theirs"]
+    assert sorted(await history.ids(session=SYSTEM)) == ["mine", "theirs"]
+    assert (await history.result(session=SYSTEM, execution="theirs"))["id"] == "theirs"
 
 
-@pytest.mark.seed("QRY-2", "QRY-15")
-async def test_callers_see_their_own_executions_and_the_system_sees_all() -> None:
-    records = [record("mine"), record("theirs", principal="other")]
-    assert await ids(*records) == ["mine"]
-    assert (await listing(*records))["total_count"] == 1
-    assert await ids(*records, session=OTHER) == ["theirs"]
-    assert sorted(await ids(*records, session=SYSTEM)) == ["mine", "theirs"]
-    assert (await result(*records, session=SYSTEM, execution="theirs"))["id"] == "theirs"
+@pytest.mark.seed("QRY-25", "QRY-26", "QRY-27", "QRY-30", "QRY-31", "QRY-37")
+async def test_what_a_caller_sees_is_what_the_gateway_says_and_narrower_for_results(history):
+    wide = Scope(principals=frozenset({"alice"}), agents=frozenset({"ruby-agent"}))
+    history.services.scopes = {("alice", False): wide, ("alice", True): Scope(principals=frozenset({"alice"}))}
+    alice = Session(key="a", principal="alice")
+    await history.put(
+        history.record("own", principal="alice", agent="claude"),
+        history.record("shared", principal="bob", as_agent=True),
+        history.record("same name, no agent", principal="bob"),
+        history.record("not hers", principal="bob", agent="writer", as_agent=True),
+    )
+    assert sorted(await history.ids(session=alice)) == ["own", "shared"]
+    found = await history.ask("search_executions", query="invoices", session=alice)
+    assert (found["total_count"], sorted(e["id"] for e in found["executions"])) == (2, ["own", "shared"])
+    fleet = await history.summary(session=alice)
+    assert (fleet["fleet_summary"]["total_executions"], len(fleet["by_agent"])) == (2, 2)
+    assert (await history.result(execution="own", agent_name="claude", session=alice))["id"] == "own"
+    refused = await history.refused(
+        "get_execution_result", agent_name="ruby-agent", execution_id="shared", session=alice
+    )
+    assert "has no execution 'shared' that you can see" in refused
 
 
-@pytest.mark.seed("QRY-15")
-async def test_unknown_foreign_and_other_agents_executions_are_not_told_apart() -> None:
-    messages = []
-    for records in ([], [record(principal="other")], [record(agent="somebody")]):
-        with pytest.raises(InvalidArguments) as caught:
-            await result(*records)
-        messages.append(str(caught.value))
+@pytest.mark.seed("QRY-15", "QRY-31")
+async def test_unknown_foreign_and_other_agents_executions_are_not_told_apart(history):
+    asked = {"agent_name": "ruby-agent", "execution_id": "abc123"}
+    messages = [await history.refused("get_execution_result", asked)]
+    for record in (history.record(principal="other"), history.record(agent="somebody")):
+        await history.put(record)
+        messages.append(await history.refused("get_execution_result", asked))
     expected = (
         "get_execution_result: agent 'ruby-agent' has no execution 'abc123' that you can see; "
         "list_recent_executions shows the ids and agents of those you can."
@@ -339,26 +357,76 @@ async def test_unknown_foreign_and_other_agents_executions_are_not_told_apart() 
     assert messages == [expected] * 3
 
 
+@pytest.mark.seed("QRY-29")
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("list_recent_executions", {}),
+        ("search_executions", {"query": "x"}),
+        ("get_execution_result", {"agent_name": "a", "execution_id": "x"}),
+        ("get_agent_activity_summary", {}),
+    ],
+)
+async def test_without_a_key_where_one_is_needed_the_seed_says_what_to_say(history, tool, arguments):
+    needed = UnauthenticatedError("MCP API key authentication required")
+    history.services.scopes = {("local", False): needed, ("local", True): needed}
+    assert await history.refused(tool, arguments) == "MCP API key authentication required"
+
+
 @pytest.mark.seed("QRY-15")
-async def test_a_transcript_shows_only_what_the_caller_may_see() -> None:
-    foreign = record("inner", parent=ExecutionId("abc123"), principal="other")
-    assert len((await result(record(), foreign, include_transcript=True))["transcript"]) == 1
-    assert len((await result(record(), foreign, session=SYSTEM, include_transcript=True))["transcript"]) == 2
+async def test_a_transcript_shows_only_what_the_caller_may_see(history):
+    foreign = history.record("inner", parent=ExecutionId("abc123"), principal="other")
+    await history.put(history.record(), foreign)
+    assert len((await history.result(include_transcript=True))["transcript"]) == 1
+    assert len((await history.result(session=SYSTEM, include_transcript=True))["transcript"]) == 2
 
 
 @pytest.mark.seed("QRY-10")
-async def test_answers_are_json() -> None:
-    raw = record(request=RawObject(b'{"a":1}'), response=RawObject(b'{"b":2}'))
+async def test_answers_are_json(history):
+    raw = history.record(request=RawObject(b'{"a":1}'), response=RawObject(b'{"b":2}'))
     inner = replace(raw, id=ExecutionId("inner"), parent=raw.id)
-    shown = await result(raw, inner, include_transcript=True)
-    decoded = json.loads(encode(shown))
+    decoded = json.loads(encode(await history.result(raw, inner, include_transcript=True)))
     assert decoded["response"] == {"b": 2}
     assert decoded["transcript"][0]["request"] == {"a": 1}
     assert decoded["transcript"][1]["response"] == {"b": 2}
 
 
-async def test_bad_arguments_are_refused_before_the_store_is_asked() -> None:
-    executions = Executions(record())
-    with pytest.raises(InvalidArguments):
-        await ListRecentExecutions(using(executions=executions))({"limit": 0}, FakeRun())
-    assert executions.asked == []
+async def test_a_search_finds_words_in_what_was_asked_answered_and_went_wrong(history):
+    no = Failure("tool.failed", "Rate limited by the bank")
+    await history.put(
+        history.record("asked", intent="Check the portfolio", response=None),
+        history.record("answered", response="Nothing in the portfolio moved"),
+        history.record("broken", intent="Pay", status=Status.ERROR, response=None, failure=no),
+        history.record("inside", intent="portfolio", parent=ExecutionId("asked")),
+        history.record("foreign", intent="portfolio", principal="other"),
+        history.record("old", intent="portfolio", started_at=history.now - timedelta(hours=100)),
+    )
+
+    async def found(query: str, **more: Any) -> list[str]:
+        answer = await history.ask("search_executions", query=query, **more)
+        assert answer["total_count"] == len(answer["executions"])
+        return sorted(execution["id"] for execution in answer["executions"])
+
+    assert await found("PORTFOLIO") == ["answered", "asked", "old"]
+    assert await found("portf", hours=24) == ["answered", "asked"]
+    assert await found("limited bank", status="failed") == ["broken"]
+    assert await found("portfolio bank") == []
+    assert await found("portfolio", session=OTHER) == ["foreign"]
+
+
+async def test_a_search_repeats_its_words_and_its_filters(history):
+    answer = await history.ask("search_executions", query="Invoices")
+    assert answer["filters_applied"] == {"query": "Invoices", **USUAL, "hours": 168}
+
+
+@pytest.mark.parametrize("query", ["", "  ", "…!", "__"])
+async def test_a_search_for_no_word_at_all_is_refused(history, query):
+    expected = "search_executions: 'query' must have at least one word; list_recent_executions lists without words."
+    assert await history.refused("search_executions", query=query) == expected
+
+
+async def test_bad_arguments_are_refused_before_anything_is_looked_up(history):
+    history.services.scopes = {("local", False): RuntimeError("was asked")}
+    assert await history.refused("list_recent_executions", limit=0) == (
+        "list_recent_executions: 'limit' must be from 1 to 100, not 0."
+    )

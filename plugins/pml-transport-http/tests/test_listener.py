@@ -226,7 +226,7 @@ async def test_nothing_is_served_elsewhere(services):
 
 async def test_routes_of_plugins_are_under_their_names(services):
     async def page(request):
-        return JSONResponse({"who": request.state.principal})
+        return JSONResponse({"who": request.state.principal, "key": request.state.identity.access_key})
 
     async def broken(request):
         raise KeyError("an internal detail")
@@ -234,7 +234,7 @@ async def test_routes_of_plugins_are_under_their_names(services):
     routes = {"dash": [Route("/page", page), Route("/broken", broken)], "mcp": [Route("/x", page)], "none": []}
     async with listening(services, routes=routes, tokens={"ada": "secret"}) as listener, listener.client() as client:
         allowed = {"authorization": "Bearer secret"}
-        assert (await client.http.get("/dash/page", headers=allowed)).json() == {"who": "ada"}
+        assert (await client.http.get("/dash/page", headers=allowed)).json() == {"who": "ada", "key": ""}
         assert (await client.http.get("/dash/nothing", headers=allowed)).status_code == 404
         assert (await client.http.get("/none/page", headers=allowed)).status_code == 404
         assert (await client.http.get("/dash/page")).status_code == 401

@@ -250,7 +250,7 @@ class Dispatcher:
 
     def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> tuple[Outcome, ExecutionRecord | None]:
         """Record the end; an output that is not JSON is a fault of whoever made it."""
-        if outcome.failure is not None and outcome.failure.code == ELSEWHERE:
+        if self._is_unrecorded(task, outcome):
             return outcome, None
         try:
             return outcome, self._recorder.ended(task, run, outcome)
@@ -258,6 +258,13 @@ class Dispatcher:
             self._log.error("the output of a task is not JSON", task=task.id, execution=run.id, problem=str(exc))
             outcome = self._over(task, run, Status.ERROR, Failure("executor.fault", EXECUTOR_FAULT))
             return outcome, self._recorder.ended(task, run, outcome)
+
+    def _is_unrecorded(self, task: Task, outcome: Outcome) -> bool:
+        """Another gateway records it, or it only looked at what is recorded."""
+        if outcome.failure is not None and outcome.failure.code == ELSEWHERE:
+            return True
+        own = self._own_tools.get(task.tool) if isinstance(task, ToolCall) else None
+        return own is not None and not own.recorded
 
     async def _in_time(self, task: Task, run: ExecutionRun, deadline: datetime) -> Outcome:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Identity, Peer, Scope, Session, View
+from pml_hookspecs import Identity, Peer, Scope, Session, UnauthenticatedError, View
 
 if TYPE_CHECKING:
     from pml_hookspecs import Identities
@@ -32,10 +32,16 @@ class KnownIdentities:
         return None
 
     async def scope(self, session: Session, *, results: bool) -> Scope:
-        """Whose executions ``session`` may see. Where the plugin that should know fails, nobody's."""
+        """Whose executions ``session`` may see. Where the plugin that should know fails, nobody's.
+
+        Raises:
+            UnauthenticatedError: A key is needed and there is none.
+        """
         for plugin, identities in self._found:
             try:
                 scope = await identities.scope(session, results=results)
+            except UnauthenticatedError:
+                raise
             except Exception:
                 self._log.exception("nobody can say what may be seen", plugin=plugin)
                 return Scope(principals=frozenset())

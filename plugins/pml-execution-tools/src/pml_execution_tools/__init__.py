@@ -1,1 +1,1 @@
-"""Tools that ask what ran: ``list_recent_executions`` and ``get_execution_result``."""
+"""The history for agents, programs and people: tools, routes, a client, and ``pml executions``."""

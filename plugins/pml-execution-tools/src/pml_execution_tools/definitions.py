@@ -4,6 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from .shapes import FOUND, PAGE, RESULT, STATUSES, SUMMARY, TRIGGERS
+
+LONGEST_HOURS = 168
+MOST_LISTED = 100
+
+_AGENT = {"type": "string", "description": "Filter by specific agent name. Omit for all accessible agents."}
+_STATUS = {"type": "string", "enum": STATUSES, "description": "Filter by execution status"}
+_TRIGGER = {"type": "string", "enum": TRIGGERS, "description": "Filter by trigger source"}
+_CURSOR = {"type": "string", "description": "next_cursor of the page before. Omit for the first page."}
+_LIMIT = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": MOST_LISTED,
+    "default": 20,
+    "description": "Maximum results to return (default 20, max 100)",
+}
+
+
+def _hours(default: int, about: str) -> dict[str, Any]:
+    limits = {"type": "number", "minimum": 1, "maximum": LONGEST_HOURS}
+    return {**limits, "default": default, "description": about}
+
+
 LIST_RECENT_EXECUTIONS: dict[str, Any] = {
     "name": "list_recent_executions",
     "description": "List recent task executions across agents. Use to monitor what happened, check task completion "
@@ -11,37 +34,40 @@ LIST_RECENT_EXECUTIONS: dict[str, Any] = {
     "inputSchema": {
         "type": "object",
         "properties": {
-            "agent_name": {
-                "type": "string",
-                "description": "Filter by specific agent name. Omit for all accessible agents.",
-            },
-            "status": {
-                "type": "string",
-                "enum": ["pending", "running", "success", "failed"],
-                "description": "Filter by execution status",
-            },
-            "triggered_by": {
-                "type": "string",
-                "enum": ["manual", "schedule", "agent", "mcp"],
-                "description": "Filter by trigger source",
-            },
-            "hours": {
-                "type": "number",
-                "minimum": 1,
-                "maximum": 168,
-                "default": 24,
-                "description": "Look back period in hours (default 24, max 168)",
-            },
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": 100,
-                "default": 20,
-                "description": "Maximum results to return (default 20, max 100)",
-            },
+            "agent_name": _AGENT,
+            "status": _STATUS,
+            "triggered_by": _TRIGGER,
+            "hours": _hours(24, "Look back period in hours (default 24, max 168)"),
+            "limit": _LIMIT,
+            "cursor": _CURSOR,
         },
         "additionalProperties": False,
     },
+    "outputSchema": PAGE,
+    "annotations": {"readOnlyHint": True},
+}
+SEARCH_EXECUTIONS: dict[str, Any] = {
+    "name": "search_executions",
+    "description": "Find past executions by words in what was asked, answered or went wrong. Use when you know what an "
+    "execution was about, but not its id.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "description": "Words, or beginnings of words, that must all occur, in any order and case",
+            },
+            "agent_name": _AGENT,
+            "status": _STATUS,
+            "triggered_by": _TRIGGER,
+            "hours": _hours(LONGEST_HOURS, "Look back period in hours (default 168, max 168)"),
+            "limit": _LIMIT,
+            "cursor": _CURSOR,
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+    "outputSchema": FOUND,
     "annotations": {"readOnlyHint": True},
 }
 GET_EXECUTION_RESULT: dict[str, Any] = {
@@ -65,5 +91,24 @@ GET_EXECUTION_RESULT: dict[str, Any] = {
         "required": ["agent_name", "execution_id"],
         "additionalProperties": False,
     },
+    "outputSchema": RESULT,
+    "annotations": {"readOnlyHint": True},
+}
+GET_AGENT_ACTIVITY_SUMMARY: dict[str, Any] = {
+    "name": "get_agent_activity_summary",
+    "description": "Get a high-level summary of agent activity and health. Use for monitoring dashboards, health "
+    "checks, or understanding agent workload.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "agent_name": {
+                "type": "string",
+                "description": "Specific agent to summarize. Omit for fleet-wide summary.",
+            },
+            "hours": _hours(24, "Look back period in hours (default 24)"),
+        },
+        "additionalProperties": False,
+    },
+    "outputSchema": SUMMARY,
     "annotations": {"readOnlyHint": True},
 }

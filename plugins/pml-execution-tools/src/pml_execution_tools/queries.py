@@ -1,101 +1,118 @@
-"""The two tools."""
+"""The tools."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+import re
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, ExecutionQuery, InvalidArguments, Scope
+from pml_hookspecs import InvalidArguments, UnauthenticatedError
 
+from . import history
 from .arguments import checked
-from .definitions import GET_EXECUTION_RESULT, LIST_RECENT_EXECUTIONS
-from .records import PUBLIC, asked, detailed, inside, listed
+from .definitions import (
+    GET_AGENT_ACTIVITY_SUMMARY,
+    GET_EXECUTION_RESULT,
+    LIST_RECENT_EXECUTIONS,
+    SEARCH_EXECUTIONS,
+)
+from .records import AGENTS
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionRecord, Run, Services, Session
+    from pml_hookspecs import Executions, Run, Scope, Services, Session
 
-SYSTEM = "system"
-"""The scope whose holders see everyone's executions."""
-PAGE = 100
-LONGEST_TRANSCRIPT = 1000
-"""Most executions in one transcript."""
+    from .settings import Settings
 
 
-class ListRecentExecutions:
-    """Answers calls of ``list_recent_executions``."""
+class Tool:
+    """What the tools share: arguments are checked, and only what the caller may see is looked at."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    definition: Mapping[str, Any]
+    results = False
+    """Whether it shows one execution with its output, rather than lists and counts."""
 
-    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        """Executions that a client asked for, newest first; what they ran inside is not listed.
-
-        Returns:
-            ``executions``; ``total_count``, matches beyond the limit included; ``filters_applied``, null for those not
-            used.
-
-        Raises:
-            InvalidArguments: An argument is not what the definition says.
-        """
-        given = checked(LIST_RECENT_EXECUTIONS, arguments)
-        given["agent_name"] = given["agent_name"] or None
-        status = given["status"]
-        query = ExecutionQuery(
-            scope=_scope(run.session),
-            since=datetime.now(UTC) - timedelta(hours=given["hours"]),
-            agent=given["agent_name"],
-            statuses=None if status is None else PUBLIC[status],
-            trigger=given["triggered_by"],
-            top_level=True,
-            limit=given["limit"],
-        )
-        page = await self._services.store.executions.find(query)
-        executions = [listed(record) for record in page.items]
-        return {"executions": executions, "total_count": page.total, "filters_applied": given}
-
-
-class GetExecutionResult:
-    """Answers calls of ``get_execution_result``."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, services: Services, settings: Settings) -> None:
+        self._services, self._settings = services, settings
 
     async def __call__(self, arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        """One execution, ended or not.
-
-        Returns:
-            ``execution``; in it ``transcript``, if asked for: the request, then what ran inside in order of start.
+        """Answer a call; in the shape that the output schema of :attr:`definition` says.
 
         Raises:
-            InvalidArguments: An argument is not what the definition says, or the caller has no such execution.
+            InvalidArguments: An argument is not what the definition says, the caller has no such execution, or has
+                not said who it is.
         """
-        given = checked(GET_EXECUTION_RESULT, arguments)
-        scope = _scope(run.session)
-        record = await self._services.store.executions.get(ExecutionId(given["execution_id"].strip()), scope)
-        if record is None or record.agent != given["agent_name"]:
-            raise InvalidArguments(
-                f"get_execution_result: agent {given['agent_name']!r} has no execution {given['execution_id']!r} that "
-                "you can see; list_recent_executions shows the ids and agents of those you can."
-            )
-        shown = detailed(record)
-        if given["include_transcript"]:
-            shown["transcript"] = await self._transcript(record, scope)
-        return {"execution": shown}
+        given = checked(self.definition, arguments)
+        try:
+            scope = await self._services.scope(run.session, results=self.results)
+        except UnauthenticatedError as exc:
+            raise InvalidArguments(str(exc)) from None
+        try:
+            return await self._answer(given, scope, run)
+        except InvalidArguments as exc:
+            raise InvalidArguments(f"{self.definition['name']}: {exc}") from None
 
-    async def _transcript(self, record: ExecutionRecord, scope: Scope) -> list[dict[str, Any]]:
-        children: list[ExecutionRecord] = []
-        cursor, total = None, 0
-        while len(children) < LONGEST_TRANSCRIPT:
-            query = ExecutionQuery(scope=scope, parent=record.id, limit=PAGE, cursor=cursor)
-            page = await self._services.store.executions.find(query)
-            children += page.items
-            cursor, total = page.cursor, page.total
-            if cursor is None:
-                break
-        left_out = [{"type": "left_out", "executions": total - len(children)}] if cursor is not None else []
-        return [asked(record), *left_out, *(inside(child) for child in reversed(children))]
+    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
+        raise NotImplementedError
+
+    @property
+    def _executions(self) -> Executions:
+        return self._services.store.executions
 
 
-def _scope(session: Session) -> Scope:
-    return Scope(principals=None if SYSTEM in session.scopes else frozenset({session.principal}))
+class ListRecentExecutions(Tool):
+    """``list_recent_executions``."""
+
+    definition = LIST_RECENT_EXECUTIONS
+
+    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
+        return await history.listing(self._executions, scope, given)
+
+
+class SearchExecutions(Tool):
+    """``search_executions``."""
+
+    definition = SEARCH_EXECUTIONS
+
+    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
+        check_words(given["query"])
+        return await history.listing(self._executions, scope, given)
+
+
+class GetExecutionResult(Tool):
+    """``get_execution_result``."""
+
+    definition = GET_EXECUTION_RESULT
+    results = True
+
+    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
+        return await history.result(self._executions, scope, given)
+
+
+class GetAgentActivitySummary(Tool):
+    """``get_agent_activity_summary``."""
+
+    definition = GET_AGENT_ACTIVITY_SUMMARY
+
+    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
+        dry_runs = self._settings.dry_runs_in_summaries
+        summaries = history.Summaries(self._executions, scope, given["hours"], dry_runs=dry_runs)
+        if name := given["agent_name"]:
+            return await summaries.agent(name)
+        return await summaries.fleet(self._configured(scope, run.session))
+
+    def _configured(self, scope: Scope, session: Session) -> Collection[str]:
+        """Agents of the configuration whose executions the scope shows: of others not even the number is told."""
+        if scope.principals is not None:
+            return scope.agents
+        catalog = self._services.catalog
+        return {entry.name for entry in catalog if entry.server == AGENTS and catalog.allows(entry, session)}
+
+
+def check_words(query: str) -> None:
+    """See that there is something to search for.
+
+    Raises:
+        InvalidArguments: There is not.
+    """
+    if not re.search(r"[^\W_]", query):
+        raise InvalidArguments("'query' must have at least one word; list_recent_executions lists without words.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Status, encode
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionRecord
+    from pml_hookspecs import ExecutionRecord, Json
 
 PUBLIC = {
     "pending": frozenset({"pending"}),
@@ -18,7 +19,9 @@ PUBLIC = {
 }
 """The four states that clients know, and the states of records that each stands for."""
 LONGEST_MESSAGE = 200
-"""Bound on a message made up from a request [characters]."""
+"""Bound on a message in a list, and on one made up from a request [characters]."""
+AGENTS = "agents"
+"""Server whose tools are the configured agents."""
 
 
 def listed(record: ExecutionRecord) -> dict[str, Any]:
@@ -26,9 +29,9 @@ def listed(record: ExecutionRecord) -> dict[str, Any]:
     shown = {
         "id": record.id,
         "agent_name": record.agent,
-        "status": _public(record),
+        "status": public(record),
         "triggered_by": record.trigger,
-        "message": _message(record),
+        "message": brief(_message(record)),
         **_times(record),
         "cost_usd": record.cost_usd,
         "has_error": record.failure is not None,
@@ -41,22 +44,33 @@ def detailed(record: ExecutionRecord) -> dict[str, Any]:
     shown = {
         "id": record.id,
         "agent_name": record.agent,
-        "status": _public(record),
+        "status": public(record),
         "message": _message(record),
-        "response": record.response,
+        "response": _response(record),
         "error": _error(record),
         **_times(record),
         "cost_usd": record.cost_usd,
-        "context_used": None,
-        "context_max": None,
+        "context_used": record.context_used,
+        "context_max": record.context_max,
         "tool_calls": list(record.tool_calls),
     }
     return {**shown, "dry_run": True} if record.dry_run else shown
 
 
+def failed(record: ExecutionRecord) -> dict[str, Any]:
+    """One line of a list of failures."""
+    times = _times(record)
+    return {
+        "id": record.id,
+        "message": brief(_message(record)),
+        "error": _error(record),
+        "failed_at": times["completed_at"] or times["started_at"],
+    }
+
+
 def asked(record: ExecutionRecord) -> dict[str, Any]:
     """The first line of a transcript: what was asked for."""
-    return {"type": "request", "started_at": _zulu(record.started_at), "request": record.request}
+    return {"type": "request", "started_at": zulu(record.started_at), "request": record.request}
 
 
 def inside(record: ExecutionRecord) -> dict[str, Any]:
@@ -66,7 +80,7 @@ def inside(record: ExecutionRecord) -> dict[str, Any]:
         "id": record.id,
         "kind": record.kind,
         "target": record.target,
-        "status": _public(record),
+        "status": public(record),
         "request": record.request,
         "response": record.response,
         "error": _error(record),
@@ -74,16 +88,53 @@ def inside(record: ExecutionRecord) -> dict[str, Any]:
     }
 
 
-def _public(record: ExecutionRecord) -> str:
+def public(record: ExecutionRecord) -> str:
+    """Which of the four states that clients know."""
     return next(public for public, statuses in PUBLIC.items() if record.status in statuses)
 
 
+def zulu(time: datetime) -> str:
+    """ISO 8601 in UTC with ``Z``; fractions of a second only where there are some."""
+    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def seconds(duration_ms: int) -> float:
+    """A whole number where it is one [s]."""
+    return duration_ms // 1000 if duration_ms % 1000 == 0 else duration_ms / 1000
+
+
+def _is_agents_run(record: ExecutionRecord) -> bool:
+    """Whether the agent did it, rather than asked for it."""
+    return record.as_agent and record.target == f"{AGENTS}:{record.agent}"
+
+
 def _message(record: ExecutionRecord) -> str:
-    """The intent; without one, what was called with what."""
-    if record.intent:
-        return record.intent
-    text = f"{record.target or record.kind} {encode(record.request).decode()}"
+    """What an agent was told; of all else the intent, and without one, what was called with what."""
+    if _is_agents_run(record) and isinstance(told := record.request.get("message"), str):
+        return told
+    return record.intent or brief(f"{record.target or record.kind} {encode(record.request).decode()}")
+
+
+def brief(text: str) -> str:
+    """As much of it as a line has room for."""
     return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 1]}…"
+
+
+def _response(record: ExecutionRecord) -> Json:
+    """Of an agent its text, where the result that it is wrapped in has one."""
+    response = record.response
+    if not _is_agents_run(record) or not isinstance(response, Mapping):
+        return response
+    structured = response.get("structuredContent")
+    if isinstance(structured, Mapping) and isinstance(said := structured.get("response"), str):
+        return said
+    blocks = response.get("content")
+    texts = [block.get("text") for block in _mappings(blocks) if block.get("type") == "text"]
+    return "\n".join(map(str, texts)) if texts else response
+
+
+def _mappings(value: Any) -> Iterable[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, (list, tuple)) else []
 
 
 def _error(record: ExecutionRecord) -> str | None:
@@ -92,15 +143,9 @@ def _error(record: ExecutionRecord) -> str | None:
 
 def _times(record: ExecutionRecord) -> dict[str, Any]:
     if record.duration_ms is None:
-        return {"started_at": _zulu(record.started_at), "completed_at": None, "duration_seconds": None}
-    seconds = record.duration_ms / 1000
+        return {"started_at": zulu(record.started_at), "completed_at": None, "duration_seconds": None}
     return {
-        "started_at": _zulu(record.started_at),
-        "completed_at": _zulu(record.started_at + timedelta(milliseconds=record.duration_ms)),
-        "duration_seconds": int(seconds) if seconds.is_integer() else seconds,
+        "started_at": zulu(record.started_at),
+        "completed_at": zulu(record.started_at + timedelta(milliseconds=record.duration_ms)),
+        "duration_seconds": seconds(record.duration_ms),
     }
-
-
-def _zulu(time: datetime) -> str:
-    """ISO 8601 in UTC with ``Z``; fractions of a second only where there are some."""
-    return time.astimezone(UTC).isoformat().replace("+00:00", "Z")

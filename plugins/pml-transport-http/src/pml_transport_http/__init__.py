@@ -113,4 +113,13 @@ class Http(Transport):
         """Serve clients, as :class:`pml_hookspecs.Transport` says."""
         from .listener import serve
 
-        await serve(endpoint, accept, started=started, routes=routes, settings=self._settings, log=self._log)
+        identify = None if self._services is None else self._services.identify
+        await serve(
+            endpoint,
+            accept,
+            started=started,
+            routes=routes,
+            settings=self._settings,
+            identify=identify,
+            log=self._log,
+        )

@@ -13,8 +13,9 @@ from . import asgi_messages as messages
 from .asgi_handshake import Handshake
 from .asgi_ladder import VERSION, check_repeated, text, unsupported
 from .asgi_modern import Modern
-from .asgi_replies import JSON, OK, Receive, Refusal, Request, Scope, Send, reply
+from .asgi_replies import JSON, OK, Access, Receive, Refusal, Request, Scope, Send, reply
 from .asgi_works import Works
+from .callers import Callers, Open
 from .security import Guard, for_page, preflight
 
 if TYPE_CHECKING:
@@ -34,17 +35,39 @@ class Application:
     """Everything that is served at one address."""
 
     def __init__(
-        self, accept: Accept, settings: Settings, guard: Guard, routes: Mapping[str, Sequence[Any]], log: Any
+        self,
+        accept: Accept,
+        settings: Settings,
+        guard: Guard,
+        callers: Callers,
+        routes: Mapping[str, Sequence[Any]],
+        log: Any,
     ) -> None:
-        self._guard, self._max_body_bytes, self._log = guard, settings.max_body_bytes, log
+        self._guard, self._callers, self._log = guard, callers, log
+        self._max_body_bytes = settings.max_body_bytes
         self._works = Works()
         self._handshake = Handshake(accept, settings, self._works, log)
-        self._modern = Modern(accept, self._works, log)
+        self._modern = Modern(accept, settings, self._works, log)
         self._plugins = _mounted(routes, log)
+        callers.open = Open(self._held, self._in_use, self._expel)
+
+    def _held(self) -> set[Access]:
+        """Those who have anything open."""
+        return self._handshake.sessions.held() | self._modern.held()
+
+    def _in_use(self) -> set[Access]:
+        """Those who have something open that is going on."""
+        return self._handshake.sessions.in_use() | self._modern.in_use()
+
+    def _expel(self, access: Access) -> None:
+        """End everything that was begun with a key that does not count any more."""
+        self._handshake.sessions.expel(access)
+        self._modern.expel(access)
 
     async def close(self, drain_s: float) -> None:
         """Let requests end, within ``drain_s`` seconds, and then everything."""
         await self._works.drain(drain_s)
+        await self._callers.close()
         self._handshake.sessions.close()
         self._modern.close()
 
@@ -71,12 +94,18 @@ class Application:
         if first == HEALTH and not rest:
             await reply(send, OK, (b'{"status":"ok"}',), (JSON,))
             return
-        access = self._guard.access(headers)
+        try:
+            access = await self._callers.access(headers)
+        except Refusal as refusal:
+            if first == MCP:
+                raise
+            await refusal.reply_plain(send)
+            return
         if first == MCP:
             endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
             await self._mcp(Request(scope, receive, send, headers, access, endpoint))
         elif first in self._plugins:
-            scope.setdefault("state", {})["principal"] = access.principal
+            scope.setdefault("state", {}).update(identity=access.identity(), principal=access.principal)
             await self._plugins[first](scope, receive, send)
         else:
             raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")

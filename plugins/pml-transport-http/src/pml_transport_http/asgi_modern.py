@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pml_hookspecs import Origin, RawObject, TransportError
+from pml_hookspecs import Origin, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from .asgi_messages import Call
     from .envelope import Message
+    from .settings import Settings
 
 STATUSES = {
     PARSE_ERROR: 400,
@@ -45,6 +46,9 @@ STATUSES = {
     METHOD_NOT_FOUND: 404,
 }
 """HTTP status of an answer that is an error, by code; others have 200."""
+
+
+EXPELLED = RpcError(INVALID_REQUEST, "The key does not count any more")
 
 
 class NoWay:
@@ -81,13 +85,15 @@ class Client:
     def __init__(self, handler: Handler, log: Any) -> None:
         self.handler = handler
         self.listing = Listing(handler, log)
+        self.works: set[Work] = set()
 
 
 class Modern:
     """Serves clients whose requests stand alone."""
 
-    def __init__(self, accept: Accept, works: Works, log: Any) -> None:
+    def __init__(self, accept: Accept, settings: Settings, works: Works, log: Any) -> None:
         self._accept, self._works, self._log = accept, works, log
+        self._most = settings.max_sessions
         self._clients: dict[tuple[Access, str], Client] = {}
         self._counters: Counter[str] = Counter()
 
@@ -116,8 +122,32 @@ class Modern:
                 client = Client(self._accept(NoWay(), request.peer(stateless=True)), self._log)
             except LookupError as error:
                 raise no_endpoint(error, id) from None
+            self._make_room()
             self._clients[key] = client
         return client
+
+    def _make_room(self) -> None:
+        """Let the first one go that has nothing open, where there are as many as there may be."""
+        if len(self._clients) >= self._most:
+            idle = next((key for key, client in self._clients.items() if not client.works), None)
+            if idle is not None:
+                self._close(self._clients.pop(idle))
+
+    def held(self) -> set[Access]:
+        """Those who sent requests."""
+        return {access for access, _ in self._clients}
+
+    def in_use(self) -> set[Access]:
+        """Those whose requests are being answered."""
+        return {access for (access, _), client in self._clients.items() if client.works}
+
+    def expel(self, access: Access) -> None:
+        """End all of one caller: its key does not count any more."""
+        for key in [key for key in self._clients if key[0] == access]:
+            client = self._clients.pop(key)
+            for work in tuple(client.works):
+                work.call_off(EXPELLED)
+            self._close(client)
 
     async def _serve(self, client: Client, request: Request, call: Call) -> None:
         work = Work(call.key, call.method, self._log)
@@ -129,6 +159,7 @@ class Modern:
             work.call_off(CANCELLED)
 
         exchange = Exchange(request, self._open_stream, silence_s=PING_S, on_gone=leave)
+        client.works.add(work)
         try:
             with self._works.track(work):
                 answer = await work.run(self._answer(client, request, call, AnswerLink(exchange, self._log)))
@@ -140,6 +171,7 @@ class Modern:
             # Too late for a status when listing the tools took so long that the response became a stream.
             await exchange.finish((refusal.body(),), refusal.status)
         finally:
+            client.works.discard(work)
             exchange.close()
 
     async def _answer(self, client: Client, request: Request, call: Call, link: AnswerLink) -> Mapping[str, Any]:
@@ -154,8 +186,11 @@ class Modern:
     def close(self) -> None:
         """End with all clients."""
         for client in self._clients.values():
-            try:
-                client.handler.closed(None)
-            except Exception:
-                self._log.exception("http.closed_failed")
+            self._close(client)
         self._clients.clear()
+
+    def _close(self, client: Client) -> None:
+        try:
+            client.handler.closed(None)
+        except Exception:
+            self._log.exception("http.closed_failed")

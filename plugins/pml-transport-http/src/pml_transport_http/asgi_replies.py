@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
-from pml_hookspecs import Peer, encode
+from pml_hookspecs import Identity, Peer, encode
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -16,6 +16,8 @@ OK, ACCEPTED, NO_CONTENT = 200, 202, 204
 AT_ONCE = 64 * 1024
 """Up to this size a body is copied together and written at once [bytes]."""
 JSON = (b"content-type", b"application/json")
+PLAIN_CODES = {401: "access.unauthenticated", 503: "access.unavailable"}
+"""What an error is called where it is no JSON-RPC, by HTTP status."""
 
 
 class Access(NamedTuple):
@@ -26,6 +28,19 @@ class Access(NamedTuple):
     intent: str = ""
     scopes: frozenset[str] = frozenset()
     execution_mode: Literal["", "real", "dry_run"] = ""
+    access_key: str = ""
+    agent: str = ""
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, identity: Identity) -> Self:
+        """What a key says that plugins know."""
+        return cls(**{name: getattr(identity, name) for name in cls._fields})
+
+    def identity(self) -> Identity:
+        """The same, for plugins."""
+        return Identity(**self._asdict())
 
 
 class Request(NamedTuple):
@@ -41,17 +56,7 @@ class Request(NamedTuple):
 
     def peer(self, *, stateless: bool = False) -> Peer:
         """Its client."""
-        who = self.access
-        return Peer(
-            address=self.address,
-            principal=who.principal,
-            scopes=who.scopes,
-            endpoint=self.endpoint,
-            mode=who.mode,
-            intent=who.intent,
-            execution_mode=who.execution_mode,
-            stateless=stateless,
-        )
+        return Peer(address=self.address, endpoint=self.endpoint, stateless=stateless, **self.access._asdict())
 
     @property
     def address(self) -> str:
@@ -77,6 +82,11 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
     async def reply(self, send: Send) -> None:
         """Send it."""
         await reply(send, self.status, (self.body(),), (JSON, *self.headers))
+
+    async def reply_plain(self, send: Send) -> None:
+        """Send it to one that does not speak JSON-RPC."""
+        error = {"code": PLAIN_CODES.get(self.status, "request.refused"), "message": self.message}
+        await reply(send, self.status, (encode({"error": error}),), (JSON, *self.headers))
 
     def body(self) -> bytes:
         """The JSON-RPC error."""

@@ -8,7 +8,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pml_hookspecs import TransportError
+from pml_hookspecs import TransportError, UnauthenticatedError
 
 from .cleanup import to_the_end
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Accept, Endpoint
 
     from .asgi import Application
+    from .callers import Identify
     from .settings import Settings
 
 KEEP_ALIVE_S = 75
@@ -35,17 +36,20 @@ async def serve(
     started: Callable[[str], None],
     routes: Mapping[str, Sequence[Any]] | None,
     settings: Settings,
+    identify: Identify | None,
     log: Any,
 ) -> None:
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
     from .asgi import Application
+    from .callers import Callers
     from .security import Guard, check_binding
 
     host, port = place(endpoint)
-    check_binding(host, settings)
+    check_binding(host, settings, required=await _required(identify))
     with _listen(host, port) as listening:
         host, port = listening.getsockname()[:2]
-        application = Application(accept, settings, Guard(settings, host, port), routes or {}, log)
+        guard, callers = Guard(settings, host, port), Callers(settings, identify, log)
+        application = Application(accept, settings, guard, callers, routes or {}, log)
         server = _server(application)
         try:
             await server.startup(sockets=[listening])
@@ -53,6 +57,17 @@ async def serve(
             await asyncio.get_running_loop().create_future()
         finally:
             await to_the_end(_stop(server, listening, application, settings.drain_s), name="stop the HTTP listener")
+
+
+async def _required(identify: Identify | None) -> bool:
+    """Whether plugins let nobody in without a key."""
+    if identify is None:
+        return False
+    try:
+        await identify(None)
+    except UnauthenticatedError:
+        return True
+    return False
 
 
 def place(endpoint: Endpoint) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Who may talk to the listener: Host, Origin and bearer tokens; and where it may listen at all.
+"""Who may talk to the listener, by Host and Origin; and where it may listen at all.
 
 A page in the user's browser can send requests to servers on the user's machine. With a name of its own that it lets
 resolve to 127.0.0.1 (DNS rebinding) it can even read the answers. Browsers always say in Host and Origin what they
@@ -7,7 +7,6 @@ take the server and the page for, so both are checked (MCP, "Streamable HTTP", s
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,19 +14,16 @@ from urllib.parse import urlsplit
 from pml_hookspecs import TransportError
 from pml_hookspecs.protocol import INVALID_REQUEST
 
-from .asgi_replies import NO_CONTENT, Access, Refusal, Send, reply
+from .asgi_replies import NO_CONTENT, Refusal, Send, reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
     from typing import Any
 
-    from .settings import Key, Settings
+    from .settings import Settings
 
-LOCAL = Access("local")
-"""Everybody when there are no tokens."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HTTP_PORT = 80
-BEARER = b"bearer "
 SINGLE = (b"host", b"origin", b"authorization", b"mcp-session-id")
 """Headers of which two would be read differently by different readers."""
 PREFLIGHT_S = b"600"
@@ -43,8 +39,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_binding(host: str, settings: Settings) -> None:
+def check_binding(host: str, settings: Settings, *, required: bool = False) -> None:
     """See that the listener is not open to everybody.
+
+    Args:
+        host: Where it is to listen.
+        settings: Its tokens.
+        required: Whether plugins let nobody in without a key.
 
     Raises:
         TransportError: It would be, or a token is no good.
@@ -62,10 +63,11 @@ def check_binding(host: str, settings: Settings) -> None:
                 f"{other!r} and {name!r} in [plugins.http] tokens have the same token; give one of them another",
                 retryable=False,
             )
-    if not settings.tokens and not is_loopback(host):
+    if not settings.tokens and not required and not is_loopback(host):
         raise TransportError(
             f"refusing to serve on {host}, which others can reach, without authentication; set tokens in "
-            '[plugins.http], such as tokens = { alice = "${ALICE_TOKEN}" }, or listen on 127.0.0.1',
+            '[plugins.http], such as tokens = { alice = "${ALICE_TOKEN}" }, have keys be required (required = true in '
+            "[plugins.access], and pml keys create), or listen on 127.0.0.1",
             retryable=False,
         )
 
@@ -86,7 +88,6 @@ class Guard:
         self._origins = {f"http://{name}:{port}".encode() for name in LOOPBACK_NAMES}
         self._allowed_hosts = _patterns(settings.allowed_hosts)
         self._allowed_origins = _patterns(settings.allowed_origins)
-        self._keys = [_key(name, said) for name, said in settings.tokens.items()]
 
     def check_place(self, headers: Mapping[bytes, bytes], raw: Iterable[tuple[bytes, bytes]]) -> None:
         """See that the client means this server, and that no foreign web page sent it.
@@ -124,36 +125,6 @@ class Guard:
             return True
         # A page of a plugin's, served here: that the host is this one has been seen to.
         return origin in (b"http://" + host, b"https://" + host)
-
-    def access(self, headers: Mapping[bytes, bytes]) -> Access:
-        """Who it is, and what its key says.
-
-        Raises:
-            Refusal: Nobody we know; with status 401.
-        """
-        if not self._keys:
-            return LOCAL
-        given = headers.get(b"authorization", b"")
-        found = None
-        if given[: len(BEARER)].lower() == BEARER:
-            token = given[len(BEARER) :].strip()
-            for expected, access in self._keys:
-                if hmac.compare_digest(token, expected):
-                    found = access
-        if found is None:
-            challenge = b'Bearer error="invalid_token"' if given else b"Bearer"
-            what = "The bearer token is not valid" if given else "A bearer token is needed"
-            raise Refusal(401, INVALID_REQUEST, what, headers=[(b"www-authenticate", challenge)])
-        return found
-
-
-def _key(name: str, said: str | Key) -> tuple[bytes, Access]:
-    if isinstance(said, str):
-        return said.encode(), Access(name)
-    access = Access(
-        said.principal or name, said.tools_exposure, said.intent, frozenset(said.scopes), said.execution_mode
-    )
-    return said.token.encode(), access
 
 
 def _patterns(entries: Iterable[str]) -> frozenset[bytes]:

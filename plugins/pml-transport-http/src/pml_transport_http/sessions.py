@@ -245,6 +245,20 @@ class Sessions:
             raise Refusal(404, INVALID_REQUEST, NOT_FOUND)
         return session
 
+    def held(self) -> set[Access]:
+        """Those who have sessions."""
+        return {session.access for session in self._open.values()}
+
+    def in_use(self) -> set[Access]:
+        """Those whose sessions are being used."""
+        return {session.access for session in self._open.values() if session.users}
+
+    def expel(self, access: Access) -> None:
+        """End all of one caller: its key does not count any more."""
+        for session in self:
+            if session.access == access:
+                self.end(session, TransportError("the client's key does not count any more", retryable=False))
+
     def make_room(self) -> None:
         """See that there is room for one more: the one that was idle longest makes way.
 

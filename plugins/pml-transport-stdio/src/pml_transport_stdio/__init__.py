@@ -34,6 +34,7 @@ class Stdio(Transport):
         """Keep what is given; no I/O."""
         self._settings = settings or Settings()
         self._log: Any = _NoLog() if services is None else services.log
+        self._services = services
         self._guard = Guard(self._log)
 
     def connect(self, endpoint: Endpoint, handler: Handler) -> AbstractAsyncContextManager[Link]:
@@ -62,8 +63,11 @@ class Stdio(Transport):
     ) -> None:
         """Serve one client on this process's standard input and output, until its end of them is closed.
 
-        Requests that are being answered then get 5 s. Meanwhile descriptor 1 leads to standard error and descriptor 0
-        nowhere, so that neither a stray print nor a child process gets between the messages.
+        The client is whom the key in PML_API_KEY belongs to; without one, whoever started the process. When it is not
+        let in, each of its requests is answered with the error that says why.
+
+        Requests that are being answered at the end get 5 s. Until then descriptor 1 leads to standard error and
+        descriptor 0 nowhere, so that neither a stray print nor a child process gets between the messages.
 
         Raises:
             ValueError: The address is not ``stdio:``, or there are options.
@@ -71,4 +75,5 @@ class Stdio(Transport):
         """
         from .listener import serve
 
-        await serve(endpoint, accept, started, self._settings, self._log)
+        ask = None if self._services is None else self._services.identify
+        await serve(endpoint, accept, started, self._settings, ask, self._log)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Peer, TransportError
 
+from .caller import LOCAL, identify
 from .cleanup import to_the_end
 from .command import SCHEME
 from .wire import Reader, Writer, abandoned, can_wait
@@ -17,8 +18,9 @@ from .wire import Reader, Writer, abandoned, can_wait
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pml_hookspecs import Accept, Endpoint
+    from pml_hookspecs import Accept, Endpoint, Handler
 
+    from .caller import Identify
     from .settings import Settings
 
 CLIENT = "the client"
@@ -31,7 +33,12 @@ HANDLERS_S = 1.0
 
 
 async def serve(
-    endpoint: Endpoint, accept: Accept, started: Callable[[str], None], settings: Settings, log: Any
+    endpoint: Endpoint,
+    accept: Accept,
+    started: Callable[[str], None],
+    settings: Settings,
+    ask: Identify | None,
+    log: Any,
 ) -> None:
     """Serve on this process's own standard input and output."""
     if endpoint.address != SCHEME:
@@ -40,16 +47,26 @@ async def serve(
         unknown = ", ".join(map(repr, endpoint.options))
         raise ValueError(f"listener {endpoint.name!r}: a stdio listener has no options; remove {unknown}")
     with _taken_over() as (source, sink):
-        await serve_over(source, sink, accept, started, settings, log)
+        caller = await identify(ask, log)
+        await serve_over(source, sink, accept, started, settings, log, caller)
 
 
 async def serve_over(
-    source: int, sink: int, accept: Accept, started: Callable[[str], None], settings: Settings, log: Any
+    source: int,
+    sink: int,
+    accept: Accept,
+    started: Callable[[str], None],
+    settings: Settings,
+    log: Any,
+    caller: Peer | Handler = LOCAL,
 ) -> None:
-    """Serve a client that writes to descriptor ``source`` and reads from ``sink``; both stay open."""
+    """Serve a client that writes to descriptor ``source`` and reads from ``sink``; both stay open.
+
+    ``caller`` is who it is, or what answers it instead of the gateway.
+    """
     with _not_blocking(source), _not_blocking(sink):
         started(SCHEME)
-        client = Client(source, sink, accept, settings, log)
+        client = Client(source, sink, accept, settings, log, caller)
         try:
             await client.over()
         finally:
@@ -59,7 +76,9 @@ async def serve_over(
 class Client:
     """The connection to the client."""
 
-    def __init__(self, source: int, sink: int, accept: Accept, settings: Settings, log: Any) -> None:
+    def __init__(
+        self, source: int, sink: int, accept: Accept, settings: Settings, log: Any, caller: Peer | Handler
+    ) -> None:
         """Start reading."""
         from .connection import Connection
 
@@ -69,7 +88,7 @@ class Client:
         self._ended = asyncio.Event()
         connection = self._connection = Connection(CLIENT, settings, log)
         self._writer = connection.writer = Writer(sink, self._output_broken, self._room)
-        connection.handler = accept(connection, Peer(address="stdio"))
+        connection.handler = accept(connection, caller) if isinstance(caller, Peer) else caller
         self._reader = Reader(source, self._data_received, self._input_ended)
 
     async def over(self) -> None:

@@ -1,0 +1,81 @@
+"""What the holder of a key may call: the filter of tools, and the wrapper that holds code to the same."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import GATEWAY_SERVER, CodeRun, Failure, Outcome, Phase, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pml_hookspecs import CallNext, CatalogEntry, Run, Session, Task
+
+    from .agents import Agents
+
+AGENTS_SERVER = "agents"
+"""Each configured agent is a tool of this server, under its own name."""
+RUN_CODE = "pml:run_code"
+OWN = f"{GATEWAY_SERVER}:"
+
+
+class MayHave:
+    """Keeps the tools that a session's key and the rules of agents allow. Implements `pml_hookspecs.ToolFilter`."""
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+
+    @property
+    def shared(self) -> bool:
+        """Whether it keeps the same for everybody."""
+        return self._agents.alike
+
+    def __call__(self, entry: CatalogEntry, session: Session) -> bool:
+        """Whether to keep ``entry``."""
+        if (session.allow is not None or session.deny) and not allowed(entry.id, session):
+            return False
+        return entry.server != AGENTS_SERVER or self._agents.may_call(session, entry.name)
+
+
+class CodeFilter:
+    """Refuses code to those who may not call the tool that runs it: a workflow runs code as well."""
+
+    phase = Phase.AUTHORIZE
+
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Let the task pass or say why not."""
+        session = run.session
+        if type(task) is CodeRun and (session.allow is not None or session.deny) and not allowed(RUN_CODE, session):
+            return _refused(task)
+        return call_next(task, run)
+
+
+async def _refused(task: Task) -> Outcome:
+    from datetime import UTC, datetime
+
+    failure = Failure("policy.denied", f"Code is not allowed here: the key may not have {RUN_CODE}.")
+    return Outcome(
+        task_id=task.id, status=Status.DENIED, started_at=datetime.now(UTC), duration_ms=0, failure=failure
+    )  # fmt: skip
+
+
+def allowed(tool: str, session: Session) -> bool:
+    """Whether the patterns of a session's key let it have ``tool``.
+
+    The gateway's own tools, which do nothing but with what the key may have, need no pattern as long as none of those
+    that allow is about them.
+    """
+    if session.deny and _matcher(session.deny).match(tool):
+        return False
+    if session.allow is None or _matcher(session.allow).match(tool):
+        return True
+    return tool.startswith(OWN) and not any(pattern.startswith(OWN) for pattern in session.allow)
+
+
+@lru_cache(maxsize=1024)
+def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Matches what any of the patterns does, as `fnmatch.fnmatchcase`; nothing where there are none."""
+    return re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns) or r"(?!)")

@@ -1,0 +1,1 @@
+"""Agents that PML runs: command lines, HTTP endpoints, MCP tools."""

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from agents_kit import chat, gateway, happens, worker
+
+from pml_agents import turns
+from pml_agents.settings import Agent
+from pml_agents.turns import QueueFullError, Turns, all_turns
+from pml_core.nulls import MemoryStore
+from pml_testing.fakes import FakeServices
+
+pytestmark = pytest.mark.anyio
+ONE = Agent(command=("x",), max_parallel=3, max_queue=2)
+
+
+@pytest.fixture
+async def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+async def two(store):
+    """Two gateways that share a store."""
+    services = [FakeServices("agents", store=store) for _ in range(2)]
+    yield [Turns(one) for one in services]
+    for one in services:
+        await one.stop()
+
+
+class Holder:
+    """Somebody who has a turn until it is let go."""
+
+    def __init__(self, gateway, name="w", agent=ONE, *, parallel=False):
+        self.gateway, self.name, self.agent, self.parallel = gateway, name, agent, parallel
+        self.has, self.goes, self.ahead = asyncio.Event(), asyncio.Event(), []
+        self.task = asyncio.create_task(self.hold())
+
+    async def hold(self):
+        turn = self.gateway.turn(self.name, self.agent, id="1", parallel=self.parallel, waits=self.ahead.append)
+        async with turn:
+            self.has.set()
+            await self.goes.wait()
+
+    async def got(self, within_s=5):
+        async with asyncio.timeout(within_s):
+            await self.has.wait()
+
+    async def waits(self):
+        async with asyncio.timeout(5):
+            while not self.ahead:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0)
+        assert not self.has.is_set()
+
+    async def leave(self):
+        self.goes.set()
+        await self.task
+
+
+async def test_one_at_a_time_first_come_first_served(two):
+    first, later = Holder(two[0]), []
+    await first.got()
+    for _ in range(2):
+        later.append(Holder(two[0]))
+        await later[-1].waits()
+    assert [h.ahead[-1] for h in later] == [0, 1]
+    for before, after in ((first, later[0]), (later[0], later[1])):
+        assert not after.has.is_set()
+        await before.leave()
+        await after.got()
+    assert later[1].ahead[-1] == 0
+    await later[1].leave()
+
+
+async def test_two_gateways_on_one_store_take_turns(two):
+    mine = Holder(two[0])
+    await mine.got()
+    theirs = Holder(two[1])
+    await theirs.waits()
+    last = Holder(two[0])
+    await last.waits()
+    await mine.leave()
+    await theirs.got()
+    assert not last.has.is_set(), "the other gateway's came first"
+    await theirs.leave()
+    await last.got()
+    await last.leave()
+
+
+async def test_the_queue_is_bounded_over_all_gateways(two):
+    runs = Holder(two[0])
+    await runs.got()
+    waiting = [Holder(two[0]), Holder(two[1])]
+    for holder in waiting:
+        await holder.waits()
+    with pytest.raises(QueueFullError, match="2 requests wait for 'w' already") as told:
+        await Holder(two[0]).task
+    assert told.value.retryable
+    for holder in (runs, *waiting):
+        await holder.leave()
+
+
+async def test_whoever_is_cancelled_leaves_the_queue(two):
+    runs = Holder(two[0])
+    await runs.got()
+    gone, last = Holder(two[0]), Holder(two[0])
+    await gone.waits()
+    await last.waits()
+    gone.task.cancel()
+    await asyncio.wait([gone.task])
+    await runs.leave()
+    await last.got()
+    await last.leave()
+    found = await all_turns(two[0]._services)
+    assert found == {"w": {"runs": [], "waits": []}}
+
+
+async def test_parallel_runs_wait_for_nobody_but_are_bounded(two):
+    alone = Holder(two[0])
+    await alone.got()
+    beside = [Holder(two[0], parallel=True), Holder(two[1], parallel=True)]
+    for holder in beside:
+        await holder.got()
+    fourth = Holder(two[0], parallel=True)
+    await fourth.waits()
+    await beside[0].leave()
+    await fourth.got()
+    for holder in (alone, beside[1], fourth):
+        await holder.leave()
+
+
+async def test_different_agents_do_not_wait_for_each_other(two):
+    one, other = Holder(two[0], "a"), Holder(two[0], "b")
+    await one.got()
+    await other.got()
+    await one.leave()
+    await other.leave()
+
+
+async def test_the_turn_of_a_gateway_that_is_gone_is_over_when_its_lease_is(two, monkeypatch):
+    monkeypatch.setattr(turns, "LEASE_S", 0.5)
+    monkeypatch.setattr(turns, "BEAT_S", 0.1)
+    dead = Holder(two[0])
+    await dead.got()
+    await two[0]._services.stop()  # no sign of life any more
+    began = time.monotonic()
+    heir = Holder(two[1])
+    await heir.waits()
+    await heir.got()
+    assert time.monotonic() - began > 0.3
+    await heir.leave()
+    await dead.leave()
+
+
+async def test_whoever_lives_keeps_the_turn_beyond_the_first_lease(two, monkeypatch):
+    monkeypatch.setattr(turns, "LEASE_S", 0.6)
+    monkeypatch.setattr(turns, "BEAT_S", 0.05)
+    runs = Holder(two[0])
+    await runs.got()
+    other = Holder(two[1])
+    await other.waits()
+    with pytest.raises(TimeoutError):
+        await other.got(within_s=1.5)
+    await runs.leave()
+    await other.got()
+    await other.leave()
+
+
+async def test_while_the_store_is_out_of_order_each_gateway_counts_by_itself(two, store, monkeypatch):
+    async def broken(*args, **options):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(store.documents, "put", broken)
+    first, second = Holder(two[0]), Holder(two[0])
+    await first.got()
+    await second.waits()
+    elsewhere = Holder(two[1])
+    await elsewhere.got()
+    await first.leave()
+    await second.got()
+    await second.leave()
+    await elsewhere.leave()
+    assert any("counted by this gateway alone" in event for _, event, _ in two[0]._services.log.lines)
+
+
+async def test_many_at_once_over_two_gateways_never_run_together(two):
+    agent = Agent(command=("x",), max_parallel=8, max_queue=100)
+    now, most, done = 0, 0, 0
+
+    async def one(gateway):
+        nonlocal now, most, done
+        async with gateway.turn("w", agent, id="1", parallel=False, waits=lambda _: None):
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0)
+            now -= 1
+            done += 1
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(one(two[number % 2]) for number in range(10)))
+    assert (most, done) == (1, 10)
+
+
+async def reaches(made, size):
+    """Wait until so many run and wait."""
+    services = made.assembly.services("agents")
+    async with asyncio.timeout(10):
+        while sum(map(len, (await all_turns(services)).get("w", {}).values())) != size:  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0.005)
+
+
+async def test_chats_with_one_agent_run_one_after_the_other_in_order(tmp_path):
+    agent = worker("gate", tmp_path, "{message}")
+    async with gateway({"w": agent}) as (made, client):
+        asked = []
+        for number in range(3):
+            asked.append(asyncio.create_task(chat(client, "w", f"n{number}")))
+            await reaches(made, number + 1)
+        beside = asyncio.create_task(chat(client, "w", "beside", parallel=True))
+        for name in ("n0", "beside"):
+            await happens((tmp_path / f"{name}.begun").exists)
+        assert sorted(path.stem for path in tmp_path.glob("*.begun")) == ["beside", "n0"]
+        waiting = (await all_turns(made.assembly.services("agents")))["w"]["waits"]
+        assert len(waiting) == 2
+        (tmp_path / "all.go").touch()
+        await asyncio.gather(*asked, beside)
+    times = [int((tmp_path / f"n{n}.{what}").read_text()) for n in range(3) for what in ("begun", "ended")]
+    assert times == sorted(times)
+
+
+async def test_a_full_queue_is_a_clear_answer_to_the_caller(tmp_path):
+    agent = worker("gate", tmp_path, "{message}", max_queue=0)
+    async with gateway({"w": agent}) as (_, client):
+        first = asyncio.create_task(chat(client, "w", "one"))
+        await happens((tmp_path / "one.begun").exists)
+        told, failed = await chat(client, "w", "two")
+        (tmp_path / "all.go").touch()
+        await first
+    assert failed
+    assert "no more may (max_queue)" in told["error"]

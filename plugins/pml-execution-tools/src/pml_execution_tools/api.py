@@ -1,0 +1,117 @@
+"""The history over HTTP: routes that answer through the tools, so that policies, limits and the audit see them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from pml_hookspecs import GATEWAY_SERVER, Failure, Outcome, Status, ToolCall, ToolId
+
+from .openapi import INCLUDE_LOG, ROUTES, Answers, Described, document
+from .parameters import BadParameters, arguments_of
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from pml_hookspecs import Services, Trigger
+
+NO_KEY = "MCP API key authentication required"
+CLIENT = "rest"
+"""Whom the history names for what comes in by these routes, unless it is an agent."""
+PRIVATE = {"cache-control": "no-store"}
+BY_CODE = {
+    "arguments.invalid": 422,
+    "tool.unknown": 403,
+    "policy.denied": 403,
+    "limit.time_out": 504,
+    "task.timed_out": 504,
+}
+BY_STATUS = {
+    Status.DENIED: 403,
+    Status.TIMED_OUT: 504,
+    Status.CANCELLED: 503,
+    Status.INPUT_REQUIRED: 403,
+}
+
+
+def routes(services: Services) -> list[Route]:
+    """What is mounted under ``/api``."""
+    answering = [Route(route.path, _Endpoint(services, route), methods=["GET"]) for route in ROUTES]
+    return [*answering, Route("/openapi.json", _openapi, methods=["GET"])]
+
+
+async def _openapi(_request: Request) -> Response:
+    return JSONResponse(document())
+
+
+class _Endpoint:
+    """Answers one route. A class, so that Starlette takes it for an application and asks for no method."""
+
+    def __init__(self, services: Services, route: Described) -> None:
+        self._services, self._route = services, route
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        from starlette.requests import Request
+
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        identity = getattr(request.state, "identity", None)
+        if identity is None:
+            return _error(401, "access.unauthenticated", NO_KEY)
+        try:
+            given = arguments_of(request.query_params.multi_items(), self._route.query)
+        except BadParameters as exc:
+            return _error(422, "arguments.invalid", str(exc))
+        if INCLUDE_LOG in given:
+            given["include_transcript"] = given.pop(INCLUDE_LOG)
+        task = ToolCall(
+            id="call",
+            tool=ToolId(f"{GATEWAY_SERVER}:{self._route.tool}"),
+            arguments={**given, **request.path_params, **self._route.fixed},
+        )
+        session = self._services.session(identity, client=CLIENT)
+        trigger: Trigger = "agent" if identity.agent else "manual"
+        outcome = await self._services.run(task, session, trigger=trigger)
+        if outcome.failure is not None:
+            return _failed(outcome, outcome.failure, self._route.answers)
+        return JSONResponse(_shown(outcome, self._route.answers), headers=PRIVATE)
+
+
+def _shown(outcome: Outcome, answers: Answers) -> Any:
+    output = outcome.output
+    content = output.get("structuredContent") if isinstance(output, Mapping) else None
+    plain: Any = getattr(content, "value", content)
+    if answers != "log":
+        return plain
+    execution = plain["execution"]
+    return {name: execution[name] for name in ("id", "agent_name", "status", "transcript")}
+
+
+def _failed(outcome: Outcome, failure: Failure, answers: Answers) -> Response:
+    if failure.message == NO_KEY:
+        return _error(401, "access.unauthenticated", NO_KEY)
+    # All that a tool can have against the address of an execution is that there is none such.
+    if failure.code == "arguments.invalid" and answers in ("result", "log"):
+        return _error(404, "execution.not_found", failure.message)
+    retry_after_s = failure.details.get("retry_after_s")
+    if isinstance(retry_after_s, (int, float)) and outcome.status is not Status.TIMED_OUT:
+        return _error(429, failure.code, failure.message, retry_after_s=retry_after_s)
+    status = BY_CODE.get(failure.code) or BY_STATUS.get(outcome.status, 500)
+    return _error(status, failure.code, failure.message)
+
+
+def _error(status: int, code: str, message: str, *, retry_after_s: float | None = None) -> Response:
+    headers = dict(PRIVATE)
+    error: dict[str, Any] = {"code": code, "message": message}
+    if status == 401:  # noqa: PLR2004 - RFC 9110, 15.5.2
+        headers["www-authenticate"] = "Bearer"
+    if retry_after_s is not None:
+        error["retry_after_s"] = retry_after_s
+        headers["retry-after"] = str(max(1, math.ceil(retry_after_s)))
+    return JSONResponse({"error": error}, status, headers)

@@ -1,0 +1,333 @@
+"""``pml executions``: the history in a terminal. Whoever sits at it sees everything."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import InvalidArguments, Scope
+
+from .definitions import LIST_RECENT_EXECUTIONS, SEARCH_EXECUTIONS
+from .shapes import STATUSES, TRIGGERS
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services
+
+EVERYTHING = Scope(principals=None)
+MOST_ROWS = 1000
+LONGEST_DAYS = 3660
+LEAST_INTERVAL_S = 0.05
+GROUPINGS = ("agent", "tool", "server", "key", "day")
+
+
+def add(subcommands: Any) -> None:
+    """Add the command and its verbs."""
+    parser = subcommands.add_parser("executions", help="what ran, what it answered and what it cost")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    shown = _verb(verbs, "list", _list, "executions, the newest first")
+    _add_filters(shown, hours=24)
+    shown.add_argument("--limit", type=int, default=20, metavar="N", help=f"most rows [1 to {MOST_ROWS}]")
+    one = _verb(verbs, "show", _show, "all of one execution")
+    one.add_argument("id", help="as pml executions list shows it")
+    one.add_argument("--transcript", action="store_true", help="also what an agent said and did, or what ran inside")
+    summary = _verb(verbs, "summary", _summary, "how agents are doing: one, or all of them")
+    summary.add_argument("--agent", metavar="NAME", help="of this agent")
+    summary.add_argument("--hours", type=_hours, default=24, metavar="H", help="how far to look back [1 to 168]")
+    found = _verb(verbs, "search", _search, "executions by words in what was asked, answered or went wrong")
+    found.add_argument("words", nargs="+", help="words, or beginnings of words, that must all occur")
+    _add_filters(found, hours=168)
+    found.add_argument("--limit", type=int, default=20, metavar="N", help=f"most rows [1 to {MOST_ROWS}]")
+    tail = _verb(verbs, "tail", _tail, "executions as they begin and end; Ctrl-C ends it")
+    _add_filters(tail, hours=1)
+    tail.add_argument("--limit", type=int, default=10, metavar="N", help=f"rows to begin with [0 to {MOST_ROWS}]")
+    tail.add_argument("--interval", type=float, default=1.0, metavar="S", help="time between looks [s]")
+    costs = _verb(verbs, "costs", _costs, "what executions cost, by agent, tool, server, key or day")
+    costs.add_argument("--by", choices=GROUPINGS, default="agent", help="what to add up by")
+    costs.add_argument("--days", type=float, default=30, metavar="N", help="how far to look back [days]")
+    costs.add_argument("--agent", metavar="NAME", help="of this agent only")
+    prune = _verb(verbs, "prune", _prune, "delete old executions, with transcripts and what ran inside")
+    prune.add_argument("--before", metavar="AGE", help="those that began earlier: 30d, 12h, or a date")
+    prune.add_argument("--keep-size", metavar="SIZE", help="the oldest, until what is stored is no larger: 500MB, 1GB")
+    prune.add_argument("--dry-run", action="store_true", help="only say how many are as old as --before says")
+
+
+def _verb(verbs: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
+    text = f"{about[0].upper()}{about[1:]}."
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=text)
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(run_with=function)
+    return parser
+
+
+def _hours(text: str) -> float:
+    """As JSON has it: a whole number is one."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+def _add_filters(parser: argparse.ArgumentParser, *, hours: int) -> None:
+    parser.add_argument("--agent", metavar="NAME", help="of this agent")
+    parser.add_argument("--status", choices=STATUSES, help="in this state")
+    parser.add_argument("--trigger", choices=TRIGGERS, help="made to run by this")
+    parser.add_argument("--hours", type=_hours, default=hours, metavar="H", help="how far to look back [1 to 168]")
+
+
+def _given(arguments: argparse.Namespace, definition: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """What the tool would be given, checked as it checks."""
+    from .arguments import checked
+
+    filters = {"agent_name": arguments.agent, "status": arguments.status, "triggered_by": arguments.trigger}
+    return checked(definition, {**filters, "hours": arguments.hours, **more})
+
+
+async def _list(arguments: argparse.Namespace, services: Services) -> int:
+    given = _given(arguments, LIST_RECENT_EXECUTIONS)
+    return await _show_page(arguments, services, given, "Nothing ran that fits.")
+
+
+async def _search(arguments: argparse.Namespace, services: Services) -> int:
+    from .queries import check_words
+
+    given = _given(arguments, SEARCH_EXECUTIONS, query=" ".join(arguments.words))
+    check_words(given["query"])
+    return await _show_page(arguments, services, given, "Nothing is found.")
+
+
+async def _show_page(
+    arguments: argparse.Namespace, services: Services, given: dict[str, Any], nothing: str
+) -> int:  # fmt: skip
+    from .history import listing
+    from .screen import EXECUTION_HEADER, OPTIONAL, row_of, say, say_json, table
+
+    _check(arguments.limit, 1, MOST_ROWS, "--limit")
+    given = {**given, "limit": min(arguments.limit, 100)}
+    answer = page = await listing(services.store.executions, EVERYTHING, given)
+    while "next_cursor" in page and len(answer["executions"]) < arguments.limit:
+        page = await listing(services.store.executions, EVERYTHING, {**given, "cursor": page["next_cursor"]})
+        answer["executions"] += page["executions"]
+    del answer["executions"][arguments.limit :]
+    answer.pop("next_cursor", None)
+    answer["filters_applied"]["limit"] = arguments.limit
+    rows = [row_of(execution) for execution in answer["executions"]]
+    if arguments.json:
+        say_json(answer)
+    elif not rows:
+        say(nothing)
+    else:
+        table(EXECUTION_HEADER, rows, wide="message", optional=OPTIONAL)
+        if answer["total_count"] > len(rows):
+            say(f"{len(rows)} of {answer['total_count']}; --limit shows more.")
+    return 0
+
+
+async def _show(arguments: argparse.Namespace, services: Services) -> int:
+    from .history import result
+    from .screen import say_json
+
+    given = {"agent_name": None, "execution_id": arguments.id, "include_transcript": arguments.transcript}
+    try:
+        found = await result(services.store.executions, EVERYTHING, given)
+    except InvalidArguments:
+        raise InvalidArguments(f"There is no execution {arguments.id!r}; pml executions list shows ids.") from None
+    if arguments.json:
+        say_json(found)
+    else:
+        _show_one(found["execution"])
+    return 0
+
+
+def _show_one(execution: dict[str, Any]) -> None:
+    from .screen import UNKNOWN, at, json_line, money, printable, say, took
+
+    lines = {
+        "id": execution["id"],
+        "agent": execution["agent_name"] or UNKNOWN,
+        "status": execution["status"] + (" (rehearsed)" if execution.get("dry_run") else ""),
+        "message": execution["message"],
+        "started": at(execution["started_at"]),
+        "took": took(execution["duration_seconds"]),
+        "cost": money(execution["cost_usd"]),
+    }
+    if execution["context_used"] is not None:
+        most = UNKNOWN if execution["context_max"] is None else f"{execution['context_max']:,}"
+        lines["context"] = f"{execution['context_used']:,} of {most} tokens"
+    lines["tools"] = ", ".join(execution["tool_calls"]) or UNKNOWN
+    for name, text in lines.items():
+        say(f"{name:8} {printable(text)}")
+    for name in ("error", "response"):
+        if execution[name] is not None:
+            value = execution[name]
+            say(f"\n{name}:\n{_text(value if isinstance(value, str) else json_line(value))}")
+    if "transcript" in execution:
+        say("\ntranscript:")
+        for line in execution["transcript"]:
+            say(printable(json_line(line)))
+
+
+def _text(text: str) -> str:
+    """Line by line, as it may be a report."""
+    from .screen import printable
+
+    return "\n".join(printable(line) for line in text.splitlines())
+
+
+async def _summary(arguments: argparse.Namespace, services: Services) -> int:
+    from .arguments import checked
+    from .definitions import GET_AGENT_ACTIVITY_SUMMARY
+    from .history import Summaries
+    from .records import AGENTS
+    from .screen import say_json
+    from .settings import Settings
+
+    checked(GET_AGENT_ACTIVITY_SUMMARY, {"hours": arguments.hours})
+    dry_runs = (services.settings or Settings()).dry_runs_in_summaries
+    summaries = Summaries(services.store.executions, EVERYTHING, arguments.hours, dry_runs=dry_runs)
+    if arguments.agent:
+        answer = await summaries.agent(arguments.agent)
+    else:
+        answer = await summaries.fleet({entry.name for entry in services.catalog if entry.server == AGENTS})
+    if arguments.json:
+        say_json(answer)
+    elif arguments.agent:
+        _show_agent(answer)
+    else:
+        _show_fleet(answer)
+    return 0
+
+
+def _show_agent(answer: dict[str, Any]) -> None:
+    from .screen import UNKNOWN, at, money, percent, printable, say, took
+
+    summary = answer["summary"]
+    busy = "busy" if summary["is_busy"] else "idle"
+    say(f"{printable(answer['agent_name'])}: {busy}, {summary['queue_length']} waiting")
+    say(_counts(summary) + f", {took(summary['avg_duration_seconds'])} on average")
+    say(f"success {percent(summary['success_rate'])}, cost {money(summary['total_cost_usd'])}")
+    say(f"last {at(summary['last_execution_at'])}, {summary['last_execution_status'] or UNKNOWN}")
+    _show_failures(answer["recent_failures"])
+
+
+def _show_fleet(answer: dict[str, Any]) -> None:
+    from .screen import UNKNOWN, money, percent, say, table
+
+    fleet = answer["fleet_summary"]
+    say(f"{fleet['agents_with_activity']} of {fleet['total_agents']} agents did something: {_counts(fleet)}")
+    say(f"success {percent(fleet['success_rate'])}, cost {money(fleet['total_cost_usd'])}")
+    rows = [
+        [
+            row["agent_name"] or UNKNOWN,
+            f"{row['executions']:,}",
+            percent(row["success_rate"]),
+            money(row["cost_usd"]),
+            row["status"],
+        ]
+        for row in answer["by_agent"]
+    ]
+    if rows:
+        say("")
+        table(("agent", "executions", "success", "cost", "now"), rows)
+    _show_failures(answer["recent_failures"])
+
+
+def _counts(summary: dict[str, Any]) -> str:
+    numbers = (summary[name] for name in ("total_executions", "successful", "failed", "running"))
+    return "{:,} executions, {:,} successful, {:,} failed, {:,} running".format(*numbers)
+
+
+def _show_failures(failures: list[dict[str, Any]]) -> None:
+    from .records import brief
+    from .screen import UNKNOWN, at, say, table
+
+    if failures:
+        say("")
+        rows = [[at(one["failed_at"]), one["message"], brief(one["error"] or UNKNOWN), one["id"]] for one in failures]
+        table(("failed", "message", "error", "id"), rows, wide="error", optional=("message",))
+
+
+async def _tail(arguments: argparse.Namespace, services: Services) -> int:
+    from .following import Feed, follow
+    from .history import query_of
+
+    if arguments.interval < LEAST_INTERVAL_S:
+        raise InvalidArguments(f"--interval must be {LEAST_INTERVAL_S:g} or more, not {arguments.interval:g}")
+    _check(arguments.limit, 0, MOST_ROWS, "--limit")
+    query = query_of(_given(arguments, LIST_RECENT_EXECUTIONS), EVERYTHING)
+    feed = Feed(services.store.executions, query)
+    await follow(feed, first=arguments.limit, interval_s=arguments.interval, as_json=arguments.json)
+    return 0
+
+
+async def _costs(arguments: argparse.Namespace, services: Services) -> int:
+    from dataclasses import asdict
+
+    from pml_hookspecs import ExecutionQuery
+
+    from .screen import UNKNOWN, money, say, say_json, table, took
+
+    if not 0 < arguments.days <= LONGEST_DAYS:
+        raise InvalidArguments(f"--days must be more than 0 and at most {LONGEST_DAYS}, not {arguments.days:g}")
+    since = datetime.now(UTC) - timedelta(days=arguments.days)
+    # What a workflow costs has in it what its tools cost: only one of the two may count.
+    by_tools = arguments.by in ("tool", "server")
+    query = ExecutionQuery(
+        scope=EVERYTHING, since=since, agent=arguments.agent, include_dry_runs=False, top_level=not by_tools
+    )
+    totals = await services.store.executions.totals(query, arguments.by)
+    totals = [total for total in totals if total.group or not by_tools]
+    if arguments.json:
+        say_json({"by": arguments.by, "since": since.isoformat(), "totals": [asdict(total) for total in totals]})
+    elif not totals:
+        say("Nothing ran that fits.")
+    else:
+        header = (arguments.by, "executions", "failed", "cost", "tokens in", "tokens out", "took on average")
+        table(
+            header,
+            [
+                [
+                    total.group or UNKNOWN,
+                    f"{total.executions:,}",
+                    f"{total.failed:,}",
+                    money(total.cost_usd),
+                    f"{total.tokens_in:,}",
+                    f"{total.tokens_out:,}",
+                    UNKNOWN if total.mean_duration_ms is None else took(total.mean_duration_ms / 1000),
+                ]
+                for total in totals
+            ],
+        )
+    return 0
+
+
+async def _prune(arguments: argparse.Namespace, services: Services) -> int:
+    from .amounts import moment, size_bytes
+    from .screen import json_line, say
+
+    if arguments.before is None and arguments.keep_size is None:
+        raise InvalidArguments("Say what to delete: --before 30d, --keep-size 1GB, or both.")
+    before = None if arguments.before is None else moment(arguments.before, "--before", datetime.now(UTC))
+    keep_bytes = None if arguments.keep_size is None else size_bytes(arguments.keep_size, "--keep-size")
+    if arguments.dry_run:
+        if before is None or keep_bytes is not None:
+            raise InvalidArguments("--dry-run counts by age: give --before, and leave out --keep-size.")
+        count = await _older(services, before)
+        say(json_line({"would_delete": count}) if arguments.json else f"{count:,} executions would be deleted.")
+        return 0
+    count = await services.store.executions.prune(before=before, keep_bytes=keep_bytes)
+    say(json_line({"deleted": count}) if arguments.json else f"{count:,} executions are deleted.")
+    return 0
+
+
+async def _older(services: Services, before: datetime) -> int:
+    from pml_hookspecs import ExecutionQuery
+
+    from .records import PUBLIC
+
+    ended = PUBLIC["success"] | PUBLIC["failed"]
+    query = ExecutionQuery(scope=EVERYTHING, until=before, statuses=ended, top_level=True, limit=1)
+    return (await services.store.executions.find(query)).total
+
+
+def _check(value: int, least: int, most: int, option: str) -> None:
+    if not least <= value <= most:
+        raise InvalidArguments(f"{option} must be {least} to {most}, not {value}")

@@ -1,0 +1,190 @@
+"""What the history answers, for a scope: the same for tools, routes and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import ExecutionId, ExecutionQuery, InvalidArguments
+
+from .definitions import LONGEST_HOURS, MOST_LISTED
+from .records import PUBLIC, asked, detailed, failed, inside, listed, public, seconds, zulu
+
+if TYPE_CHECKING:
+    from pml_hookspecs import AgentActivity, ExecutionRecord, Executions, Scope
+
+LONGEST_TRANSCRIPT = 1000
+"""Most executions in one transcript."""
+MOST_FAILURES = 10
+"""In a summary."""
+DIGITS = 6
+"""Of a sum of costs: stores keep millionths of a dollar."""
+
+
+def query_of(given: Mapping[str, Any], scope: Scope) -> ExecutionQuery:
+    """The query of a list or a search."""
+    status = given["status"]
+    return ExecutionQuery(
+        scope=scope,
+        since=_ago(given["hours"]),
+        agent=given["agent_name"] or None,
+        statuses=None if status is None else PUBLIC[status],
+        trigger=given["triggered_by"],
+        text=given.get("query"),
+        top_level=True,
+        limit=given["limit"],
+        cursor=given["cursor"],
+    )
+
+
+async def listing(executions: Executions, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
+    """One page of executions that clients asked for, newest first; what they ran inside is not listed.
+
+    Raises:
+        InvalidArguments: The cursor is not one of the store's.
+    """
+    query = query_of(given, scope)
+    try:
+        page = await executions.find(query)
+    except ValueError:
+        if query.cursor is None:
+            raise
+        raise InvalidArguments("'cursor' is no next_cursor of a page before; leave it out for the newest.") from None
+    filters = {name: value for name, value in given.items() if name != "cursor"}
+    answer = {
+        "executions": [listed(record) for record in page.items],
+        "total_count": page.total,
+        "filters_applied": {**filters, "agent_name": query.agent},
+    }
+    return answer if page.cursor is None else {**answer, "next_cursor": page.cursor}
+
+
+async def result(executions: Executions, scope: Scope, given: Mapping[str, Any]) -> dict[str, Any]:
+    """One execution, ended or not; its ``transcript`` if it is asked for.
+
+    Raises:
+        InvalidArguments: There is none such in the scope; whether there is one out of it is not told.
+    """
+    wanted, with_transcript = ExecutionId(given["execution_id"].strip()), given["include_transcript"]
+    record = await executions.get(wanted, scope, transcript=with_transcript)
+    if record is None or given["agent_name"] not in (None, record.agent):
+        raise InvalidArguments(
+            f"agent {given['agent_name']!r} has no execution {given['execution_id']!r} that you can see; "
+            "list_recent_executions shows the ids and agents of those you can."
+        )
+    shown = detailed(record)
+    if with_transcript:
+        shown["transcript"] = await _transcript(executions, scope, record)
+    return {"execution": shown}
+
+
+async def _transcript(executions: Executions, scope: Scope, record: ExecutionRecord) -> list[Any]:
+    """What an agent said and did; of all else the request, then what ran inside in order of start."""
+    if record.transcript is not None:
+        return list(record.transcript)
+    children: list[ExecutionRecord] = []
+    cursor, total = None, 0
+    while len(children) < LONGEST_TRANSCRIPT:
+        query = ExecutionQuery(scope=scope, parent=record.id, limit=MOST_LISTED, cursor=cursor)
+        page = await executions.find(query)
+        children += page.items
+        cursor, total = page.cursor, page.total
+        if cursor is None:
+            break
+    left_out = [{"type": "left_out", "executions": total - len(children)}] if cursor is not None else []
+    return [asked(record), *left_out, *(inside(child) for child in reversed(children))]
+
+
+class Summaries:
+    """What agents did. Rehearsals count only where it is said that they do."""
+
+    def __init__(self, executions: Executions, scope: Scope, hours: float, *, dry_runs: bool) -> None:
+        self._executions, self._scope, self._dry_runs = executions, scope, dry_runs
+        self._since, self._now = _ago(hours), _ago(LONGEST_HOURS)
+
+    async def agent(self, name: str) -> dict[str, Any]:
+        """Of one agent; zeros of one that nothing is known of, or that the scope does not show."""
+        activity = await self._executions.activity(self._query(agent=name))
+        latest = await self._executions.find(self._query(agent=name, limit=1))
+        under_way = [await self._busy(name, status) for status in ("running", "pending")]
+        mean_ms = activity[0].mean_duration_ms if activity else None
+        summary = {
+            **await self._counts(activity, agent=name),
+            "avg_duration_seconds": None if mean_ms is None else seconds(mean_ms),
+            "last_execution_at": zulu(latest.items[0].started_at) if latest.items else None,
+            "last_execution_status": public(latest.items[0]) if latest.items else None,
+            "is_busy": under_way[0] > 0,
+            "queue_length": under_way[1],
+        }
+        return {"agent_name": name, "summary": summary, "recent_failures": await self._failures(agent=name)}
+
+    async def fleet(self, configured: Collection[str]) -> dict[str, Any]:
+        """Of all agents.
+
+        Args:
+            configured: Agents that count although they did nothing.
+        """
+        activity = await self._executions.activity(self._query())
+        working = await self._executions.activity(self._query(since=self._now, statuses=PUBLIC["running"]))
+        busy = {row.agent for row in working}
+        active = {row.agent for row in activity}
+        rows = [_by_agent(row, busy) for row in activity]
+        # Those that have been at one thing for longer than the time that is summed up.
+        rows += [_idle_row(name) for name in sorted(busy - active)]
+        counts = await self._counts(activity)
+        total = len(active | busy | set(configured))
+        return {
+            "fleet_summary": {"total_agents": total, "agents_with_activity": len(active), **counts},
+            "by_agent": rows,
+            "recent_failures": await self._failures(),
+        }
+
+    async def _counts(self, activity: Collection[AgentActivity], **which: Any) -> dict[str, Any]:
+        successful, broken = sum(row.succeeded for row in activity), sum(row.failed for row in activity)
+        # An activity does not tell those that run from those that wait.
+        running = await self._executions.activity(self._query(statuses=PUBLIC["running"], **which))
+        return {
+            "total_executions": sum(row.executions for row in activity),
+            "successful": successful,
+            "failed": broken,
+            "running": sum(row.executions for row in running),
+            "success_rate": rate(successful, broken),
+            "total_cost_usd": round(sum(row.cost_usd for row in activity), DIGITS),
+        }
+
+    async def _busy(self, agent: str, status: str) -> int:
+        query = self._query(since=self._now, agent=agent, statuses=PUBLIC[status], limit=1)
+        return (await self._executions.find(query)).total
+
+    async def _failures(self, **which: Any) -> list[dict[str, Any]]:
+        query = self._query(statuses=PUBLIC["failed"], limit=MOST_FAILURES, **which)
+        return [failed(record) for record in (await self._executions.find(query)).items]
+
+    def _query(self, **which: Any) -> ExecutionQuery:
+        usual = {"scope": self._scope, "since": self._since, "include_dry_runs": self._dry_runs, "top_level": True}
+        return ExecutionQuery(**{**usual, **which})
+
+
+def rate(successful: int, broken: int) -> float | None:
+    """How many of those that ended did so well [%, one decimal]; None when none has ended."""
+    ended = successful + broken
+    return round(100 * successful / ended, 1) if ended else None
+
+
+def _by_agent(row: AgentActivity, busy: Collection[str]) -> dict[str, Any]:
+    return {
+        "agent_name": row.agent,
+        "executions": row.executions,
+        "success_rate": rate(row.succeeded, row.failed),
+        "cost_usd": round(row.cost_usd, DIGITS),
+        "status": "running" if row.agent in busy else "idle",
+    }
+
+
+def _idle_row(name: str) -> dict[str, Any]:
+    return {"agent_name": name, "executions": 0, "success_rate": None, "cost_usd": 0.0, "status": "running"}
+
+
+def _ago(hours: float) -> datetime:
+    return datetime.now(UTC) - timedelta(hours=hours)

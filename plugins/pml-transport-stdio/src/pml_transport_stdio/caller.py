@@ -1,0 +1,69 @@
+"""Who the client is: whoever started this process, or whom the key belongs to that it put into the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from pml_hookspecs import Identity, Peer, RpcError, UnauthenticatedError
+from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Handler, Origin, RawObject, TransportError
+
+Identify: TypeAlias = Callable[[str | None], Awaitable[Identity | None]]
+
+KEY = "PML_API_KEY"
+STDIO = "stdio"
+LOCAL = Peer(address=STDIO)
+
+
+async def identify(ask: Identify | None, log: Any) -> Peer | Handler:
+    """The client as its key says; or, when it is not let in, what answers all its requests so.
+
+    The key is taken out of the environment: what this process starts has no business with it.
+
+    Args:
+        ask: Asks the plugins that know keys; None where there are none to ask.
+        log: Where to log what went wrong.
+    """
+    token = os.environ.pop(KEY, "").strip() or None
+    if ask is None:
+        return LOCAL
+    try:
+        identity = await ask(token)
+    except UnauthenticatedError as error:
+        return _refuse(str(error), INVALID_REQUEST)
+    except Exception:
+        log.exception("stdio.key_unknown")
+        return _refuse("It cannot be looked up whose key this is; start again later", INTERNAL_ERROR)
+    if identity is not None:
+        return Peer(address=STDIO, **{field.name: getattr(identity, field.name) for field in fields(Identity)})
+    return LOCAL if token is None else _refuse("The API key is not valid", INVALID_REQUEST)
+
+
+def _refuse(why: str, code: int) -> Handler:
+    if sys.stderr is not None:
+        sys.stderr.write(f"pml: every request is refused: {why} (a key is read from the variable {KEY})\n")
+        sys.stderr.flush()
+    return Refusing(RpcError(code, why))
+
+
+class Refusing:
+    """Answers everything with one error. Implements :class:`pml_hookspecs.Handler`."""
+
+    def __init__(self, error: RpcError) -> None:
+        self._error = error
+
+    async def request(self, method: str, params: RawObject, origin: Origin) -> NoReturn:
+        """Refuse it."""
+        raise RpcError(self._error.code, str(self._error))
+
+    def notification(self, method: str, params: RawObject) -> None:
+        """Nobody hears it."""
+
+    def closed(self, error: TransportError | None) -> None:
+        """Nothing was begun."""
