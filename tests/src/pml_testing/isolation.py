@@ -290,7 +290,8 @@ def children() -> frozenset[int]:
             continue
         if fields[0] != "Z":
             parents.setdefault(int(fields[1]), []).append(int(path.parent.name))
-    found, left = set(), [os.getpid()]
+    found: set[int] = set()
+    left = [os.getpid()]
     while left:
         own = parents.get(left.pop(), [])
         left += own

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from pml_hookspecs import Session, Store
+
     from .fakes import FakeCatalog, FakeServices
+    from .fixtures_clock import FrozenClock
+    from .fixtures_gateway import GatewayClient
+    from .fixtures_recorded import Recorded
+    from .fixtures_server import StdioServer
+
+REMEMBERED = 10_000
+"""Executions that the fixture ``store`` has room for."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
-    parser.getgroup("pml").addoption(
+    """Add the options."""
+    group = parser.getgroup("pml")
+    group.addoption(
+        "--pml-record",
+        action="store_true",
+        help="let the fixture 'recorded' use the real servers, and keep what they answer for the next time",
+    )
+    group.addoption(
         "--pml-contract",
         nargs="?",
         const="",
@@ -74,9 +92,81 @@ def catalog() -> FakeCatalog:
 
 
 @pytest.fixture
-def services(catalog: FakeCatalog) -> Any:
-    """What a plugin gets; records what it logs and spawns."""
+def session() -> Session:
+    """Somebody who asks, with nothing said about them; :func:`dataclasses.replace` makes others of it."""
+    from pml_hookspecs import Session
+
+    return Session(key="test")
+
+
+@pytest.fixture
+def store() -> Store:
+    """An empty store in memory, ready to use."""
+    from pml_core.nulls import MemoryStore
+
+    return MemoryStore(remembered=REMEMBERED)
+
+
+@pytest.fixture
+def services(catalog: FakeCatalog, store: Store) -> FakeServices:
+    """What a plugin gets; records what it logs, runs, publishes and spawns."""
     from .fakes import FakeServices
 
-    made: FakeServices = FakeServices(catalog=catalog)
-    return made
+    return FakeServices(catalog=catalog, store=store)
+
+
+@pytest.fixture
+def gateway(store: Store) -> Callable[..., AbstractAsyncContextManager[GatewayClient]]:
+    """``async with gateway(plugins=[MyMode, my_module]) as client``: a gateway in this process with just these plugins.
+
+    Takes what :func:`pml_testing.fixtures_gateway.gateway_of` does. What happened is in the fixture ``store``.
+    """
+    from .fixtures_gateway import gateway_of
+
+    def start(
+        plugins: Sequence[Any] = (), servers: Mapping[str, Any] | None = None, **more: Any
+    ) -> AbstractAsyncContextManager[GatewayClient]:
+        return gateway_of(plugins, servers, store, **more)
+
+    return start
+
+
+@pytest.fixture
+def stdio_server(tmp_path: Path) -> Callable[..., StdioServer]:
+    """``stdio_server(script)``: an MCP server in a process of its own, whose tools are the script's functions."""
+    from .fixtures_server import write
+
+    made: list[StdioServer] = []
+
+    def make(script: str, name: str = "") -> StdioServer:
+        made.append(write(tmp_path, script, name or f"server_{len(made) + 1}"))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def frozen_clock(request: pytest.FixtureRequest) -> Iterator[FrozenClock]:
+    """Time stands still, for the gateway, for plugins and for the test's module, until the test moves it on."""
+    from .fixtures_clock import frozen
+
+    with frozen(*([request.module] if request.module is not None else [])) as clock:
+        yield clock
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
+    """``recorded("crm.jsonl", "https://crm.example/mcp")``: a server for ``gateway(servers=…)`` that need not be there.
+
+    Answers as the file beside the test says, by pml-replay. With ``--pml-record`` it is the real server, and the file
+    is written anew.
+    """
+    from .fixtures_recorded import recorded_at
+
+    def make(file: str | Path, address: str = "") -> Recorded:
+        try:
+            return recorded_at(request.path.parent / file, address, recording=request.config.option.pml_record)
+        except (LookupError, ValueError) as exc:
+            pytest.fail(str(exc), pytrace=False)
+
+    return make

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Ended, ExecutionId, ExecutionQuery, ExecutionRecord, Failure, Scope, Span, Status
+from pml_hookspecs import (
+    Ended,
+    ExecutionId,
+    ExecutionQuery,
+    ExecutionRecord,
+    Failure,
+    Scope,
+    Span,
+    Status,
+    split_tool_id,
+)
 
 from .fakes import EPOCH, entry
 
@@ -65,7 +76,7 @@ def assert_same(found: ExecutionRecord | None, expected: ExecutionRecord) -> Non
     assert found is not None
     for name in (field.name for field in fields(expected)):
         ours, theirs = getattr(expected, name), getattr(found, name)
-        if name in ("request", "response", "failure", "tool_calls"):
+        if name in ("request", "response", "failure", "tool_calls", "transcript"):
             ours, theirs = (json.dumps(plain(json_of(value))) for value in (ours, theirs))
         assert theirs == ours, name
     assert found.started_at.utcoffset() == timedelta(0)
@@ -76,18 +87,68 @@ def json_of(value: Any) -> Any:
     return [value.code, value.message, value.retryable, value.details] if isinstance(value, Failure) else value
 
 
+SEARCHED_CHARACTERS = 2048
+"""Of each part of an execution."""
+
+
+def words(text: str) -> list[str]:
+    """What a search takes for words: letters and digits side by side, whatever their case."""
+    return re.findall(r"[^\W_]+", text.lower())
+
+
+def said(record: ExecutionRecord) -> str:
+    """What a search looks at. Line breaks in JSON are line breaks."""
+    request, response = (
+        "" if value is None else re.sub(r"\\[bfnrt]", "\n", json.dumps(plain(value), ensure_ascii=False))
+        for value in (record.request, record.response)
+    )
+    message = record.failure.message if record.failure else ""
+    parts = (record.intent, record.target, request, response, message)
+    return "\n".join(part[:SEARCHED_CHARACTERS] for part in parts)
+
+
+def says(record: ExecutionRecord, text: str | None) -> bool:
+    """Whether ``record`` is found by ``text``."""
+    wanted = words(text or "")
+    if not wanted:
+        return True
+    if record.parent is not None:
+        return False
+    there = words(said(record))
+    return all(any(word.startswith(part) for word in there) for part in wanted)
+
+
+def sees(scope: Scope, record: ExecutionRecord) -> bool:
+    """Whether ``scope`` includes ``record``."""
+    if scope.principals is None or record.principal in scope.principals:
+        return True
+    return record.as_agent and record.agent in scope.agents
+
+
+def is_of(record: ExecutionRecord, target: str | None) -> bool:
+    """Whether ``record`` is of the tool or server that ``target`` names."""
+    if target is None:
+        return True
+    if target.endswith(":*"):
+        return record.kind == "tool" and split_tool_id(record.target)[0] == target[:-2]
+    return record.kind == "tool" and record.target == target
+
+
 def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
     """What ``query`` asks for, in the plainest words."""
     return all(
         (
-            query.scope.principals is None or record.principal in query.scope.principals,
+            sees(query.scope, record),
             query.since is None or record.started_at >= query.since,
+            query.until is None or record.started_at < query.until,
             query.agent is None or record.agent == query.agent,
             query.statuses is None or record.status in query.statuses,
             query.trigger is None or record.trigger == query.trigger,
             query.parent is None or record.parent == query.parent,
             not query.top_level or record.parent is None,
             query.include_dry_runs or not record.dry_run,
+            is_of(record, query.target),
+            says(record, query.text),
         )
     )
 
@@ -99,38 +160,63 @@ def some_executions() -> list[ExecutionRecord]:
         execution(
             n,
             parent=None if n % 3 else execution(n // 10).id,
+            kind=("tool", "tool", "code", "tool", "workflow")[n % 5],
+            target=("files:read", "files:write", "python", "web:get", "")[n % 5],
             principal=("alice", "bob", "carol")[n % 7 % 3],
             agent=("claude", "", "codex", "claude")[n % 4],
+            as_agent=n % 8 in (2, 3),
+            access_key=("", "k1", "k2")[n % 3],
             trigger=("manual", "schedule", "agent", "mcp")[n // 5 % 4],
             status=ends[n % len(ends)],
             duration_ms=None if ends[n % len(ends)] in ("pending", "running") else n,
             dry_run=n % 5 == 0,
             cost_usd=None if n % 2 else n / 1000,
+            tokens_in=None if n % 3 else n * 10,
+            tokens_out=None if n % 4 else n,
             started_at=EPOCH + timedelta(seconds=n // 4),
+            intent=("send the weekly report", "look up the Größe", "")[n % 3 % 2],
+            request={} if n % 4 else {"path": f"/srv/reports/number_{n}.csv"},
         )
         for n in range(80)
     ]
 
 
+ONE: list[dict[str, Any]] = [
+    {},
+    {"since": EPOCH + timedelta(seconds=7)},
+    {"until": EPOCH + timedelta(seconds=13)},
+    {"agent": "claude"},
+    {"agent": ""},
+    {"statuses": frozenset({"ok"})},
+    {"statuses": frozenset({"error", "denied"})},
+    {"statuses": frozenset({"pending", "running"})},
+    {"statuses": frozenset({"running", "ok", "timed_out"})},
+    {"statuses": frozenset()},
+    {"trigger": "agent"},
+    {"parent": execution(3).id},
+    {"top_level": True},
+    {"include_dry_runs": False},
+    {"target": "files:read"},
+    {"target": "files:*"},
+    {"text": "REPORT send"},
+    {"text": "größ"},
+]
+"""Each filter alone."""
+SHARED = Scope(principals=frozenset({"bob"}), agents=frozenset({"codex", "nobody"}))
+SCOPES = (EVERYONE, NOBODY, ALICE, Scope(principals=frozenset({"bob", "carol", "nobody"})), SHARED)
+
+
+def single_queries() -> list[ExecutionQuery]:
+    """Each filter alone under several scopes."""
+    return [ExecutionQuery(scope=scope, limit=100, **one) for scope, one in product(SCOPES, ONE)]
+
+
 def some_queries() -> list[ExecutionQuery]:
-    """Each filter alone and in pairs, under several scopes."""
-    one: list[dict[str, Any]] = [
-        {},
-        {"since": EPOCH + timedelta(seconds=7)},
-        {"agent": "claude"},
-        {"agent": ""},
-        {"statuses": frozenset({"ok"})},
-        {"statuses": frozenset({"error", "denied"})},
-        {"statuses": frozenset({"pending", "running"})},
-        {"statuses": frozenset({"running", "ok", "timed_out"})},
-        {"statuses": frozenset()},
-        {"trigger": "agent"},
-        {"parent": execution(3).id},
-        {"top_level": True},
-        {"include_dry_runs": False},
+    """Each filter alone under several scopes, and in pairs under one of them each."""
+    pairs = enumerate(combinations(ONE[1:], 2))
+    return single_queries() + [
+        ExecutionQuery(scope=(EVERYONE, SHARED, ALICE)[n % 3], limit=100, **{**a, **b}) for n, (a, b) in pairs
     ]
-    scopes = (EVERYONE, NOBODY, ALICE, Scope(principals=frozenset({"bob", "carol", "nobody"})))
-    return [ExecutionQuery(scope=s, limit=100, **{**a, **b}) for s, (a, b) in product(scopes, combinations(one, 2))]
 
 
 def tools(names: Sequence[str], server: str = "files") -> list[CatalogEntry]:

@@ -23,7 +23,10 @@ from .fakes import FakeServices
 from .records import ALICE, BOB, EVERYONE, NOBODY, ended, execution, plain, tools
 from .store_documents import DocumentsContract
 from .store_executions import DEADLINE_S, ExecutionsContract
+from .store_prune import PruneContract
 from .store_secrets import SecretsContract
+from .store_text import TextContract
+from .store_totals import TotalsContract
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry
@@ -46,7 +49,9 @@ asyncio.run(main())
 
 
 @pytest.mark.anyio
-class StoreContract(ExecutionsContract, SecretsContract, DocumentsContract):
+class StoreContract(
+    ExecutionsContract, TextContract, TotalsContract, PruneContract, SecretsContract, DocumentsContract
+):
     """What the gateway relies on, whatever the store is made of."""
 
     group = GROUP

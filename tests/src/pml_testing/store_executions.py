@@ -20,6 +20,7 @@ from .records import (
     EVERYONE,
     NOBODY,
     assert_same,
+    ended,
     execution,
     matches,
     some_executions,
@@ -27,7 +28,7 @@ from .records import (
 )
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionRecord, Store
+    from pml_hookspecs import ExecutionId, ExecutionRecord, Store
 
 DEADLINE_S = 20.0
 """Longest that a test waits for anything."""
@@ -54,6 +55,8 @@ class ExecutionsContract:
             {"parent": execution(1).id, "kind": "code", "target": "python", "agent": "", "trigger": "schedule"},
             {"request": {"path": "/tmp", "n": [1, 2.5, None, True, {"a": "b"}]}, "dry_run": True, "cost_usd": 0.001234},
             {"endpoint": "cursor größe", "mode": "search"},
+            {"as_agent": True, "access_key": "key-größe", "schedule": "nightly"},
+            {"tokens_in": 0, "tokens_out": 3_000_000_000, "context_used": 12, "context_max": 200_000},
             {"tool_calls": ("files:read", "web:get", "files:read"), "trigger": "agent", "cost_usd": 0.0},
             {
                 "failure": Failure("tool.failed", "It broke; mend it.", True, {"rpc": {"code": -1}}),
@@ -156,6 +159,78 @@ class ExecutionsContract:
             await asyncio.gather(*map(write, range(50)))
         pages = await every_page(store, ExecutionQuery(scope=EVERYONE, limit=100))
         assert [r.id for page in pages for r in page.items] == [execution(n).id for n in reversed(range(500))]
+
+    @pytest.mark.seed("QRY-14")
+    async def test_a_transcript_is_read_only_when_asked_for(self, store: Store) -> None:
+        transcript = [{"role": "user", "content": f"größe {n} " + "x" * 900, "n": [n, None]} for n in range(500)]
+        record = execution(1, transcript=transcript)
+        await store.executions.put(record)
+        assert_same(await store.executions.get(record.id, ALICE, transcript=True), record)
+        assert_same(await store.executions.get(record.id, ALICE), replace(record, transcript=None))
+        assert_same(
+            (await store.executions.find(ExecutionQuery(scope=ALICE))).items[0], replace(record, transcript=None)
+        )
+        assert await store.executions.get(record.id, BOB, transcript=True) is None
+
+    async def test_a_transcript_goes_with_the_record_that_is_replaced(self, store: Store) -> None:
+        first, second = ({"said": "first"},), ({"said": "second"},)
+        for transcript in (None, first, second, None):
+            store.executions.record(execution(1, transcript=transcript))
+            found = await store.executions.get(execution(1).id, ALICE, transcript=True)
+            assert_same(found, execution(1, transcript=transcript))
+
+    @pytest.mark.seed("QRY-26")
+    async def test_shared_agents_are_seen_besides(self, store: Store) -> None:
+        await store.executions.put(execution(1))
+        await store.executions.put(execution(2, principal="bob", agent="bot", as_agent=True))
+        await store.executions.put(execution(3, principal="bob", agent="other", as_agent=True))
+        for principals, agents, expected in (
+            ({"alice"}, set(), {1}),
+            ({"alice"}, {"bot"}, {1, 2}),
+            (set(), {"bot", "other"}, {2, 3}),
+            (set(), {"claude"}, set()),
+            (None, {"bot"}, {1, 2, 3}),
+        ):
+            scope = Scope(principals=None if principals is None else frozenset(principals), agents=frozenset(agents))
+            await self._sees_exactly(store, scope, {execution(n).id for n in expected})
+
+    @pytest.mark.seed("QRY-31")
+    async def test_a_name_that_a_client_gave_itself_is_no_shared_agent(self, store: Store) -> None:
+        await store.executions.put(execution(1, principal="bob", agent="bot"))
+        await self._sees_exactly(store, Scope(principals=frozenset({"alice"}), agents=frozenset({"bot"})), set())
+
+    @staticmethod
+    async def _sees_exactly(store: Store, scope: Scope, ids: set[ExecutionId]) -> None:
+        await store.traces.append([ended(n, execution(n).id) for n in (1, 2, 3)])
+        query = ExecutionQuery(scope=scope)
+        page = await store.executions.find(query)
+        assert ({r.id for r in page.items}, page.total) == (ids, len(ids))
+        assert sum(row.executions for row in await store.executions.activity(query)) == len(ids)
+        assert sum(row.executions for row in await store.executions.totals(query, "day")) == len(ids)
+        for n in (1, 2, 3):
+            assert (await store.executions.get(execution(n).id, scope) is not None) == (execution(n).id in ids)
+            assert bool(await store.traces.of(execution(n).id, scope)) == (execution(n).id in ids)
+
+    async def test_servers_are_told_apart_to_the_letter(self, store: Store) -> None:
+        targets = ("a_b:x", "axb:x", "A_B:x", "a_b:x:y", "a_bc:x", "a_b", "%:x", ":x")
+        for n, target in enumerate(targets):
+            await store.executions.put(execution(n, target=target))
+        for target, expected in (
+            ("a_b:*", {"a_b:x", "a_b:x:y"}),
+            ("a_b:x", {"a_b:x"}),
+            ("%:*", {"%:x"}),
+            ("A_B:*", {"A_B:x"}),
+            ("*", set()),
+        ):
+            page = await store.executions.find(ExecutionQuery(scope=ALICE, target=target))
+            assert ({r.target for r in page.items}, page.total) == (expected, len(expected)), target
+
+    async def test_until_is_exclusive(self, store: Store) -> None:
+        await store.executions.put(execution(5))
+        at = execution(5).started_at
+        assert (await store.executions.find(ExecutionQuery(scope=ALICE, until=at))).total == 0
+        later = at + timedelta(microseconds=1)
+        assert (await store.executions.find(ExecutionQuery(scope=ALICE, until=later))).total == 1
 
     @pytest.mark.seed("QRY-15")
     async def test_get_does_not_tell_out_of_scope_from_unknown(self, store: Store) -> None:

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pml_example_jsonl_store import JsonlStore, Settings
+from pml_hookspecs import ExecutionQuery
+from pml_testing.records import ALICE, EVERYONE, execution
+from pml_testing.store import StoreContract
+
+EXECUTIONS = ExecutionQuery(scope=EVERYONE)
+pytestmark = pytest.mark.anyio
+
+
+class TestContract(StoreContract):
+    @pytest.fixture
+    def store_type(self):
+        return JsonlStore
+
+    @pytest.fixture
+    def settings(self, tmp_path):
+        return Settings(path=str(tmp_path / "data" / "pml.jsonl"))
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return Settings(path=str(tmp_path / "pml.jsonl"))
+
+
+async def test_the_file_is_lines_of_json_that_others_can_read(settings, tmp_path):
+    async with JsonlStore(settings) as store:
+        await store.executions.put(execution(1, intent="read it"))
+        await store.documents.put("notes", "a", {"n": 1})
+        await store.documents.delete("notes", "a")
+    head, *lines = map(json.loads, (tmp_path / "pml.jsonl").read_text().splitlines())
+    assert head == {"pml_jsonl": 1}
+    assert [line[0] for line in lines] == ["execution", "document", "document"]
+    assert (lines[0][2]["intent"], lines[2][2]) == ("read it", None)
+    assert (tmp_path / "pml.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_line_that_was_being_written_is_left_out(settings, tmp_path):
+    async with JsonlStore(settings) as store:
+        await store.executions.put(execution(1))
+    with (tmp_path / "pml.jsonl").open("a") as file:
+        file.write('["execution", "2", {"id"')
+    async with JsonlStore(settings) as store:
+        await store.executions.put(execution(3))
+    async with JsonlStore(settings) as store:
+        assert await store.executions.get(execution(3).id, ALICE) is not None
+        assert len(store.executions.known) == 2
+
+
+async def test_two_gateways_do_not_share_a_file(settings):
+    async with JsonlStore(settings):
+        with pytest.raises(RuntimeError, match="in use by another gateway"):
+            await JsonlStore(settings).__aenter__()
+
+
+async def test_a_file_of_a_newer_version_is_refused_and_left_alone(settings, tmp_path):
+    (tmp_path / "pml.jsonl").write_text('{"pml_jsonl":2}\n["future"]\n')
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="another version of this store"):
+            await JsonlStore(settings).__aenter__()
+    assert (tmp_path / "pml.jsonl").read_text() == '{"pml_jsonl":2}\n["future"]\n'
+
+
+async def test_a_file_that_is_mostly_out_of_date_is_written_anew(settings, tmp_path):
+    async with JsonlStore(settings) as store:
+        for n in range(300):
+            await store.documents.put("notes", "a", {"n": n})
+        grown = (tmp_path / "pml.jsonl").stat().st_size
+    async with JsonlStore(settings) as store:
+        assert (tmp_path / "pml.jsonl").stat().st_size < grown / 100
+        found = await store.documents.get("notes", "a")
+    assert (found.value["n"], found.version) == (299, 300)
+
+
+async def test_a_gateway_keeps_its_history_in_it(settings, gateway):
+    for count in (1, 2):
+        async with gateway([JsonlStore], settings={"jsonl": {"path": settings.path}}) as client:
+            await client.call("files__read_file")
+            page = await client.gateway.store.executions.find(EXECUTIONS)
+            assert page.total == count

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def services_module():
+    """The file beside this one, however the tests are imported."""
+    spec = spec_from_file_location("openapi_services", Path(__file__).with_name("services.py"))
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def pets(services_module):
+    with services_module.running(services_module.PETS) as address:
+        yield address

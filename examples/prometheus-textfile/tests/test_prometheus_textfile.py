@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pml_example_prometheus_textfile import NAME, PrometheusTextfile, Settings
+from pml_testing.records import ended
+from pml_testing.tracer import TracerContract
+
+pytestmark = pytest.mark.anyio
+SAMPLE = re.compile(r'^(\w+)\{task="(.*)",tool="(.*)",status="(.*)"\} ([0-9.e+-]+)$')
+
+
+def samples(path):
+    """What a reader of the file finds: name and labels to number."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    found = [SAMPLE.fullmatch(line) for line in lines if not line.startswith("#")]
+    return {match.groups()[:4]: float(match[5]) for match in found}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metrics" / "pml.prom"
+
+
+class TestContract(TracerContract):
+    @pytest.fixture
+    def tracer_type(self):
+        return Noting
+
+    @pytest.fixture
+    def settings(self, path):
+        return Settings(path=str(path), interval_s=0.05)
+
+    @pytest.fixture
+    def delivered(self, tracer, path):
+        """A sum tells how many spans there were, not which: these are the first so many that ended."""
+
+        def delivered():
+            count = sum(int(n) for (name, *_), n in samples(path).items() if name.endswith("_count"))
+            return Counter(tracer.noted[:count] + ["one too many"] * (count - len(tracer.noted)))
+
+        return delivered
+
+    @pytest.fixture
+    def dropped(self):
+        return lambda: 0
+
+
+class Noting(PrometheusTextfile):
+    """Knows in which order spans ended."""
+
+    def __init__(self, settings=None, services=None):
+        super().__init__(settings, services)
+        self.noted = []
+
+    def ended(self, ended):
+        super().ended(ended)
+        if len(self.noted) < 20_000:
+            self.noted.append(ended.span.span_id)
+
+
+async def test_the_file_says_how_many_tasks_ended_how_and_how_long_they_took(path, services):
+    tracer = PrometheusTextfile(Settings(path=str(path)), services)
+    for n in range(3):
+        tracer.ended(ended(n, attributes={"gen_ai.tool.name": "files:read"}))
+    tracer.ended(ended(9, name="workflow"))
+    await tracer.flush()
+    assert samples(path) == {
+        (f"{NAME}_count", "tools/call", "files:read", "ok"): 3,
+        (f"{NAME}_sum", "tools/call", "files:read", "ok"): 3e-8,
+        (f"{NAME}_count", "workflow", "", "ok"): 1,
+        (f"{NAME}_sum", "workflow", "", "ok"): 1e-8,
+    }
+    assert path.read_text().startswith(f"# HELP {NAME} ")
+    assert f"\n# TYPE {NAME} summary\n" in path.read_text()
+
+
+async def test_odd_names_do_not_break_the_format(path):
+    tracer = PrometheusTextfile(Settings(path=str(path)))
+    tracer.ended(ended(1, attributes={"gen_ai.tool.name": 'a:"b"\\\nc'}))
+    await tracer.flush()
+    assert (f"{NAME}_count", "tools/call", r"a:\"b\"\\\nc", "ok") in samples(path)
+
+
+async def test_a_file_that_cannot_be_written_is_said_and_made_up_for(path, services):
+    path.parent.write_text("in the way")
+    tracer = PrometheusTextfile(Settings(path=str(path)), services)
+    tracer.ended(ended(1))
+    await tracer.flush()
+    assert [(level, event) for level, event, _ in services.log.lines] == [("warning", "metrics are not written")]
+    path.parent.unlink()
+    await tracer.flush()
+    assert samples(path)
+
+
+async def test_the_default_is_beside_the_gateways_other_files(monkeypatch, tmp_path):
+    monkeypatch.setenv("PML_HOME", str(tmp_path))
+    tracer = PrometheusTextfile()
+    tracer.ended(ended(1))
+    await tracer.flush()
+    assert (tmp_path / "metrics" / "pml.prom").exists()
+    monkeypatch.delenv("PML_HOME")
+    assert PrometheusTextfile()._path == Path.home() / ".pml" / "metrics" / "pml.prom"
+
+
+async def test_a_gateway_is_measured(gateway, path):
+    async with gateway([PrometheusTextfile], settings={"prometheus_textfile": {"path": str(path)}}) as client:
+        await client.call("files__read_file")
+        await client.call("files__read_file")
+    assert samples(path)[f"{NAME}_count", "tools/call", "files:read_file", "ok"] == 2
