@@ -104,7 +104,7 @@ def test_a_workflow_may_hold_workflows():
         ({"intent": "  "}, "workflow: is missing; give {"),
         (
             of_tasks(A, max_parallel=3),
-            "max_parallel: unknown; known here: workflow, intent, dry_run, plan_digest; in workflow: tasks,",
+            "max_parallel: unknown; known here: workflow, intent, dry_run, plan_digest, async; in workflow: tasks,",
         ),
         ({"workflow": "[]"}, "workflow: must be an object, not a string"),
         ({"workflow": {}}, "workflow.tasks: is missing"),

@@ -9,7 +9,7 @@ import pytest
 from pml_hookspecs import CodeRun, Task
 from pml_sandbox_monty import Monty, Settings
 from pml_testing.executor import NEVER_ENDS, TIMES_OUT, ExecutorContract
-from pml_testing.fakes import FakeCatalog, FakeServices, entry
+from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
 
 
 def code(source: str) -> CodeRun:
@@ -22,7 +22,7 @@ class TestMonty(ExecutorContract):
         services = FakeServices(catalog=FakeCatalog([entry(TIMES_OUT), entry(NEVER_ENDS)]))
         async with Monty(Settings(), services) as made:
             # What it keeps ready for later runs is there before the contract looks.
-            await made.execute(code("1"), None)  # type: ignore[arg-type]
+            await made.execute(code("1"), FakeRun())
             yield made
 
     @pytest.fixture

@@ -69,8 +69,10 @@ class Background:
         kept: dict[str, Any] = {name: asked[name] for name in KEPT if name in asked}  # type: ignore[literal-required]
         await self._beat()
         value = {"task": to_plain(task), "session": to_plain(session), "asked": kept}
-        # First what says how to go on, so that no pending row is ever without it.
-        await self._store.documents.put(RUNS, id, value, marks={"gateway": self._me.id})
+        # First what says how to go on, so that no pending row is ever without it. Of several with one id, one gets it.
+        only = 0 if asked.get("id") else None
+        if await self._store.documents.put(RUNS, id, value, marks={"gateway": self._me.id}, if_version=only) is None:
+            return id
         try:
             await self._store.executions.put(self._dispatcher.pending(task, session, {**kept, "id": id}))  # type: ignore[typeddict-item]
         except BaseException:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task, ToolCall, Workflow
+from pml_hookspecs.clock import Clock
 
 from .items import Items
 from .jobs import UNDO, Found, Job, delay_s, ended_at, fill_job, without_running
@@ -78,12 +79,12 @@ class Scheduler:
         """Run every task once, or skip it. Cancelled, it cancels the tasks under way and waits for their end."""
         self._know()
         try:
-            async with asyncio.timeout(self._workflow.timeout_s) as limit, asyncio.TaskGroup() as group:
+            async with Clock(self._run, self._workflow.timeout_s) as limit, asyncio.TaskGroup() as group:
                 self._open([id_ for id_ in self._nodes if id_ not in self.outcomes and not self._waiting[id_]])
                 self._holding = self._workflow.by_layer and not self._run.dry_run
                 self._start(group)
         except TimeoutError:
-            if not limit.expired():
+            if not limit.expired:
                 raise
             self._stop()
 
@@ -315,17 +316,17 @@ class Scheduler:
 
 
 async def attempt(task: Task, run: Run, started_at: datetime) -> Outcome:
-    """Dispatch ``task``, for no longer than its step says."""
+    """Dispatch ``task``, for no longer than its step says; while the workflow asks people, that stands still."""
     limit_s = task.step.timeout_s
     try:
         if limit_s is None:
             return await run.dispatch(task)
-        async with asyncio.timeout(limit_s) as limit:
+        async with Clock(run, limit_s) as limit:
             outcome = await run.dispatch(task)
             # Where a journal keeps outcomes, it found this limit to be the end of the attempt.
             return outcome if outcome.status is not Status.CANCELLED else _too_late(task, limit_s, started_at)
     except TimeoutError:
-        if limit_s is None or not limit.expired():
+        if limit_s is None or not limit.expired:
             raise
         return _too_late(task, limit_s, started_at)
     except asyncio.CancelledError:

@@ -114,7 +114,7 @@ class Monty:
         from .session import Session
 
         calls = Calls(task, run, self._services.catalog, most=limits.max_calls, most_at_once=limits.max_in_flight)
-        return Session(task, inputs, calls, limits, limit_s=limit_s, log=self._services.log)
+        return Session(task, run, inputs, calls, limits, limit_s=limit_s, log=self._services.log)
 
     @staticmethod
     async def _run(session: Session, workers: Workers, most_s: float) -> Ending:

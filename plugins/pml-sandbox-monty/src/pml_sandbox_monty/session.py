@@ -9,6 +9,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Failure
+from pml_hookspecs.clock import Clock
 from pml_sandbox import endings
 from pml_sandbox.calls import BAD_CALL, CallError, CallLimitError, Calls, read_json
 from pml_sandbox.child import Text
@@ -18,6 +19,7 @@ from . import problems
 from .tools import Names, arguments
 
 if TYPE_CHECKING:
+    from pml_hookspecs import Run
     from pml_sandbox.endings import Ending
     from pml_sandbox.limits import Limits
 
@@ -35,8 +37,11 @@ DEEPEST = 500
 class Session:
     """The run. Used once."""
 
-    def __init__(self, task: CodeRun, inputs: bytes, calls: Calls, limits: Limits, *, limit_s: float, log: Any) -> None:
-        self._task, self._calls, self._limits, self._limit_s, self._log = task, calls, limits, limit_s, log
+    def __init__(
+        self, task: CodeRun, run: Run, inputs: bytes, calls: Calls, limits: Limits, *, limit_s: float, log: Any
+    ) -> None:
+        self._task, self._run, self._calls, self._limits = task, run, calls, limits
+        self._limit_s, self._log = limit_s, log
         self._names = Names(task.source, self._at_once)
         self._inputs = inputs
         self._out, self._error = Text(limits.output_bytes), Text(limits.output_bytes)
@@ -44,11 +49,14 @@ class Session:
         self._waited_for: asyncio.Task[Any] | None = None
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._failed: dict[str, CallError] = {}
-        self._clock: asyncio.Timeout
+        self._stopper: asyncio.Timeout
         self._loop = asyncio.get_running_loop()
 
     async def run(self, workers: Workers, most_s: float) -> Ending:
-        """Run the code for ``most_s`` [s] at the longest, counted from when a worker is there; what came of it."""
+        """Run the code for ``most_s`` [s] at the longest, counted from when a worker is there; what came of it.
+
+        The time during which people are asked for its sake does not count.
+        """
         from pydantic_monty import MontyCrashedError, MontyError
 
         limits = {
@@ -87,7 +95,7 @@ class Session:
 
     async def _in_time(self, worker: Any, mount: Any, most_s: float) -> Ending:
         try:
-            async with asyncio.timeout(most_s) as self._clock:
+            async with asyncio.timeout(None) as self._stopper, Clock(self._run, most_s):
                 return self._returned(await self._value(worker, mount))
         except TimeoutError:
             return self._stopped()
@@ -99,7 +107,7 @@ class Session:
             await asyncio.gather(*calls, return_exceptions=True)
 
     def _stopped(self) -> Ending:
-        """Why the clock ended it, which is also set to now for other reasons."""
+        """Why it did not end by itself."""
         killed = self._streams(endings.KILLED_EXIT)
         if self._too_many:
             return endings.too_many_calls(self._limits.max_calls, output=killed)
@@ -142,7 +150,7 @@ class Session:
 
     def _stop(self) -> None:
         """What a callback raises, Monty tells at the end only."""
-        self._clock.reschedule(self._loop.time())
+        self._stopper.reschedule(self._loop.time())
 
     async def _called(self, step: Any) -> Any:
         """Answer a call: of a tool or a sleep by a promise, of anything else at once."""

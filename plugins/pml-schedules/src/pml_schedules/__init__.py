@@ -1,0 +1,1 @@
+"""Runs things at times that somebody named."""

@@ -1,0 +1,366 @@
+"""``pml schedules``: what the verbs do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import InvalidArguments
+
+from .ledger import ENDED, QUEUED, Claim, Ledger, State, execution_of
+from .plan import Plan, plan_from, plan_of
+from .settings import Schedule, Settings, to_plain
+from .showing import print_json, print_table, say, told
+from .work import doubt, read_plan
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services
+
+UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|m|min|h|d|w)")
+MOST = 1000
+SOON_S = 0.2
+"""How often a run that is waited for is looked at [s]."""
+
+
+def _settings(services: Services) -> Settings:
+    settings: Settings = services.settings or Settings()
+    return settings
+
+
+def _ledger(services: Services) -> Ledger:
+    return Ledger(services.store.documents, timedelta(days=_settings(services).keep_days))
+
+
+async def _plans(services: Services) -> tuple[dict[str, Plan], dict[str, str]]:
+    """All schedules, and what is wrong with those that do not fit."""
+    settings, plans, unfit = _settings(services), {}, {}
+    for document in await _ledger(services).plans():
+        try:
+            plans[document.key] = plan_from(document, settings)
+        except (ValueError, KeyError) as exc:
+            unfit[document.key] = str(exc)
+    for name, schedule in settings.schedules.items():
+        try:
+            plans[name] = plan_of(name, schedule, settings, declared=True)
+        except ValueError as exc:
+            unfit[name] = str(exc)
+    return plans, unfit
+
+
+async def _plan(services: Services, name: str) -> Plan:
+    plans, unfit = await _plans(services)
+    if name in plans:
+        return plans[name]
+    if name in unfit:
+        raise InvalidArguments(f"Schedule {name!r} does not fit: {unfit[name]}")
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, plans, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "pml schedules list shows all."
+    raise InvalidArguments(f"There is no schedule {name!r}; {hint}")
+
+
+# Make and remove
+
+
+async def add(arguments: argparse.Namespace, services: Services) -> int:
+    """Keep a new schedule."""
+    settings, ledger, name = _settings(services), _ledger(services), arguments.name
+    try:
+        plan = plan_of(name, _schedule(arguments), settings, declared=False)
+    except ValueError as exc:
+        raise InvalidArguments(str(exc)) from exc
+    if name in settings.schedules:
+        raise InvalidArguments(
+            f"{name!r} stands in the configuration, [plugins.schedules.schedules.{name}]; change it there"
+        )
+    if plan.times.next(datetime.now(UTC)) is None:
+        raise InvalidArguments("It would never run: until is over, or before the first time that cron names.")
+    before = await ledger.plan(name)
+    if before is not None and not arguments.replace:
+        raise InvalidArguments(f"There is a schedule {name!r} already; --replace puts this one in its place.")
+    value = {"schedule": to_plain(plan.schedule), "added_at": datetime.now(UTC).isoformat(timespec="seconds")}
+    if not await ledger.keep_plan(name, value, if_version=0 if before is None else before.version):
+        raise InvalidArguments(f"Somebody else changed {name!r} at the same time; look at it and try again.")
+    state = await _go_on(ledger, plan, anew=True)
+    problem = doubt(plan.schedule, services.catalog)
+    if problem:
+        sys.stderr.write(f"pml: warning: its runs will fail unless this changes: {problem}\n")
+    if arguments.json:
+        print_json(told(plan, state, None))
+    else:
+        say(f"{name} runs {plan.what}, {plan.when}; {_next_words(plan, state)}.")
+    return 0
+
+
+def _schedule(arguments: argparse.Namespace) -> Schedule:
+    """Raises ValueError."""
+    every_s = seconds(arguments.every, "--every") if arguments.every else 0.0
+    start = _moment(arguments.start, "--start")
+    if every_s and start is None:
+        start = datetime.now(UTC).replace(microsecond=0)
+    return Schedule(
+        cron=arguments.cron,
+        time_zone=arguments.time_zone,
+        every_s=every_s,
+        start=start,
+        until=_moment(arguments.until, "--until"),
+        max_runs=_least(arguments.max_runs, 0, "--max-runs"),
+        jitter_s=_least(arguments.jitter_s, 0, "--jitter-s"),
+        workflow=_workflow(arguments.workflow),
+        agent=arguments.agent,
+        message=arguments.message,
+        capability=arguments.capability,
+        inputs=_object(arguments.inputs, "--inputs"),
+        tool=arguments.tool,
+        arguments=_object(arguments.arguments, "--arguments"),
+        intent=arguments.intent,
+        dry_run=arguments.dry_run,
+        principal=arguments.principal,
+        scopes=tuple(arguments.scopes),
+        missed=arguments.missed,
+        most_missed=_least(arguments.most_missed, 1, "--most-missed"),
+        overlap=arguments.overlap,
+        timeout_s=_least(arguments.timeout_s, 0, "--timeout-s"),
+        paused=arguments.paused,
+    )
+
+
+def _workflow(path: str) -> str | dict[str, Any]:
+    """What the file holds now: a schedule that is kept does not depend on files."""
+    if path != "-":
+        return read_plan(path) if path else ""
+    plan = _object(sys.stdin.read(), "--workflow -")
+    if not plan:
+        raise ValueError("--workflow -: there was no plan on the standard input")
+    return plan
+
+
+def _least(value: Any, least: float, option: str) -> Any:
+    if not least <= value < float("inf"):
+        raise ValueError(f"{option}: must be {least:g} or more, not {value}")
+    return value
+
+
+def seconds(text: str, option: str) -> float:
+    """A time such as ``15m`` [s].
+
+    Raises:
+        ValueError: It is none.
+    """
+    if (found := DURATION.fullmatch(text.strip())) is None:
+        raise ValueError(f"{option}: {text!r} is no time; write a number and s, m, h, d or w, such as 15m")
+    return float(found[1]) * UNITS[found[2]]
+
+
+def _moment(text: str, option: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError as exc:
+        raise ValueError(f"{option}: {text!r} is no time; write it like 2026-12-24T18:00 or 2026-12-24T18:00Z") from exc
+
+
+def _object(text: str, option: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as exc:
+        raise ValueError(f"{option}: is not JSON: {exc}") from exc
+    if isinstance(value, dict):
+        return value
+    raise ValueError(f"{option}: must be a JSON object, such as {{}}")
+
+
+async def remove(arguments: argparse.Namespace, services: Services) -> int:
+    """Forget a schedule."""
+    name = arguments.name
+    if name in _settings(services).schedules:
+        message = (
+            f"{name!r} stands in the configuration; remove [plugins.schedules.schedules.{name}] there, or pause it"
+        )
+        raise InvalidArguments(message)
+    ledger = _ledger(services)
+    if await ledger.plan(name) is None:
+        await _plan(services, name)
+    await ledger.remove_plan(name)
+    _done(arguments, name, "removed")
+    return 0
+
+
+# Steer
+
+
+async def pause(arguments: argparse.Namespace, services: Services) -> int:
+    """Begin no further run."""
+    plan = await _plan(services, arguments.name)
+    await _ledger(services).change(plan.name, lambda state: replace(state, paused=True))
+    _done(arguments, plan.name, "paused")
+    return 0
+
+
+async def resume(arguments: argparse.Namespace, services: Services) -> int:
+    """Go on from now."""
+    plan = await _plan(services, arguments.name)
+    state = await _go_on(_ledger(services), plan)
+    if arguments.json:
+        print_json({"name": plan.name, "state": "resumed"})
+    else:
+        say(f"{plan.name} goes on; {_next_words(plan, state)}.")
+    return 0
+
+
+async def _go_on(ledger: Ledger, plan: Plan, *, anew: bool = False) -> State:
+    """Nothing before now is due. ``anew``: nor has it run before, and it is paused if it says so itself."""
+    now = datetime.now(UTC)
+
+    def change(state: State) -> State:
+        if anew:
+            return replace(state, handled={plan.digest: now}, runs=0, missed=0, paused=None)
+        return replace(state, handled={**state.handled, plan.digest: now}, paused=False)
+
+    return await ledger.change(plan.name, change)
+
+
+async def run_now(arguments: argparse.Namespace, services: Services) -> int:
+    """Put a run in line."""
+    plan, ledger = await _plan(services, arguments.name), _ledger(services)
+    now = datetime.now(UTC)
+    due = now.replace(microsecond=now.microsecond // 1000 * 1000)
+    execution = execution_of(plan.name, due, now)
+    claim = await ledger.claim(Claim(schedule=plan.name, due=due, execution=execution, state=QUEUED, by_hand=True))
+    if claim is None:
+        raise InvalidArguments(f"{plan.name!r} was told to run at this very moment already")
+    ended = await _ended(ledger, claim, arguments.wait_s)
+    if arguments.json:
+        print_json({"name": plan.name, "execution_id": execution, "status": _status(ended or claim)})
+    elif ended is not None:
+        say(f"{plan.name} ended: {ended.status}{f' ({ended.reason})' if ended.reason else ''}, execution {execution}.")
+    elif arguments.wait_s:
+        say(f"{plan.name} has not ended in {arguments.wait_s:g} s. Is a gateway up? Its execution is {execution}.")
+    else:
+        soon_s = _settings(services).look_s
+        say(f"{plan.name} is in line as execution {execution}: a gateway that is up begins it within {soon_s:g} s.")
+    return 0 if ended is None or ended.status == "ok" or plan.schedule.dry_run else 1
+
+
+async def _ended(ledger: Ledger, claim: Claim, wait_s: float) -> Claim | None:
+    """The claim when its run has ended; None when it has not in this time."""
+    try:
+        async with asyncio.timeout(wait_s):
+            while wait_s > 0:
+                now = await ledger.claim_at(claim.key)
+                if now is not None and now.state == ENDED:
+                    return now
+                await asyncio.sleep(SOON_S)
+    except TimeoutError:
+        pass
+    return None
+
+
+# Look
+
+
+async def list_all(arguments: argparse.Namespace, services: Services) -> int:
+    """All of them."""
+    plans, unfit = await _plans(services)
+    ledger = _ledger(services)
+    states = await ledger.states()
+    rows = []
+    for name in sorted(plans):
+        state = states.get(name, State())
+        last = await ledger.claim_at(state.last) if state.last else None
+        rows.append((plans[name], state, last))
+    if arguments.json:
+        broken = [{"name": name, "problem": problem} for name, problem in sorted(unfit.items())]
+        print_json([*(told(plan, state, last) for plan, state, last in rows), *broken])
+        return 0
+    if not rows and not unfit:
+        say("There are no schedules; pml schedules add makes one.")
+        return 0
+    if rows:
+        columns = ("name", "what", "when", "state", "next", "last", "ended")
+        shown = [told(plan, state, last) for plan, state, last in rows]
+        print_table(
+            columns, [[_cell(row, column) for column in columns] for row in shown], ("name", "next", "last", "ended")
+        )
+    for name, problem in sorted(unfit.items()):
+        sys.stderr.write(f"pml: {name}: does not fit: {problem}\n")
+    return 0
+
+
+def _cell(row: dict[str, Any], column: str) -> str:
+    last = row["last"] or {}
+    value = {"next": row["next"], "last": last.get("due"), "ended": last.get("status")}.get(column, row.get(column))
+    return "-" if value is None else str(value)[:16] if column in ("next", "last") else str(value)
+
+
+async def show(arguments: argparse.Namespace, services: Services) -> int:
+    """All of one."""
+    plan, ledger = await _plan(services, arguments.name), _ledger(services)
+    state = await ledger.state(plan.name)
+    last = await ledger.claim_at(state.last) if state.last else None
+    upcoming = []
+    for due in plan.times.upcoming(datetime.now(UTC)):
+        upcoming.append(due.isoformat(timespec="seconds"))
+        if len(upcoming) == 5 or not told(plan, state, None)["next"]:  # noqa: PLR2004 - enough to see the pattern
+            break
+    about = told(plan, state, last)
+    more: dict[str, Any] = {
+        "upcoming": upcoming if about["next"] else [],
+        "runs": state.runs,
+        "missed": state.missed,
+        "under_way": [key.partition("@")[2] for key in state.going],
+        "declared": plan.declared,
+        "principal": plan.principal,
+        "schedule": to_plain(plan.schedule),
+        "problem": doubt(plan.schedule, services.catalog) or None,
+    }
+    print_json(services.redact({**about, **more}))
+    return 0
+
+
+async def history(arguments: argparse.Namespace, services: Services) -> int:
+    """The runs of one."""
+    if not 1 <= arguments.limit <= MOST:
+        raise InvalidArguments(f"--limit must be 1 to {MOST}")
+    from .telling import Told
+
+    ledger = _ledger(services)
+    claims = await ledger.claims({"schedule": arguments.name})
+    if not claims:
+        await _plan(services, arguments.name)
+    latest = sorted(claims, key=lambda claim: claim.due, reverse=True)[: arguments.limit]
+    rows = [await Told.of(claim, services.store.executions) for claim in latest]
+    if arguments.json:
+        print_json([row.plain() for row in rows])
+    elif not rows:
+        say("It has not run yet.")
+    else:
+        print_table(Told.COLUMNS, [row.cells() for row in rows], ("due", "status", "execution"))
+    return 0
+
+
+def _status(claim: Claim) -> str:
+    return claim.status or claim.state
+
+
+def _next_words(plan: Plan, state: State) -> str:
+    shown = told(plan, state, None)
+    if shown["state"] == "paused":
+        return "it is paused"
+    return f"next at {shown['next']}" if shown["next"] else "it is over"
+
+
+def _done(arguments: argparse.Namespace, name: str, what: str) -> None:
+    if arguments.json:
+        print_json({"name": name, "state": what})
+    else:
+        say(f"{name} is {what}.")
