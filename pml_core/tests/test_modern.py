@@ -44,7 +44,7 @@ async def test_a_client_can_discover_what_the_gateway_is(stateless):
         client = Client(made, modern=True, stateless=stateless)
         answer = await client.request("server/discover")
         assert answer["supportedVersions"] == ["2026-07-28"]
-        assert answer["capabilities"] == made.capabilities()
+        assert answer["capabilities"] == {**made.capabilities(), "extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert "search_tools" in answer["instructions"]
         assert (answer["resultType"], answer["ttlMs"], answer["cacheScope"]) == ("complete", 0, "private")
         assert answer["_meta"] == STAMP

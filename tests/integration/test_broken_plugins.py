@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -37,14 +38,18 @@ HOOKS = (
     Fault("hooks", "broken_import", "pml-broken-import", "No module named 'not_a_real_module_at_all'"),
     Fault("hooks", "broken_typo", "pml-broken-typo", "unknown hook 'pml_wrap_executer'"),
 )
+UNMET = Fault("hooks", "broken_requirement", "pml-broken-requirement", "which is not installed")
+"""Runs as long as nothing of it needs what is not there: a gateway does not look at every requirement."""
+UNHEALTHY = Fault("hooks", "broken_unhealthy", "pml-broken-unhealthy", "the licence server does not answer")
 DRIVERS = (
     Fault("exposure_mode", "broken_settings", "pml-broken-settings", "address"),
     Fault("store", "broken_constructor", "pml-broken-constructor", "RuntimeError: no licence key"),
     Fault("store", "broken_exit", "pml-broken-exit", "SystemExit: please install the native helper"),
     Fault("tracer", "broken_import", "pml-broken-import", "No module named 'not_a_real_module_at_all'"),
 )
-SEEN_WITHOUT_IMPORT = ("pml-broken-api", "pml-broken-clash", "pml-broken-clash-twin")
-BLOCK_ALL = "gateway.block=" + json.dumps(sorted({fault.dist for fault in (*HOOKS, *DRIVERS)}))
+EXAMINED = (*HOOKS, UNMET, *DRIVERS)
+SEEN_WITHOUT_IMPORT = ("pml-broken-api", "pml-broken-clash", "pml-broken-clash-twin", "pml-broken-requirement")
+BLOCK_ALL = "gateway.block=" + json.dumps(sorted({fault.dist for fault in (*EXAMINED, UNHEALTHY)}))
 TIMEOUT_S = 60
 
 
@@ -91,11 +96,11 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
 
 def test_every_broken_distribution_is_installed_and_known_to_this_test() -> None:
     folders = {path.name for path in (Path(__file__).parents[1] / "broken").glob("pml-broken-*")}
-    assert {fault.dist for fault in (*HOOKS, *DRIVERS)} == folders
+    assert {fault.dist for fault in (*EXAMINED, UNHEALTHY)} == folders
     assert all(metadata.version(name) for name in folders)
 
 
-@pytest.mark.parametrize("fault", [*HOOKS, *DRIVERS], ids=lambda f: f"{f.dist}-{f.kind}")
+@pytest.mark.parametrize("fault", EXAMINED, ids=lambda f: f"{f.dist}-{f.kind}")
 def test_list_shows_distribution_version_and_what_metadata_tells(
     listed: subprocess.CompletedProcess[str], fault: Fault
 ) -> None:
@@ -120,7 +125,7 @@ def test_list_finds_nothing_wrong_with_the_others(listed: subprocess.CompletedPr
     assert [r for r in good if r["state"] != "found"] == []
 
 
-@pytest.mark.parametrize("fault", [*HOOKS, *DRIVERS], ids=lambda f: f"{f.dist}-{f.kind}")
+@pytest.mark.parametrize("fault", EXAMINED, ids=lambda f: f"{f.dist}-{f.kind}")
 def test_doctor_names_distribution_version_cause_and_remedy(
     examined: subprocess.CompletedProcess[str], fault: Fault
 ) -> None:
@@ -140,14 +145,64 @@ def test_doctor_exits_with_1_and_finds_the_good_plugins_well(examined: subproces
     assert examined.returncode == 1, examined.stderr
     lines = [one for one in json.loads(examined.stdout) if not one["detail"].startswith("pml-broken-")]
     assert lines
-    assert [one for one in lines if not one["ok"]] == []
+    assert [one for one in lines if not one["ok"] and UNHEALTHY.name not in one["subject"]] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("broken_import", "pml_broken_import/__init__.py:5"), ("broken_exit", "pml_broken_exit/__init__.py:7")],
+)
+def test_doctor_says_in_which_line_an_import_failed(
+    examined: subprocess.CompletedProcess[str], name: str, place: str
+) -> None:
+    lines = [one for one in json.loads(examined.stdout) if one["subject"].endswith(f" {name}")]
+    assert lines
+    assert all(one["detail"].endswith(f"{place})") for one in lines), lines
+
+
+def test_doctor_names_every_requirement_that_is_not_met(examined: subprocess.CompletedProcess[str]) -> None:
+    (line,) = (one for one in json.loads(examined.stdout) if one["subject"] == f"hooks {UNMET.name}")
+    assert "needs no-such-distribution-of-that-name>=2, which is not installed" in line["detail"]
+    assert f"needs anyio>=999, found {metadata.version('anyio')}" in line["detail"]
+    assert "pip install --upgrade pml-broken-requirement" in line["remedy"]
+
+
+def test_doctor_shows_what_a_plugin_says_of_itself(examined: subprocess.CompletedProcess[str]) -> None:
+    (line,) = (one for one in json.loads(examined.stdout) if one["subject"] == f"{UNHEALTHY.name}: licence")
+    assert (line["ok"], line["detail"], line["remedy"]) == (False, UNHEALTHY.cause, "Start it.")
+
+
+def test_doctor_knows_what_went_wrong_when_the_gateway_last_ran(tmp_path: Path) -> None:
+    only_this = f"gateway.block={json.dumps(sorted({fault.dist for fault in EXAMINED}))}"
+    _, status, log = converse(tmp_path, "--set", only_this, stay_s=2.0)
+    assert (status, "background task failed" in log) == (0, True), log
+    done = pml(tmp_path, "plugins", "doctor", "--json", "--set", only_this)
+    wrong = [one for one in json.loads(done.stdout) if one["subject"] == f"last run of {UNHEALTHY.name}"]
+    assert len(wrong) == 1, done.stdout
+    assert "background task 'watch' failed" in wrong[0]["detail"]
+    assert UNHEALTHY.cause in wrong[0]["detail"]
+
+
+def test_doctor_puts_the_plugins_together_when_it_connects(home: Path) -> None:
+    done = pml(home, "plugins", "doctor", "--connect", "--json")
+    assert done.returncode == 1, done.stderr
+    lines = {one["subject"]: one for one in json.loads(done.stdout)}
+    assert lines["health of sqlite"]["ok"]
+    for fault in HOOKS:
+        assert fault.cause in lines[f"start of {fault.name}"]["detail"] or "broken_clash" in fault.name
+
+
+def test_doctor_that_cannot_read_the_configuration_exits_with_2(home: Path) -> None:
+    done = pml(home, "plugins", "doctor", "--json", "--set", "gateway.page_size=many")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "gateway.page_size (--set)" in done.stderr
 
 
 def test_doctor_in_words_says_the_same(home: Path) -> None:
     done = pml(home, "plugins", "doctor")
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
-    for fault in (*HOOKS, *DRIVERS):
+    for fault in EXAMINED:
         assert f"FAIL  {fault.kind} {fault.name}: {fault.dist} 0.1.0" in done.stdout
         assert fault.cause in done.stdout
 
@@ -181,7 +236,7 @@ def test_good_wrappers_stay_in_the_chain(home: Path) -> None:
     assert {"argument_validation", "core", "dry_run"} <= {link["plugin"] for link in json.loads(done.stdout)}
 
 
-def converse(home: Path, *arguments: str) -> tuple[dict[Any, Any], int, str]:
+def converse(home: Path, *arguments: str, stay_s: float = 0.0) -> tuple[dict[Any, Any], int, str]:
     """Answers by request id, exit status and log of a gateway that a client greets, asks for tools and leaves."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     messages: list[dict[str, Any]] = [
@@ -210,6 +265,7 @@ def converse(home: Path, *arguments: str) -> tuple[dict[Any, Any], int, str]:
             while not {1, 2} <= answers.keys() and (line := gateway.stdout.readline()):
                 message = json.loads(line)
                 answers[message.get("id")] = message
+            time.sleep(stay_s)  # what it says of itself, it says after the first client has been answered
             gateway.stdin.close()
             status = gateway.wait()
         watchdog.cancel()
@@ -218,7 +274,7 @@ def converse(home: Path, *arguments: str) -> tuple[dict[Any, Any], int, str]:
 
 
 def test_the_gateway_starts_without_them_serves_and_logs_each_by_name(home: Path) -> None:
-    answers, status, log = converse(home)
+    answers, status, log = converse(home, "--set", f'gateway.block=["{UNHEALTHY.dist}"]')
     assert "result" in answers[1], log
     assert answers[2]["result"]["tools"], "the meta-tools of the good plugins are missing"
     assert status == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from . import health
 from .assembly import unknown_tables
 from .config import DEFAULT_ENDPOINT
 from .doubts import doubts
@@ -33,6 +34,13 @@ class Announcement:
             self.warn()
         finally:
             self.made.set()
+        await self._keep_health()
+        self._gateway.supervisor.on_close(self._keep_health)
+
+    async def _keep_health(self) -> None:
+        gateway = self._gateway
+        if gateway.store is not None:
+            await health.keep(gateway.store, gateway.assembly.records, gateway.supervisor.health)
 
     def _say_what_runs(self) -> None:
         gateway = self._gateway

@@ -35,6 +35,7 @@ class Assembly:
         self._hooks = HookManager()
         self._services: dict[str, Any] = {}
         self._unfit: list[OperatorError] = []
+        self._told: set[str] = set()
 
     def under(self, config: Config, make_services: MakeServices | None = None) -> Assembly:
         """The same plugins, under another configuration; drivers get other services if ``make_services`` is given."""
@@ -98,11 +99,12 @@ class Assembly:
         """
         cls = self.driver_class(kind, name)
         record = next(r for r in self.records if r.kind == kind and r.name == name)
+        self._tell_deprecated(record)
         settings = self._settings(record, cls)
         try:
             return cls(settings, self._make_services(name, settings))
         except Exception as exc:
-            record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", f"Mend or remove {record.dist}.", exc)
+            record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", record.mend, exc)
             raise OperatorError(
                 f"{record.label} cannot be constructed: {type(exc).__name__}: {exc}", record.remedy
             ) from exc
@@ -116,14 +118,25 @@ class Assembly:
         self._hooks.load(self.records)
         for record in self.records:
             if record.group != HOOK_GROUP:
-                continue
-            if record.state is State.LOADED:
+                if record.state is State.INCOMPATIBLE:
+                    problem = OperatorError(f"{record.label}: {record.problem}", record.remedy)
+                    on_fault(record.name, "discovery", problem)
+            elif record.state is State.LOADED:
+                self._tell_deprecated(record)
                 self._serve(record)
             elif record.state is not State.BLOCKED:
                 where = "discovery" if record.error is None else "import"
                 on_fault(record.name, where, OperatorError(f"{record.label}: {record.problem}", record.remedy))
         if self._unfit:
             raise self._unfit[0]
+
+    def _tell_deprecated(self, record: Record) -> None:
+        """Warn of it once."""
+        for sentence in record.deprecated if record.label not in self._told else ():
+            self._log.warning(
+                "a plugin uses what is deprecated", plugin=record.name, origin=record.origin, what=sentence
+            )
+        self._told.add(record.label)
 
     def _serve(self, record: Record) -> None:
         """Give a hook plugin its services; one whose settings do not fit is taken out again."""
@@ -177,7 +190,7 @@ class Assembly:
         try:
             settings = self._config.plugin(record.name, settings_type, fallback)
         except OperatorError as exc:
-            remedy = f"{exc.remedy}, or block {record.dist}."
+            remedy = f"{exc.remedy}, or block {record.name if record.file else record.dist}."
             raise OperatorError(f"{record.label}: {exc.message}", remedy) from exc
         self._learn(secrets_in(settings))
         return settings
@@ -200,6 +213,17 @@ def secrets_in(settings: Any) -> list[str]:
             for one in several:
                 found += secrets_in(one) if is_dataclass(one) else [str(one)]
     return found
+
+
+def named_drivers(config: Config) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Every driver that the configuration names or takes by default: its kind, the path that says so, and its name."""
+    gateway = config.gateway
+    yield "exposure_mode", ("gateway", "tools_exposure"), gateway.tools_exposure
+    for name, endpoint in config.endpoints.items():
+        yield "exposure_mode", ("endpoints", name, "tools_exposure"), endpoint.tools_exposure
+    yield "store", ("gateway", "store"), gateway.store
+    yield from (("tracer", ("gateway", "tracers"), name) for name in gateway.tracers)
+    yield from (("executor", ("gateway", "executors"), name) for name in dict.fromkeys(gateway.executors.values()))
 
 
 def unknown_tables(config: Config, records: Iterable[Record]) -> list[str]:

@@ -6,22 +6,24 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from . import registry
-from .assembly import unknown_tables
+from . import local_plugins, registry
+from .assembly import named_drivers, unknown_tables
 from .config import Config
 from .errors import OperatorError
 
 
-def problems(read: Callable[[], Config], settings_types: Callable[[], dict[str, type[Any]]]) -> list[str]:
+def problems(read: Callable[[], Config], settings_types: Callable[[Config], dict[str, type[Any]]]) -> list[str]:
     """One or more lines per problem; empty when all fits."""
     try:
         config = read()
     except OperatorError as exc:
         return [str(exc)]
-    records = registry.discover(frozenset(config.gateway.block))
+    records = local_plugins.found(config)
     found = unknown_tables(config, records)
-    types = settings_types()
-    for name in {r.name for r in records} & set(config.tables):
+    types = settings_types(config)
+    # What does not load has no settings to hold the table to; the doctor says why it does not.
+    checked = {r.name for r in records if r.state is registry.State.FOUND or r.name in types}
+    for name in checked & set(config.tables):
         try:
             config.plugin(name, types.get(name))
         except OperatorError as exc:
@@ -30,15 +32,8 @@ def problems(read: Callable[[], Config], settings_types: Callable[[], dict[str, 
 
 
 def _missing_drivers(config: Config, records: list[registry.Record]) -> list[str]:
-    gateway, found = config.gateway, []
-    wanted: list[tuple[str, tuple[str, ...], str]]
-    wanted = [("exposure_mode", ("gateway", "tools_exposure"), gateway.tools_exposure)]
-    wanted += [
-        ("exposure_mode", ("endpoints", n, "tools_exposure"), e.tools_exposure) for n, e in config.endpoints.items()
-    ]
-    wanted += [("store", ("gateway", "store"), gateway.store)]
-    wanted += [("tracer", ("gateway", "tracers"), name) for name in gateway.tracers]
-    for kind, path, name in wanted:
+    found = []
+    for kind, path, name in named_drivers(config):
         names = [r.name for r in records if r.kind == kind]
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)

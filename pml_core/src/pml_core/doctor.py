@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from pml_hookspecs import CatalogEntry, Store, TransportError
 
-from . import registry
-from .assembly import Assembly, unknown_tables
+from . import health, local_plugins, registry
+from .assembly import Assembly, named_drivers, unknown_tables
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
 from .chain import Wrapped, ordered
@@ -22,6 +23,7 @@ from .config import Config
 from .downstream import Server
 from .endpoints import endpoint_of, scheme_of
 from .errors import OperatorError
+from .health import Ailment
 from .logs import Logs
 from .registry import Record, State
 
@@ -55,13 +57,17 @@ class Offline:
         """Not there."""
         raise RuntimeError("the gateway is not running, so there is no store")
 
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else a gateway does for its plugins."""
+        raise RuntimeError(f"the gateway is not running, so there is no {name}")
+
     def spawn(self, func: Any, *args: Any, name: str) -> None:
         """Nothing runs in the background of a check."""
 
 
 def _assembly(config: Config, *, thorough: bool) -> Assembly:
     log = Logs("error").get()
-    records = registry.discover(frozenset(config.gateway.block), thorough=thorough)
+    records = local_plugins.found(config, thorough=thorough)
     return Assembly(config, records, lambda name, settings: Offline(name, settings, log), log)
 
 
@@ -94,7 +100,8 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
         for problem in unknown_tables(config, assembly.records)
     ]
     lines += _chosen(assembly, config)
-    known = await _last_reports(assembly, config)
+    known, ill = await _last_reports(assembly, config)
+    lines += [_was_ill(one) for one in ill]
     for name, settings in config.servers.items():
         if not settings.enabled:
             lines.append(Line(f"server {name}", ok=True, detail="disabled"))
@@ -122,8 +129,8 @@ def _settings_and_imports(assembly: Assembly) -> Iterator[Line]:
 
 
 def _about(record: Record, problem: str) -> str:
-    who = f"{record.dist} {record.version}"
-    return f"{who}: {problem}" if problem else who
+    told = "; ".join(filter(None, (problem, *record.deprecated)))
+    return f"{record.origin}: {told}" if told else record.origin
 
 
 def _own_checks(assembly: Assembly) -> Iterator[Line]:
@@ -141,26 +148,34 @@ def _own_checks(assembly: Assembly) -> Iterator[Line]:
 
 def _chosen(assembly: Assembly, config: Config) -> Iterator[Line]:
     """Drivers that the configuration names are there."""
-    gateway = config.gateway
-    wanted = [("exposure_mode", "tools_exposure", gateway.tools_exposure), ("store", "store", gateway.store)]
-    wanted += [("tracer", "tracers", name) for name in gateway.tracers]
-    wanted += [("executor", "executors", name) for name in gateway.executors.values()]
-    # A default that is not installed is done without; only what was asked for has to be there.
-    for kind, name in [(kind, name) for kind, key, name in wanted if config.says(f"gateway.{key}") is not None]:
+    for kind, path, name in named_drivers(config):
+        # A default that is not installed is done without; only what was asked for has to be there.
+        source = config.says(path)
         names = [r.name for r in assembly.records if r.kind == kind]
-        if name not in names:
-            detail = f"{name!r} is configured and not installed; installed: {', '.join(names) or 'none'}"
-            yield Line(f"{kind} {name}", ok=False, detail=detail, remedy="Install it, or name another in [gateway].")
+        if source is not None and name not in names:
+            where, near = ".".join(path), difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(names) or 'none'}"
+            detail = f"{where} ({source}): {name!r} is configured and not installed; {hint}"
+            remedy = f"Install the distribution that brings it, or give {where} another name."
+            yield Line(f"{kind} {name}", ok=False, detail=detail, remedy=remedy)
 
 
-async def _last_reports(assembly: Assembly, config: Config) -> dict[str, str]:
-    """Why each server was down when the gateway last knew; empty without a store."""
+async def _last_reports(assembly: Assembly, config: Config) -> tuple[dict[str, str], Sequence[Ailment]]:
+    """Why each server was down when the gateway last knew, and which plugins were not well; empty without a store."""
     try:
         store = assembly.driver("store", config.gateway.store)
         async with store:
-            return {s.name: s.reason for s in await store.catalog.statuses() if s.state == "down"}
+            down = {s.name: s.reason for s in await store.catalog.statuses() if s.state == "down"}
+            return down, await health.last(store, [r for r in assembly.records if r.state is State.LOADED])
     except Exception:
-        return {}
+        return {}, ()
+
+
+def _was_ill(one: Ailment) -> Line:
+    detail = f"when the gateway last ran, {one.seen_at}: {one.problem}"
+    return Line(
+        f"last run of {one.plugin}", ok=False, detail=detail, remedy="See the gateway's log, and start it again."
+    )
 
 
 def _server(name: str, config: Config, assembly: Assembly, last: str) -> Line:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pml_hookspecs import Store, TransportError
 
-from . import registry
+from . import local_plugins, registry
 from .admission import Admission, Filters
 from .announcement import Announcement
 from .assembly import Assembly
@@ -94,7 +94,7 @@ class Gateway:
         self.logs.redactor = self.redactor
         self.log = self.logs.get()
         self.supervisor = Supervisor(self.log, strict=config.gateway.strict)
-        found = registry.discover(frozenset(config.gateway.block)) if records is None else records
+        found = local_plugins.found(config) if records is None else records
         self.assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
         self.catalog = LiveCatalog(self.log, Bm25Index())
         self.servers: dict[str, Server] = {}

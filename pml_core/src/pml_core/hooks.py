@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import pluggy
 
 from pml_hookspecs import PROJECT, access, executor, exposure_mode, gateway, transport
 
-from .registry import HOOK_GROUP, Record, State
+from .errors import OperatorError
+from .registry import HOOK_GROUP, Advice, Record, State, cause
 
 Fault = Callable[[str, str, Exception], None]
 """Called with the plugin's name, the hook's name and what it raised."""
@@ -41,13 +44,37 @@ class HookManager(pluggy.PluginManager):
             pluggy.PluginValidationError: An async or unknown hook, or arguments that the spec does not have.
         """
         try:
-            self.register(plugin, name)
+            with warnings.catch_warnings():
+                for advice in self._advice:
+                    warnings.filterwarnings("ignore", re.escape(str(advice)))  # pluggy's, which names no plugin
+                self.register(plugin, name)
             for caller in self.get_hookcallers(plugin) or ():
                 self._check(caller, plugin)
         except Exception:
             if self.has_plugin(name):
                 self.unregister(name=name)
             raise
+
+    @property
+    def _advice(self) -> Iterator[Warning]:
+        """What the specs say of deprecated hooks and arguments."""
+        for caller in vars(self.hook).values():
+            if isinstance(caller, pluggy.HookCaller) and caller.spec is not None:
+                yield from filter(None, (caller.spec.warn_on_impl, *(caller.spec.warn_on_impl_args or {}).values()))
+
+    def deprecated(self, name: str) -> Iterator[Advice]:
+        """The deprecated hooks, and arguments of hooks, that a plugin has."""
+        plugin = self.get_plugin(name)
+        for caller in self.get_hookcallers(plugin) or ():
+            for impl in caller.get_hookimpls():
+                if impl.plugin is plugin and caller.spec is not None:
+                    where = inspect.unwrap(impl.function).__code__
+                    place = (where.co_filename, where.co_firstlineno)
+                    if caller.spec.warn_on_impl:
+                        yield (caller.name, str(caller.spec.warn_on_impl), *place)
+                    arguments = caller.spec.warn_on_impl_args or {}
+                    for given in sorted(set(arguments) & {*impl.argnames, *impl.kwargnames}):
+                        yield (f"{given} of {caller.name}", str(arguments[given]), *place)
 
     def _check(self, caller: Any, plugin: object) -> None:
         if not caller.has_spec():
@@ -66,11 +93,20 @@ class HookManager(pluggy.PluginManager):
             if record.group != HOOK_GROUP or record.state is not State.FOUND:
                 continue
             try:
-                self.add(record.provided or record.entry_point.load(), record.name)
+                plugin = record.provided or record.entry_point.load()
+            except OperatorError as exc:
+                record.fail(State.FAILED, exc.message, exc.remedy, exc)
+                continue
             except (Exception, SystemExit) as exc:  # SystemExit: a module that calls sys.exit() on import
-                record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", f"Mend or remove {record.dist}.", exc)
+                record.fail(State.FAILED, cause(exc, record.file), record.mend, exc)
+                continue
+            try:
+                self.add(plugin, record.name)
+            except Exception as exc:
+                record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", record.mend, exc)
             else:
                 record.state = State.LOADED
+                record.advise(self.deprecated(record.name))
 
     def hooks_of(self, name: str) -> set[str]:
         """Names of the hooks that a plugin has."""

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeAlias
 
 DRIVER_GROUPS = ("pml.exposure_mode", "pml.executor", "pml.transport", "pml.tracer", "pml.store")
 HOOK_GROUP = "pml.plugins"
 GROUPS = frozenset((*DRIVER_GROUPS, HOOK_GROUP))
 API = "pml-hookspecs"
+Advice: TypeAlias = tuple[str, str, str, int]
+"""A deprecated member of the contract, what to do instead, and the file and line where the plugin has it."""
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+LOADERS = frozenset({"importlib", "pml_core", "stevedore"})
+"""What imports plugins: where the cause of a failure never is."""
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -45,6 +50,10 @@ class Record:
     error: BaseException | None = field(default=None, repr=False)
     provided: Any = field(default=None, repr=False)
     """The plugin itself when it came as an object; None when it has to be loaded by its entry point."""
+    deprecated: list[str] = field(default_factory=list)
+    """One sentence for each deprecated member of the contract that it has; known once it is loaded."""
+    file: str = ""
+    """Where it is when it is a file of the user's; ``""`` when it came with a distribution."""
 
     @property
     def kind(self) -> str:
@@ -52,10 +61,29 @@ class Record:
         return "hooks" if self.group == HOOK_GROUP else self.group.removeprefix("pml.")
 
     @property
+    def origin(self) -> str:
+        """Where it came from: ``pml-store-sqlite 1.2.0``, or the path of a file."""
+        return self.file or f"{self.dist} {self.version}"
+
+    @property
     def label(self) -> str:
         """How messages call it: ``store driver 'sqlite' (pml-store-sqlite 1.2.0)``."""
         kind = "hook plugin" if self.group == HOOK_GROUP else f"{self.kind.replace('_', ' ')} driver"
-        return f"{kind} {self.name!r} ({self.dist} {self.version})"
+        return f"{kind} {self.name!r} ({self.origin})"
+
+    @property
+    def mend(self) -> str:
+        """What to do when it is broken."""
+        if self.file:
+            return f"Mend {self.file}, or take it out of [gateway] local."
+        return f"Mend or remove {self.dist}: upgrade it, or block it with [gateway] block."
+
+    def advise(self, advice: Iterable[Advice]) -> None:
+        """Note the deprecated members that it has, and warn whoever tests it."""
+        for member, text, file, line in advice:
+            sentence = f"{member} is deprecated: {text}"
+            self.deprecated.append(sentence)
+            warnings.warn_explicit(f"{self.label}: {sentence}", DeprecationWarning, file, line)
 
     def fail(self, state: State, problem: str, remedy: str = "", error: BaseException | None = None) -> None:
         """Note what is wrong; the first problem stays."""
@@ -67,6 +95,27 @@ def provide(group: str, name: str, plugin: Any) -> Record:
     """A record for a plugin that is not installed but given as an object."""
     target = f"{getattr(plugin, '__module__', plugin.__class__.__module__)}"
     return Record(group, name, target, "in-process", "0", metadata.EntryPoint(name, target, group), provided=plugin)
+
+
+def cause(exc: BaseException, file: str = "") -> str:
+    """What an import raised, and where: ``NameError: name 'x' is not defined (/x/policy.py:12)``.
+
+    Args:
+        exc: It.
+        file: Where the operator would look, if that is known; the innermost place otherwise.
+    """
+    if isinstance(exc, SyntaxError) and exc.filename:
+        return f"{type(exc).__name__}: {exc.msg} ({exc.filename}:{exc.lineno})"
+    from traceback import walk_tb
+
+    frames = [(frame.f_code.co_filename, line) for frame, line in walk_tb(exc.__traceback__)]
+    places = [place for place in frames if place[0] == file] or [place for place in frames if not _loads(place[0])]
+    where = f" ({places[-1][0]}:{places[-1][1]})" if places else ""
+    return f"{type(exc).__name__}: {exc}{where}"
+
+
+def _loads(file: str) -> bool:
+    return file.startswith("<") or not LOADERS.isdisjoint(file.replace("\\", "/").split("/"))
 
 
 def canonical(name: str) -> str:
@@ -144,7 +193,8 @@ def _about(dist: metadata.Distribution) -> tuple[str, str, list[str]]:
         return canonical(name), version or "unknown", []
 
 
-def _mark_clashes(records: list[Record]) -> None:
+def mark_clashes(records: list[Record]) -> None:
+    """Mark those whose name another distribution claims, too; it belongs to none of them."""
     owners: Mapping[str, set[str]] = defaultdict(set)
     claiming = [record for record in records if record.state is not State.BLOCKED]
     for record in claiming:
@@ -152,7 +202,8 @@ def _mark_clashes(records: list[Record]) -> None:
     for record in claiming:
         if others := owners[record.name] - {record.dist}:
             problem = f"name also claimed by {', '.join(sorted(others))}"
-            record.fail(State.INCOMPATIBLE, problem, f"Uninstall {record.dist} or {min(others)}.")
+            remedy = f"Rename {record.file}." if record.file else f"Uninstall {record.dist} or {min(others)}."
+            record.fail(State.INCOMPATIBLE, problem, remedy)
 
 
 def discover(blocked: frozenset[str] = frozenset(), *, thorough: bool = False) -> list[Record]:
@@ -178,5 +229,5 @@ def discover(blocked: frozenset[str] = frozenset(), *, thorough: bool = False) -
                 record.fail(State.BLOCKED, "blocked by [gateway] block")
             _check(record, requirements, thorough=thorough)
             records.append(record)
-    _mark_clashes(records)
+    mark_clashes(records)
     return sorted(records, key=lambda r: (r.group, r.name, r.dist))

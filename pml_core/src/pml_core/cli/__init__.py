@@ -17,6 +17,8 @@ CORE_COMMANDS = {
     "import": "importer",
     "config": "config",
     "plugins": "plugins",
+    "plugin": "plugin_new",
+    "bench": "bench",
     "auth": "auth",
     "connect": "connect",
     "disconnect": "disconnect",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if misplaced := [f"--{name.replace('_', '-')}" for name in ONLY_FOR_CHANGES if getattr(arguments, name)]:
         raise OperatorError(f"{misplaced[0]}: means something only with --preset or --wizard", "Add one of them.")
     config = _load(arguments)
-    rows = effective(config, settings_types() if config.tables else {})
+    rows = effective(config, settings_types(config) if config.tables else {})
     if arguments.json:
         print_json({path: {"value": value, "source": source} for path, value, source in rows})
         return 0
@@ -106,12 +106,13 @@ def _masked(name: str, value: Any) -> Any:
     return MASK if isinstance(value, str) and SECRET_NAME.search(name) and not value.startswith("${") else value
 
 
-def settings_types() -> dict[str, type[Any]]:
-    """The settings class of every installed plugin that loads, by plugin name."""
-    from pml_core.registry import State, discover
+def settings_types(config: Config) -> dict[str, type[Any]]:
+    """The settings class of every plugin that loads, by plugin name; of those that are blocked, too."""
+    from pml_core.local_plugins import found as plugins
+    from pml_core.registry import State
 
     types: dict[str, type[Any]] = {}
-    for record in discover():
+    for record in plugins(replace(config, gateway=replace(config.gateway, block=()))):
         if record.state is State.FOUND:
             try:
                 found = getattr(record.entry_point.load(), "settings_type", None)
@@ -126,7 +127,7 @@ def run_explain(arguments: argparse.Namespace) -> int:
     """Print what a setting means and where its value comes from."""
     config = _load(arguments)
     section, _, rest = arguments.path.partition(".")
-    owner, name = _owner(section, rest)
+    owner, name = _owner(config, section, rest)
     if owner is None:
         raise OperatorError(f"{arguments.path}: no such setting", "See pml config for the paths there are.")
     about = [_about(config, f, _path(section, rest, name, f.name)) for f in fields(owner) if name in ("", f.name)]
@@ -143,14 +144,14 @@ def run_explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _owner(section: str, rest: str) -> tuple[type[Any] | None, str]:
+def _owner(config: Config, section: str, rest: str) -> tuple[type[Any] | None, str]:
     """The settings class that ``section.rest`` speaks of, and the field in it (``""`` for all)."""
     if section == "gateway":
         return GatewaySettings, rest
     table, _, name = rest.partition(".")
     if section in ("servers", "endpoints"):
         return ServerSettings if section == "servers" else EndpointSettings, name
-    return (settings_types().get(table), name) if section == "plugins" else (None, "")
+    return (settings_types(config).get(table), name) if section == "plugins" else (None, "")
 
 
 def _path(section: str, rest: str, name: str, field: str) -> str:
@@ -159,7 +160,7 @@ def _path(section: str, rest: str, name: str, field: str) -> str:
 
 
 def _about(config: Config, field: Any, path: str) -> dict[str, Any]:
-    values = {p: v for p, v, _ in effective(config, settings_types())}
+    values = {p: v for p, v, _ in effective(config, settings_types(config))}
     default = field.default
     if default is MISSING:
         default = None if field.default_factory is MISSING else field.default_factory()
@@ -182,11 +183,15 @@ def _masked_layer(field: Any, path: str, value: Any) -> Any:
     return _masked(field.name, shown[field.name])
 
 
-def run_schema(_arguments: argparse.Namespace) -> int:
+def run_schema(arguments: argparse.Namespace) -> int:
     """Print the JSON Schema."""
     from pml_core.settings import json_schema
 
-    print_json(json_schema(settings_types()))
+    try:
+        config = _load(arguments)
+    except OperatorError:  # whoever has mistakes in it needs the schema most
+        config = Config(GatewaySettings(), {}, {}, ())
+    print_json(json_schema(settings_types(config)))
     return 0
 
 
@@ -196,7 +201,10 @@ def run_check(arguments: argparse.Namespace) -> int:
     from pml_core.doubts import doubts
 
     found = problems(lambda: _load(arguments), settings_types)
-    doubtful = [] if found else doubts(_load(arguments), settings_types())
+    doubtful = []
+    if not found:
+        config = _load(arguments)
+        doubtful = doubts(config, settings_types(config))
     if arguments.json:
         print_json({"ok": not found, "problems": found, "warnings": doubtful})
     elif found:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from pml_core import registry
+from pml_core import local_plugins, registry
 
 from . import add_sources
 from .output import print_columns, print_json
+
+CONNECT = "also start every server and list its tools, and put the plugins together as a gateway does"
 
 
 def add(subcommands: Any) -> None:
@@ -20,7 +22,7 @@ def add(subcommands: Any) -> None:
         (
             "doctor",
             run_doctor,
-            "import every plugin, check its settings and the servers; exit status 1 if anything is wrong",
+            "import every plugin, check settings and servers; exit status 1 if anything is wrong, 2 if it cannot look",
         ),
         ("chain", run_chain, "the wrappers around every call, outermost first"),
     ):
@@ -28,7 +30,11 @@ def add(subcommands: Any) -> None:
         add_sources(one)
         one.add_argument("--json", action="store_true", help="one JSON document")
         if verb == "doctor":
-            one.add_argument("--connect", action="store_true", help="also start every server and list its tools")
+            one.add_argument(
+                "--connect",
+                action="store_true",
+                help=CONNECT,
+            )
         one.set_defaults(run=function)
 
 
@@ -40,12 +46,11 @@ def _config(arguments: argparse.Namespace) -> Any:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print every entry point found."""
-    blocked = frozenset(_config(arguments).gateway.block)
-    records = registry.discover(blocked, thorough=True)
+    records = local_plugins.found(_config(arguments), thorough=True)
     if arguments.json:
         print_json([as_json(r) for r in records])
         return 0
-    rows = [(r.kind, r.name, r.state, f"{r.dist} {r.version}", r.problem) for r in records]
+    rows = [(r.kind, r.name, r.state, r.origin, r.problem) for r in records]
     print_columns(rows, ("KIND", "NAME", "STATE", "DISTRIBUTION", "PROBLEM"))
     return 0
 
@@ -59,6 +64,7 @@ def as_json(record: registry.Record) -> dict[str, str]:
         "distribution": record.dist,
         "version": record.version,
         "target": record.target,
+        "file": record.file,
         "requires_api": record.requires_api,
         "problem": record.problem,
         "remedy": record.remedy,
@@ -69,9 +75,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     """Print one line per plugin, check and server; 1 when one is not well."""
     import asyncio
 
-    from pml_core.doctor import examine
-
-    lines = asyncio.run(examine(_config(arguments), connect=arguments.connect))
+    lines = asyncio.run(_examined(_config(arguments), connect=arguments.connect))
     if arguments.json:
         print_json([line.as_json() for line in lines])
     else:
@@ -82,6 +86,17 @@ def run_doctor(arguments: argparse.Namespace) -> int:
                 if line.remedy:
                     print(f"      {line.remedy}")
     return 0 if all(line.ok for line in lines) else 1
+
+
+async def _examined(config: Any, *, connect: bool) -> list[Any]:
+    from pml_core.doctor import examine
+
+    lines = await examine(config, connect=connect)
+    if connect:
+        from pml_core.live import findings
+
+        lines += [line async for line in findings(config)]
+    return lines
 
 
 def run_chain(arguments: argparse.Namespace) -> int:

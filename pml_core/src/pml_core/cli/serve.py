@@ -79,6 +79,7 @@ def _say_where(bound: str) -> None:
 async def _serve(
     served: Served, address: str, *, one_client: bool, started: Callable[[str], None] | None = None
 ) -> int:  # fmt: skip
+    from pml_core import local_plugins
     from pml_core.garbage import seldom_collected
     from pml_core.gateway import Gateway
 
@@ -105,6 +106,8 @@ async def _serve(
             async with Gateway(served.config, one_client=one_client) as gateway:
                 up()
                 gateway.soon(_follow, gateway, served, asked)
+                if served.config.gateway.local:
+                    gateway.soon(local_plugins.watch, served.config, gateway.log)
                 await gateway.serve(address, started=started)
     except asyncio.CancelledError:
         if not stopped_by:

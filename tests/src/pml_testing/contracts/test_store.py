@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pml_testing.postgres import postgres
 from pml_testing.store import StoreContract
+
+__all__ = ["TestInstalledStore", "postgres"]
 
 
 class TestInstalledStore(StoreContract):
@@ -19,10 +23,20 @@ class TestInstalledStore(StoreContract):
         return installed.entry_point.load()
 
     @pytest.fixture
-    def settings(self, store_type: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """Defaults, which must not lead to the data of whoever runs this."""
+    def settings(
+        self, store_type: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    ) -> Any:
+        """Defaults, which must not lead to the data of whoever runs this.
+
+        A store whose settings have a ``url`` gets that of an empty database of a PostgreSQL server of the test's own.
+        """
         for variable in ("HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
             monkeypatch.setenv(variable, str(tmp_path))
         monkeypatch.delenv("PML_HOME", raising=False)
         monkeypatch.chdir(tmp_path)
-        return store_type.settings_type() if hasattr(store_type, "settings_type") else None
+        settings_type = getattr(store_type, "settings_type", None)
+        if settings_type is None:
+            return None
+        if any(field.name == "url" for field in fields(settings_type)):
+            return settings_type(url=request.getfixturevalue("postgres").database())
+        return settings_type()

@@ -1,0 +1,180 @@
+"""What a query asks for, as conditions on rows. Scope is part of every one of them."""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import Status
+
+from .rows import micros
+from .texts import name, query_of, wanted_of
+
+if TYPE_CHECKING:
+    from pml_hookspecs import ExecutionQuery, Scope
+
+MAX_LIMIT = 100
+CURSOR_MARK = "pml-postgres-1"
+FIRST, LAST = -(2**63), 2**63 - 1
+"""Of all times there may be."""
+
+OPEN = ("pending", "running")
+SUCCEEDED = tuple(sorted(status.value for status in Status if status.good))
+
+
+def _literals(values: Iterable[str]) -> str:
+    return ", ".join(f"'{value}'" for value in sorted(values))
+
+
+IS_OPEN = f"status IN ({_literals(OPEN)})"
+IS_SUCCEEDED = f"status IN ({_literals(SUCCEEDED)})"
+IS_FAILED = f"status NOT IN ({_literals({*OPEN, *SUCCEEDED})})"
+KNOWN = frozenset({*OPEN, *(status.value for status in Status)})
+FAILED = KNOWN - {*OPEN, *SUCCEEDED}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Text of SQL with its values."""
+
+    sql: str
+    values: tuple[Any, ...] = ()
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(f"{self.sql} AND {other.sql}", self.values + other.values)
+
+
+ALL, NONE = Condition("true"), Condition("false")
+
+
+def any_of(column: str, values: Iterable[str]) -> Condition:
+    """Whether ``column`` has one of ``values``."""
+    wanted = sorted({name(value) for value in values})
+    if len(wanted) == 1:
+        return Condition(f"{column} = %s", (wanted[0],))
+    return Condition(f"{column} = ANY(%s)", (wanted,)) if wanted else NONE
+
+
+def scope_of(scope: Scope) -> Condition:
+    """Whose executions."""
+    if scope.principals is None:
+        return ALL
+    own = any_of("principal", scope.principals)
+    if not scope.agents:
+        return own
+    shared = Condition("as_agent") & any_of("agent", scope.agents)
+    return Condition(f"({own.sql} OR ({shared.sql}))", own.values + shared.values)
+
+
+def when(query: ExecutionQuery) -> tuple[int, int]:
+    """``since`` and ``until`` in microseconds; the ends of all time where they are not given.
+
+    Raises:
+        ValueError: One has no time zone.
+    """
+    since = FIRST if query.since is None else _micros("since", query.since)
+    return since, LAST if query.until is None else _micros("until", query.until)
+
+
+def _micros(what: str, moment: datetime) -> int:
+    try:
+        return micros(moment)
+    except TypeError:
+        raise ValueError(f"`{what}` has no time zone; give a UTC time") from None
+
+
+def within(since: int, until: int) -> Condition:
+    """Executions that started in this time; ``until`` is not part of it."""
+    found = Condition("started_at >= %s", (since,)) if since != FIRST else ALL
+    return found if until == LAST else found & Condition("started_at < %s", (until,))
+
+
+def asked_for(query: ExecutionQuery, days: range) -> Condition:
+    """All that ``query`` says but when; ``days`` are those that a search for text goes through."""
+    found = scope_of(query.scope)
+    if query.agent is not None:
+        found &= any_of("agent", (query.agent,))
+    if query.statuses is not None:
+        found &= _status(query.statuses)
+    if query.trigger is not None:
+        found &= any_of("triggered_by", (query.trigger,))
+    if query.parent is not None:
+        found &= any_of("parent", (query.parent,))
+    if query.target is not None:
+        found &= Condition("kind = 'tool'") & is_target("target", query.target)
+    if query.top_level:
+        found &= Condition("NOT nested")
+    if not query.include_dry_runs:
+        found &= Condition("NOT dry_run")
+    if wanted := wanted_of(query.text):
+        found &= Condition("NOT nested AND words @@ %s::tsquery", (query_of(wanted, days),)) if days else NONE
+    return found
+
+
+def _status(statuses: Iterable[str]) -> Condition:
+    wanted = set(map(str, statuses))
+    condition = any_of("status", wanted)
+    # What follows anyway is said in the words of the two partial indexes, so that they can be used.
+    if wanted and wanted <= set(OPEN):
+        return Condition(IS_OPEN) & condition
+    if wanted and not wanted & {*OPEN, *SUCCEEDED}:
+        return Condition(IS_FAILED) & condition
+    return condition
+
+
+def is_target(column: str, target: str) -> Condition:
+    """Whether ``column``, which has tools, is the one meant, or with ``server:*`` of the server."""
+    if not target.endswith(":*"):
+        return Condition(f"{column} = %s", (name(target),))
+    # Sorted by code point, a server's tools stand together: ";" is what comes after ":".
+    server = name(target[:-1])[:-1]
+    return Condition(f"{column} >= %s AND {column} < %s", (f"{server}:", f"{server};"))
+
+
+def classes_of(statuses: Iterable[str] | None) -> Sequence[str] | None:
+    """Which of the counts of an hour hold executions with these statuses and no others; None when none do."""
+    if statuses is None:
+        return ("succeeded", "failed", "running")
+    wanted = set(map(str, statuses))
+    parts = {"succeeded": set(SUCCEEDED), "failed": set(FAILED), "running": set(OPEN)}
+    found = [part for part, members in parts.items() if members <= wanted]
+    return found if found and wanted == set().union(*(parts[part] for part in found)) else None
+
+
+def write_cursor(started_at: int, id_: str) -> str:
+    """The place right after an execution, as text that means nothing to a client."""
+    place = json.dumps([CURSOR_MARK, started_at, id_]).encode()
+    return binascii.b2a_base64(place, newline=False).decode().translate({43: "-", 47: "_", 61: None})
+
+
+def read_cursor(cursor: str) -> tuple[int, str]:
+    """``(started_at, id)`` of the last row seen.
+
+    Raises:
+        ValueError: Not written by :func:`write_cursor`.
+    """
+    try:
+        text = cursor.encode("ascii").translate(bytes.maketrans(b"-_", b"+/"))
+        mark, started_at, id_ = json.loads(binascii.a2b_base64(text + b"=" * (-len(text) % 4)))
+        if mark != CURSOR_MARK or type(started_at) is not int or type(id_) is not str:
+            raise ValueError(mark)
+    except (ValueError, TypeError):
+        raise ValueError("`cursor` is not one that this store gave; leave it out to start at the newest") from None
+    return started_at, name(id_)
+
+
+def check_query(query: ExecutionQuery) -> None:
+    """Find what is wrong with ``query`` before any thread is asked.
+
+    Raises:
+        ValueError: As :meth:`pml_hookspecs.Executions.find` says.
+    """
+    if not 1 <= query.limit <= MAX_LIMIT:
+        raise ValueError(f"`limit` must be 1 to {MAX_LIMIT}, not {query.limit}")
+    if query.cursor is not None:
+        read_cursor(query.cursor)
+    when(query)

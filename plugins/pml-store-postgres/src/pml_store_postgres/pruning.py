@@ -1,0 +1,88 @@
+"""Deleting what is old, a little at a time."""
+# ruff: noqa: S608 - the SQL is put together from this module's own text; every value is a parameter
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .conditions import IS_OPEN
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+STEP = 200
+"""Most executions without a parent that one step deletes, so that nobody waits long."""
+
+_FAMILIES = f"""
+    WITH RECURSIVE oldest AS (
+        SELECT id, row_number() OVER (ORDER BY started_at, id) AS place FROM (
+            SELECT started_at, id FROM execution
+            WHERE NOT nested AND NOT ({IS_OPEN}) AND (%(before)s::int8 IS NULL OR started_at < %(before)s)
+            ORDER BY started_at, id LIMIT {STEP}
+        ) AS first_ones
+    ), family AS (
+        SELECT place, id FROM oldest
+        UNION
+        SELECT family.place, e.id FROM execution AS e JOIN family ON e.parent = family.id
+    )
+"""
+_BY_AGE = f"{_FAMILIES} SELECT place, id FROM family"
+_BY_SIZE = f"""{_FAMILIES}, sizes AS (
+        SELECT family.place, sum(e.size_bytes + coalesce((
+            SELECT sum(400 + coalesce(length(s.attributes), 0) + coalesce(length(s.end_attributes), 0))
+            FROM span AS s WHERE s.execution = e.id
+        ), 0)) AS size_bytes FROM family JOIN execution AS e USING (id) GROUP BY family.place
+    ), so_far AS (
+        SELECT place, sum(size_bytes) OVER (ORDER BY place) - size_bytes AS before FROM sizes
+    )
+    SELECT family.place, family.id FROM family JOIN so_far USING (place) WHERE so_far.before < %(surplus)s
+"""
+_ORPHANS = f"""
+    SELECT 0, id FROM execution AS e WHERE nested AND NOT ({IS_OPEN}) AND started_at < %(before)s
+        AND NOT EXISTS (SELECT FROM execution AS p WHERE p.id = e.parent)
+    ORDER BY started_at, id LIMIT {STEP}
+"""
+
+
+@dataclass(slots=True)
+class Pruning:
+    """One pruning, from step to step."""
+
+    before: int | None
+    """Microseconds since 1970 UTC."""
+    keep_bytes: int | None
+    gone: int = 0
+    """Executions without a parent deleted so far."""
+
+    def step(self, connection: Connection[Any]) -> bool:
+        """Delete some; whether there may be more. In the writer's thread."""
+        if self.before is not None:
+            if deleted := self._delete(connection, _BY_AGE, before=self.before):
+                self.gone += deleted
+                return True
+            if self._delete(connection, _ORPHANS, before=self.before):
+                return True
+        if self.keep_bytes is not None and (surplus := stored_bytes(connection) - self.keep_bytes) > 0:
+            deleted = self._delete(connection, _BY_SIZE, before=None, surplus=surplus)
+            self.gone += deleted
+            return deleted > 0
+        # What nothing is counted in any more.
+        connection.execute("DELETE FROM execution_sum WHERE succeeded = 0 AND failed = 0 AND running = 0")
+        return False
+
+    @staticmethod
+    def _delete(connection: Connection[Any], which: str, **values: int | None) -> int:
+        rows = connection.execute(which, values).fetchall()
+        if not rows:
+            return 0
+        ids = [id_ for _, id_ in rows]
+        connection.execute("DELETE FROM span WHERE execution = ANY(%s)", [ids])
+        connection.execute("DELETE FROM execution WHERE id = ANY(%s)", [ids])
+        return len({place for place, _ in rows})
+
+
+def stored_bytes(connection: Connection[Any]) -> int:
+    """What executions, their transcripts and spans take [bytes]: what is stored, not what the files have grown to."""
+    row = connection.execute("SELECT sum(size_bytes)::int8 FROM stored").fetchone()
+    return int(row[0]) if row else 0

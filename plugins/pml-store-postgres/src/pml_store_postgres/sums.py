@@ -1,0 +1,314 @@
+"""Counts and sums: of whole days and hours from what the triggers keep, of the rest from the executions themselves.
+
+A row of ``execution_sum`` tells of one bucket: of one hour (grain 1) or one day (grain 24) since 1970. Each execution
+is counted in a row for everyone, whose principal is ``""``, and in one for its principal.
+"""
+# ruff: noqa: S608 - the SQL is put together from this module's own text; every value is a parameter
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import AgentActivity, Total, split_tool_id
+
+from .conditions import (
+    FIRST,
+    IS_FAILED,
+    IS_OPEN,
+    IS_SUCCEEDED,
+    LAST,
+    Condition,
+    any_of,
+    asked_for,
+    classes_of,
+    is_target,
+    when,
+    within,
+)
+from .rows import BEGINNING, DAY, moment
+from .texts import owner, query_of, restored, wanted_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from psycopg import Connection
+
+    from pml_hookspecs import ExecutionQuery, Grouping, Scope
+
+HOUR = 3_600_000_000
+"""Microseconds."""
+DAY_HOURS = 24
+TOOLS = 1
+FACETS: Mapping[Grouping, tuple[int, str]] = {
+    "agent": (0, "agent"),
+    "day": (0, f"started_at / {DAY_HOURS * HOUR}"),
+    "tool": (1, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
+    "server": (1, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
+    "key": (2, "access_key"),
+}
+"""Which sums tell, and what of an execution it is. Those by tool and by key are kept for everyone together only."""
+
+COUNTS = (
+    f"count(*) FILTER (WHERE {IS_SUCCEEDED}) AS succeeded, count(*) FILTER (WHERE {IS_FAILED}) AS failed, "
+    f"count(*) FILTER (WHERE {IS_OPEN}) AS running"
+)
+AMOUNTS = (
+    "sum(cost_micros) AS cost_micros, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out, "
+    "sum(duration_ms) AS duration_ms, count(duration_ms) AS timed"
+)
+KEPT = "succeeded, failed, running, cost_micros, tokens_in, tokens_out, duration_ms, timed"
+ADDED_UP = (
+    "sum(succeeded)::int8, sum(failed)::int8, sum(running)::int8, coalesce(sum(cost_micros), 0)::int8, "
+    "coalesce(sum(tokens_in), 0)::int8, coalesce(sum(tokens_out), 0)::int8, coalesce(sum(duration_ms), 0)::int8, "
+    "sum(timed)::int8"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Where the executions of a query are counted."""
+
+    kept: Sequence[Condition]
+    """On ``execution_sum``; no two of them include the same executions."""
+    rest: Sequence[Condition]
+    """On ``execution``."""
+
+    def union(self, of_kept: str, of_rest: str, groups: str = "") -> Condition:
+        """All of it as one query; ``groups`` are what ``of_rest`` is grouped by."""
+        by = f" GROUP BY {groups}" if groups else ""
+        parts = [Condition(f"SELECT {of_kept} FROM execution_sum WHERE {c.sql}", c.values) for c in self.kept]
+        parts += [Condition(f"SELECT {of_rest} FROM execution WHERE {c.sql}{by}", c.values) for c in self.rest]
+        return Condition(" UNION ALL ".join(p.sql for p in parts), tuple(v for p in parts for v in p.values))
+
+
+def pieces(since: int, until: int) -> Iterator[tuple[int, int, int]]:
+    """``(grain, from, to)`` of what makes up this time: grain 24 and 1 in buckets, grain 0 in microseconds."""
+    first_hour = since if since == FIRST else -(-since // HOUR)
+    last_hour = until if until == LAST else until // HOUR
+    if first_hour >= last_hour:
+        yield 0, since, until
+        return
+    first_day = since if since == FIRST else -(-first_hour // DAY_HOURS)
+    last_day = until if until == LAST else last_hour // DAY_HOURS
+    if first_day >= last_day:
+        yield 1, first_hour, last_hour
+    else:
+        yield DAY_HOURS, first_day, last_day
+        if since != FIRST:
+            yield 1, first_hour, first_day * DAY_HOURS
+        if until != LAST:
+            yield 1, last_day * DAY_HOURS, last_hour
+    if since != FIRST:
+        yield 0, since, first_hour * HOUR
+    if until != LAST:
+        yield 0, last_hour * HOUR, until
+
+
+def days_of(connection: Connection[Any], query: ExecutionQuery) -> range:
+    """On which days since 1970 there may be what is found by text; none for a query without."""
+    if not query.text:
+        return range(0)
+    row = connection.execute(
+        "SELECT min(bucket), max(bucket) FROM execution_sum "
+        f"WHERE facet = 0 AND everyone AND principal = '' AND grain = {DAY_HOURS}"
+    ).fetchone()
+    since, until = when(query)
+    if row is None or row[0] is None:
+        return range(0)
+    return range(max(row[0], since // DAY), min(row[1] + 1, -(-until // DAY)))
+
+
+def parts_of(query: ExecutionQuery, asked: Condition, facet: int = 0) -> Parts:
+    """As much as possible from what is kept. With statuses, only counts may be taken from there.
+
+    Args:
+        query: What is asked for.
+        asked: All that it says but when.
+        facet: 0 for agents, 1 for tools, 2 for keys. Only tools can be narrowed to some.
+    """
+    since, until = when(query)
+    apart = query.trigger is not None or query.parent is not None or query.text is not None
+    apart = apart or (query.target is not None and facet != TOOLS)
+    # Only sums by agent know whose they are.
+    apart = apart or (facet != 0 and (query.agent is not None or query.scope.principals is not None))
+    if apart or classes_of(query.statuses) is None:
+        return Parts((), (asked & within(since, until),))
+    shared = Condition("facet = %s", (facet,))
+    if query.agent is not None:
+        shared &= any_of("value", (query.agent,))
+    if query.target is not None:
+        shared &= is_target("value", query.target)
+    if query.top_level:
+        shared &= Condition("NOT nested")
+    if not query.include_dry_runs:
+        shared &= Condition("NOT dry_run")
+    kept, rest = [], []
+    for grain, start, end in pieces(since, until):
+        if start < end and grain:
+            kept += [whose & shared & _buckets(grain, start, end) for whose in _whose(query.scope)]
+        elif start < end:
+            rest.append(asked & within(start, end))
+    return Parts(kept, rest if kept or rest else (asked & Condition("false"),))
+
+
+def _buckets(grain: int, start: int, end: int) -> Condition:
+    found = Condition("grain = %s", (grain,))
+    if start != FIRST:
+        found &= Condition("bucket >= %s", (start,))
+    return found if end == LAST else found & Condition("bucket < %s", (end,))
+
+
+def _whose(scope: Scope) -> list[Condition]:
+    if scope.principals is None:
+        return [Condition("everyone AND principal = ''")]
+    own = Condition("NOT everyone") & any_of("principal", scope.principals)
+    if not scope.agents:
+        return [own]
+    shared = any_of("value", scope.agents)
+    return [
+        own & Condition(f"NOT (as_agent AND {shared.sql})", shared.values),
+        Condition("everyone AND principal = '' AND as_agent") & shared,
+    ]
+
+
+def count(connection: Connection[Any], query: ExecutionQuery, asked: Condition) -> int:
+    """How many executions ``query`` asks for; ``asked`` is what it says but when."""
+    if (wanted := wanted_of(query.text)) and (whose := _alone(query)) is not None:
+        return _count_words(connection, query, wanted, whose, asked)
+    parts = parts_of(query, asked, 0 if query.target is None else TOOLS)
+    if not parts.kept:
+        (rest,) = parts.rest
+        row = connection.execute(f"SELECT count(*) FROM execution WHERE {rest.sql}", rest.values).fetchone()
+    else:
+        classes = " + ".join(classes_of(query.statuses) or ())
+        every = parts.union(f"sum({classes}) AS n", "count(*)")
+        row = connection.execute(
+            f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values
+        ).fetchone()
+    return int(row[0]) if row else 0
+
+
+MOST_OWNERS = 64
+"""Principals and agents of one scope that the index of words is asked for."""
+
+
+def _alone(query: ExecutionQuery) -> list[str] | None:
+    """Whose words to count, as the index knows them; None where something else is asked for than it can tell."""
+    more = (query.agent, query.statuses, query.trigger, query.parent, query.target)
+    if not query.include_dry_runs or any(one is not None for one in more):
+        return None
+    if query.scope.principals is None:
+        return []
+    found = [owner("principal", name) for name in query.scope.principals]
+    found += [owner("agent", name) for name in query.scope.agents]
+    return found if 0 < len(found) <= MOST_OWNERS else None
+
+
+def _count_words(
+    connection: Connection[Any], query: ExecutionQuery, wanted: Sequence[str], whose: Sequence[str], asked: Condition
+) -> int:
+    """Of whole days from the index alone, where nothing else has to be looked up; of the ends from the rows as well."""
+    since, until = when(query)
+    days = days_of(connection, query)
+    whole = range(max(days.start, -(-since // DAY)), min(days.stop, until // DAY))
+    if not whole:
+        parts = [asked & within(since, until)]
+    else:
+        parts = [Condition("NOT nested AND words @@ %s::tsquery", (query_of(wanted, whole, whose),))]
+        for start, end in ((since, whole.start * DAY), (whole.stop * DAY, until)):
+            ends = range(max(days.start, start // DAY), min(days.stop, -(-end // DAY)))
+            if ends:
+                said = Condition("NOT nested AND words @@ %s::tsquery", (query_of(wanted, ends, whose),))
+                parts.append(said & within(max(start, since), min(end, until)))
+    counts = " + ".join(f"(SELECT count(*) FROM execution WHERE {part.sql})" for part in parts)
+    row = connection.execute(f"SELECT {counts}", tuple(v for part in parts for v in part.values)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int = 0) -> Parts:
+    """Where amounts are added up: with statuses from the executions, as only counts are kept apart by them."""
+    if query.statuses is None:
+        return parts_of(query, asked, facet)
+    return Parts((), (asked & within(*when(query)),))
+
+
+def activity(connection: Connection[Any], query: ExecutionQuery) -> list[AgentActivity]:
+    """See :meth:`pml_hookspecs.Executions.activity`."""
+    asked = asked_for(query, days_of(connection, query))
+    every = _amounts_of(query, asked).union(
+        f"value AS agent, bucket * grain * {HOUR} AS first, (bucket + 1) * grain * {HOUR} AS last, {KEPT}",
+        f"agent, min(started_at) AS first, max(started_at) + 1 AS last, {COUNTS}, {AMOUNTS}",
+        "agent",
+    )
+    asked &= within(*when(query))
+    # When each agent was last active is looked up in the one bucket that it can be in.
+    rows = connection.execute(
+        f"SELECT a.*, (SELECT started_at FROM execution WHERE agent = a.agent AND {asked.sql} "
+        "AND started_at >= a.first AND started_at < a.last ORDER BY started_at DESC, id DESC LIMIT 1) FROM ("
+        "SELECT agent, max(first) FILTER (WHERE succeeded + failed + running > 0) AS first, "
+        "max(last) FILTER (WHERE succeeded + failed + running > 0) AS last, "
+        f"sum(succeeded + failed + running)::int8 AS executions, {ADDED_UP} FROM ({every.sql}) AS part "
+        "GROUP BY agent) AS a WHERE a.executions > 0 ORDER BY a.executions DESC, a.agent",
+        (*asked.values, *every.values),
+    ).fetchall()
+    return [
+        AgentActivity(
+            agent=restored(agent),
+            executions=executions,
+            succeeded=succeeded,
+            failed=failed,
+            running=running,
+            cost_usd=cost_micros / 1_000_000,
+            mean_duration_ms=round(duration_ms / timed) if timed else None,
+            last_started_at=None if last is None else moment(last),
+        )
+        for agent, _, _, executions, succeeded, failed, running, cost_micros, _, _, duration_ms, timed, last in rows
+    ]
+
+
+def totals(connection: Connection[Any], query: ExecutionQuery, by: Grouping) -> list[Total]:
+    """See :meth:`pml_hookspecs.Executions.totals`."""
+    facet, of_rest = FACETS[by]
+    of_kept = f"bucket * grain / {DAY_HOURS}" if by == "day" else "value"
+    if by == "day" and query.target is not None:
+        facet = TOOLS
+    every = _amounts_of(query, asked_for(query, days_of(connection, query)), facet).union(
+        f"{of_kept} AS what, {KEPT}", f"{of_rest} AS what, {COUNTS}, {AMOUNTS}", "1"
+    )
+    rows = connection.execute(
+        f"SELECT what, {ADDED_UP} FROM ({every.sql}) AS part GROUP BY what", every.values
+    ).fetchall()
+    named = [(_day(row[0]) if by == "day" else restored(row[0]), row[1:]) for row in rows]
+    found = [_total(group, sums) for group, sums in (_by_server(named) if by == "server" else named)]
+    found = [total for total in found if total.executions]
+    return sorted(found, key=lambda t: t.group if by == "day" else (-t.cost_usd, -t.executions, t.group))
+
+
+def _day(number: int) -> str:
+    return (BEGINNING + timedelta(days=number)).date().isoformat()
+
+
+def _by_server(rows: Iterable[tuple[str, Sequence[int]]]) -> list[tuple[str, Sequence[int]]]:
+    servers: defaultdict[str, list[int]] = defaultdict(lambda: [0] * 8)
+    for tool, sums in rows:
+        server = servers[split_tool_id(tool)[0]]
+        server[:] = [a + b for a, b in zip(server, sums, strict=True)]
+    return list(servers.items())
+
+
+def _total(group: str, sums: Sequence[int]) -> Total:
+    succeeded, failed, running, cost_micros, tokens_in, tokens_out, duration_ms, timed = sums
+    return Total(
+        group=group,
+        executions=succeeded + failed + running,
+        succeeded=succeeded,
+        failed=failed,
+        running=running,
+        cost_usd=cost_micros / 1_000_000,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        mean_duration_ms=round(duration_ms / timed) if timed else None,
+    )

@@ -1,0 +1,123 @@
+"""Texts as PostgreSQL can hold them, and the words that executions are found by."""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+from unicodedata import normalize
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+NAME_BYTES = 480
+"""Longest text in an index [bytes]; five of them have to fit into one entry, which PostgreSQL limits to 2704 bytes."""
+
+SEARCHED_CHARACTERS = 2048
+"""How much of each text is searched; see :attr:`pml_hookspecs.ExecutionQuery.text`."""
+WORD_CHARACTERS = 500
+"""Longest word; PostgreSQL takes no more than 2046 bytes."""
+
+_WORD = re.compile(r"[^\W_]+")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def clean(text: str) -> str:
+    """``text`` as a column of type ``text`` can hold it; sorts as before.
+
+    Lone surrogates, which have no UTF-8 form, are written out as escapes. NUL, which PostgreSQL does not take, becomes
+    a pair of control characters that :func:`restored` knows.
+    """
+    if text.isascii():
+        if text.isprintable():
+            return text
+    else:
+        text = text.encode("utf-8", "backslashreplace").decode()
+    return text.replace("\1", "\1\2").replace("\0", "\1\1")
+
+
+def restored(text: str) -> str:
+    """The inverse of :func:`clean`."""
+    if "\1" not in text:
+        return text
+    return text.replace("\1\1", "\0").replace("\1\2", "\1")
+
+
+def name(text: str) -> str:
+    """As :func:`clean`, for a text in an index: one that is too long is cut, and told from others by a digest."""
+    text = clean(text)
+    if len(text) * 4 <= NAME_BYTES or len(encoded := text.encode()) <= NAME_BYTES:
+        return text
+    digest = sha256(encoded).hexdigest()
+    return encoded[: NAME_BYTES - len(digest) - 3].decode(errors="ignore") + "…" + digest
+
+
+def blob(text: str) -> bytes:
+    """``text`` as a column of type ``bytea`` holds it: any text; sorts by code point."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def unblob(stored: bytes) -> str:
+    """The inverse of :func:`blob`."""
+    return bytes(stored).decode("utf-8", "surrogatepass")
+
+
+def words_of(day: int, texts: Iterable[str], documents: Iterable[bytes], whose: Iterable[str]) -> str:
+    """The words of an execution as the text of a ``tsvector``.
+
+    Each has the day in front, counted since 1970: a search goes through the days that it is asked for and no others.
+
+    Args:
+        day: On which it started.
+        texts: What it says.
+        documents: What it says as JSON.
+        whose: :func:`owner` of those it belongs to.
+    """
+    searched = [text[:SEARCHED_CHARACTERS] for text in texts if text]
+    searched += [_plain(raw) for raw in documents if raw]
+    mark = _mark(day)
+    # Letters, digits and underscores only: none means anything to the server.
+    return " ".join({mark + word for word in (*_words("\n".join(searched)), *whose)})
+
+
+def query_of(words: Sequence[str], days: Iterable[int], whose: Sequence[str] = ()) -> str:
+    """The text of a ``tsquery`` for executions of one of ``days`` with all of ``words``, of any of ``whose``."""
+    return " | ".join(_query_of_day(words, _mark(day), whose) for day in days)
+
+
+def _query_of_day(words: Sequence[str], mark: str, whose: Sequence[str]) -> str:
+    parts = [f"{mark}{word}:*" for word in words]
+    if whose:
+        parts.append(f"({' | '.join(mark + owner for owner in whose)})")
+    return f"({' & '.join(parts)})"
+
+
+def owner(kind: Literal["principal", "agent"], text: str) -> str:
+    """Whose an execution is, as a word that nobody can say: it begins with an underscore."""
+    return f"_{kind[0]}{sha256(blob(text)).hexdigest()[:32]}"
+
+
+def wanted_of(text: str | None) -> list[str]:
+    """The words of what is asked for, each once."""
+    return list(dict.fromkeys(_words(text))) if text else []
+
+
+def _words(text: str) -> list[str]:
+    text = text.lower()
+    if not text.isascii():
+        text = normalize("NFC", text)
+    return [word[:WORD_CHARACTERS] for word in _WORD.findall(text)]
+
+
+def _mark(day: int) -> str:
+    return f"{max(day, 0):04x}"
+
+
+def _plain(raw: bytes) -> str:
+    # Four bytes are the most that a character takes.
+    text = raw[: SEARCHED_CHARACTERS * 4].decode(errors="replace")[:SEARCHED_CHARACTERS]
+    if "\\" not in text:
+        return text
+    text = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+    # Two escapes may be one character.
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
