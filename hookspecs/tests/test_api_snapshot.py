@@ -1,6 +1,6 @@
 """``api.txt`` is the contract on one page: whoever changes the contract changes that file, and a reviewer sees it.
 
-``python hookspecs/tests/test_api_snapshot.py`` writes it anew.
+``python hookspecs/tests/test_api_snapshot.py`` writes it anew. What a change asks for says ``api_changes.py``.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def of_statement(node: ast.stmt, path: str) -> Iterator[str]:
             yield f"{path}.{name}: {ast.unparse(node.annotation)}{value}"
         case ast.Assign(targets=[ast.Name(id=name)]) if public(name) and name != "__all__":
             yield f"{path}.{name} = {ast.unparse(node.value)}"
+        case ast.Assign(targets=[ast.Attribute(attr="__deprecated__") as target]):
+            yield f"{path}.{ast.unparse(target)} = {ast.unparse(node.value)}"
 
 
 def snapshot() -> str:
@@ -64,6 +66,15 @@ def test_api_txt_is_current() -> None:
     assert SNAPSHOT.read_text(encoding="utf-8") == snapshot(), (
         "the contract changed; if that is meant, run: python hookspecs/tests/test_api_snapshot.py"
     )
+
+
+def test_what_is_deprecated_shows() -> None:
+    source = "class Store:\n    def find(self): ...\nStore.find.__deprecated__ = 'use get'"
+    assert [line for node in ast.parse(source).body for line in of_statement(node, "pml_hookspecs.store")] == [
+        "pml_hookspecs.store.Store: class",
+        "pml_hookspecs.store.Store.find (self)",
+        "pml_hookspecs.store.Store.find.__deprecated__ = 'use get'",
+    ]
 
 
 def test_what_the_package_exports_is_there_sorted_and_told_once() -> None:

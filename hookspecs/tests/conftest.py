@@ -1,0 +1,8 @@
+"""``api_changes`` is found by the tests next to it, wherever pytest is started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
