@@ -24,8 +24,7 @@ TASKS = 20
 def plan(keep: bool) -> dict[str, object]:
     """A chain of calls."""
     tasks = [
-        {"id": f"t{i}", "tool": "fs:read", "arguments": {"n": f"{{{{t{i - 1}.n}}}}" if i else 1}}
-        for i in range(TASKS)
+        {"id": f"t{i}", "tool": "fs:read", "arguments": {"n": f"{{{{t{i - 1}.n}}}}" if i else 1}} for i in range(TASKS)
     ]
     return {"workflow": {"tasks": tasks, "durable": keep}}
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,10 +10,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-MODULES = ("good_documents.py", "wrong_stores.py", "wrong_catalogs.py", "wrong_documents.py")
+MODULES = (
+    "good_documents.py",
+    "good_history.py",
+    "wrong_stores.py",
+    "wrong_catalogs.py",
+    "wrong_documents.py",
+    "wrong_history.py",
+)
 HEAD = """
 import pytest
-import wrong_catalogs, wrong_documents, wrong_stores
+import wrong_catalogs, wrong_documents, wrong_history, wrong_stores
 from pml_testing.store import StoreContract
 """
 TEMPLATE = """
@@ -20,52 +28,208 @@ TEMPLATE = """
 class Test{name}(StoreContract):
     @pytest.fixture
     def store_type(self):
-        modules = (wrong_stores, wrong_catalogs, wrong_documents)
+        modules = (wrong_stores, wrong_catalogs, wrong_documents, wrong_history)
         return next(getattr(module, "{name}") for module in modules if hasattr(module, "{name}"))
 
     @pytest.fixture
     def settings(self, tmp_path):
         return wrong_stores.Settings(path=str(tmp_path / "journal"))
 """
+WITHOUT_QUERIES = """
+    test_find_agrees_with_a_plain_filter = test_activity_agrees_with_a_plain_filter = None
+    test_totals_agree_with_a_plain_filter = test_numbers_are_exact_whatever_the_time_asked_for = None
+"""
+"""For stores whose fault is not in executions: these tests ask hundreds of questions."""
 WITHOUT_CHILD = """
     test_what_was_put_survives_a_kill = None
 """
 """For stores whose fault is not in what they keep on disk: the test starts a process, which takes its time."""
 FILTER = {"test_find_agrees_with_a_plain_filter"}
 FILTERS = {*FILTER, "test_activity_agrees_with_a_plain_filter"}
+ALL_FILTERS = {*FILTERS, "test_totals_agree_with_a_plain_filter"}
+HISTORY: dict[str, set[str]] = {
+    "HasNoSharedAgents": {
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_shared_agents_are_seen_besides",
+        *ALL_FILTERS,
+    },
+    "TakesAnyNameForASharedAgent": {
+        "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_shared_agents_are_seen_besides",
+        *ALL_FILTERS,
+    },
+    "TellsTranscripts": {"test_a_transcript_is_read_only_when_asked_for"},
+    "ListsTranscripts": {"test_a_transcript_is_read_only_when_asked_for"},
+    "KeepsTheOldTranscript": {"test_a_transcript_goes_with_the_record_that_is_replaced"},
+    "LosesTokens": {
+        "test_every_field_of_a_record_comes_back",
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_sums_follow_what_is_replaced",
+        "test_totals_add_up_what_is_in_each_group",
+        "test_totals_agree_with_a_plain_filter",
+    },
+    "TakesServersForPatterns": {"test_servers_are_told_apart_to_the_letter"},
+    "EndsLater": {"test_numbers_are_exact_whatever_the_time_asked_for", "test_until_is_exclusive", *ALL_FILTERS},
+    "SearchesIntentsOnly": {
+        "test_a_word_ends_where_letters_and_digits_do",
+        "test_all_the_words_must_occur_in_whatever_part",
+        "test_the_first_2048_characters_of_each_part_are_searched",
+        "test_what_is_replaced_is_found_by_its_new_words",
+        "test_words_are_found_wherever_they_are",
+    },
+    "SearchesInsideWords": {"test_text_is_never_syntax", "test_words_are_found_whole_and_by_their_beginning_only"},
+    "NeedsOneOfTheWords": {
+        "test_all_the_words_must_occur_in_whatever_part",
+        "test_scope_limits_what_is_found_by_text",
+        "test_text_is_never_syntax",
+        "test_words_are_found_whole_and_by_their_beginning_only",
+        *ALL_FILTERS,
+    },
+    "MindsCase": {
+        "test_all_the_words_must_occur_in_whatever_part",
+        "test_text_is_never_syntax",
+        "test_words_are_found_wherever_they_are",
+        "test_words_are_found_whole_and_by_their_beginning_only",
+        *ALL_FILTERS,
+    },
+    "SearchesAllOfTheIntent": {"test_the_first_2048_characters_of_each_part_are_searched"},
+    "FindsWhatRanInside": {"test_only_what_a_client_asked_for_is_found", *ALL_FILTERS},
+    "FindsNothingForNoWords": {"test_no_words_find_everything", "test_text_is_never_syntax"},
+    "TakesTextForSyntax": {"test_text_is_never_syntax"},
+    "SplitsAtBlanksOnly": {
+        "test_a_word_ends_where_letters_and_digits_do",
+        "test_all_the_words_must_occur_in_whatever_part",
+        "test_text_is_never_syntax",
+        "test_what_is_replaced_is_found_by_its_new_words",
+        "test_words_are_found_wherever_they_are",
+    },
+    "FindsTextForEveryone": {
+        "test_scope_limits_what_is_added_up_by_text",
+        "test_scope_limits_what_is_found_by_text",
+        *ALL_FILTERS,
+    },
+    "CountsTextForEveryone": {"test_find_agrees_with_a_plain_filter", "test_scope_limits_what_is_found_by_text"},
+    "AddsUpTextForEveryone": {"test_scope_limits_what_is_added_up_by_text", "test_totals_agree_with_a_plain_filter"},
+    "AddsUpForEveryone": {
+        "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_scope_limits_totals",
+        "test_scope_limits_what_is_added_up_by_text",
+        "test_shared_agents_are_seen_besides",
+        "test_totals_agree_with_a_plain_filter",
+    },
+    "TakesSimulatedForFailed": {"test_totals_add_up_what_is_in_each_group", "test_totals_agree_with_a_plain_filter"},
+    "LosesSmallCosts": {
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_scope_limits_totals",
+        "test_totals_agree_with_a_plain_filter",
+    },
+    "CountsServersOfEverything": {"test_totals_agree_with_a_plain_filter"},
+    "MostExecutionsFirst": {
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_the_dearest_comes_first_and_days_come_in_order",
+        "test_totals_agree_with_a_plain_filter",
+    },
+    "TakesDaysForHours": {
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_totals_agree_with_a_plain_filter",
+    },
+    "AddsWhatIsReplaced": {"test_sums_follow_what_is_replaced", "test_what_moves_to_another_time_is_counted_there"},
+    "DeletesWhatIsRunning": {"test_pruning_by_size_deletes_the_oldest_first", "test_pruning_spares_what_has_not_ended"},
+    "LeavesChildrenBehind": {
+        "test_pruning_spares_what_has_not_ended",
+        "test_pruning_takes_what_ran_inside_along_and_nothing_else",
+        "test_writing_goes_on_while_old_executions_are_deleted",
+    },
+    "LeavesGrandchildrenBehind": {"test_pruning_takes_what_ran_inside_along_and_nothing_else"},
+    "DeletesTheNewestFirst": {"test_pruning_by_size_deletes_the_oldest_first"},
+    "DeletesOneTooMany": {
+        "test_pruning_by_size_stops_where_age_says_nothing",
+        "test_pruning_deletes_what_started_earlier",
+        "test_pruning_spares_what_has_not_ended",
+        "test_pruning_takes_what_ran_inside_along_and_nothing_else",
+        "test_writing_goes_on_while_old_executions_are_deleted",
+    },
+    "CountsEverythingDeleted": {
+        "test_pruning_spares_what_has_not_ended",
+        "test_pruning_takes_what_ran_inside_along_and_nothing_else",
+        "test_writing_goes_on_while_old_executions_are_deleted",
+    },
+    "DeletesDocumentsToo": {"test_pruning_leaves_all_but_executions_alone"},
+}
+"""Of the stores in ``wrong_history``."""
 EXPECTED: dict[str, set[str]] = {
     "Good": set(),
-    "LosesFailures": {"test_every_field_of_a_record_comes_back"},
+    "LosesFailures": {"test_every_field_of_a_record_comes_back", "test_words_are_found_wherever_they_are"},
     "LosesTheEndpoint": {"test_every_field_of_a_record_comes_back"},
     "TakesFalseForNothing": {"test_any_json_comes_back_as_a_response"},
     "SortsMembers": {"test_raw_objects_come_back_member_by_member"},
-    "CutsLongResponses": {"test_large_requests_and_responses_come_back"},
-    "StoresLatinOne": {"test_text_in_any_script_comes_back"},
+    "CutsLongResponses": {"test_large_requests_and_responses_come_back", "test_words_are_found_wherever_they_are"},
+    "StoresLatinOne": {"test_text_in_any_script_comes_back", "test_words_are_found_whole_and_by_their_beginning_only"},
     "LosesWhatIsNotUtf8": {"test_text_without_a_utf8_form_does_not_hide_an_execution"},
     "ReadsWhatIsWritten": {
-        "test_what_is_recorded_is_read_at_once",
         "test_a_record_replaces_an_earlier_one_with_its_id",
-        "test_text_without_a_utf8_form_does_not_hide_an_execution",
+        "test_a_transcript_goes_with_the_record_that_is_replaced",
         "test_scope_limits_spans",
+        "test_text_without_a_utf8_form_does_not_hide_an_execution",
+        "test_what_is_recorded_is_read_at_once",
     },
-    "KeepsTheFirst": {"test_a_record_replaces_an_earlier_one_with_its_id"},
+    "KeepsTheFirst": {
+        "test_a_record_replaces_an_earlier_one_with_its_id",
+        "test_a_transcript_goes_with_the_record_that_is_replaced",
+        "test_sums_follow_what_is_replaced",
+        "test_what_is_replaced_is_found_by_its_new_words",
+        "test_what_moves_to_another_time_is_counted_there",
+    },
     "Blocks": {"test_recording_costs_the_caller_little"},
     "LosesAWholeBatch": {"test_a_record_that_is_not_json_is_lost_alone"},
-    "LosesUpdates": {"test_fifty_writers_lose_nothing"},
-    "GetsForEveryone": {"test_get_does_not_tell_out_of_scope_from_unknown"},
+    "LosesUpdates": {"test_fifty_writers_lose_nothing", "test_writing_goes_on_while_old_executions_are_deleted"},
+    "GetsForEveryone": {
+        "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
+        "test_a_transcript_is_read_only_when_asked_for",
+        "test_get_does_not_tell_out_of_scope_from_unknown",
+        "test_shared_agents_are_seen_besides",
+    },
     "CountsForEveryone": {
+        "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
+        "test_numbers_are_exact_whatever_the_time_asked_for",
         "test_scope_limits_items_and_totals",
+        "test_scope_limits_what_is_found_by_text",
+        "test_shared_agents_are_seen_besides",
         "test_the_last_page_has_no_cursor_and_every_page_has_the_total",
         *FILTER,
     },
-    "SumsForEveryone": {"test_scope_limits_summaries", "test_activity_agrees_with_a_plain_filter"},
-    "FindsLaterOnly": {"test_since_is_inclusive", *FILTERS},
+    "SumsForEveryone": {
+        "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
+        "test_activity_agrees_with_a_plain_filter",
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_scope_limits_summaries",
+        "test_scope_limits_what_is_added_up_by_text",
+        "test_shared_agents_are_seen_besides",
+    },
+    "FindsLaterOnly": {
+        "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_since_is_inclusive",
+        "test_what_moves_to_another_time_is_counted_there",
+        *ALL_FILTERS,
+    },
     "TakesAnyLimit": {"test_a_limit_out_of_range_is_refused"},
     "GivesFiftyAtMost": {"test_a_page_is_as_long_as_asked_for", *FILTER},
     "TakesAnyCursor": {"test_a_foreign_cursor_is_refused"},
-    "CountsRows": {"test_pages_neither_skip_nor_repeat_while_rows_are_added"},
-    "CountsWhatIsLeft": {"test_the_last_page_has_no_cursor_and_every_page_has_the_total"},
-    "PagesByTimeOnly": {"test_pages_neither_skip_nor_repeat_while_rows_are_added"},
+    "CountsRows": {
+        "test_a_transcript_is_read_only_when_asked_for",
+        "test_pages_neither_skip_nor_repeat_while_rows_are_added",
+    },
+    "CountsWhatIsLeft": {
+        "test_pages_of_a_search_neither_skip_nor_repeat",
+        "test_the_last_page_has_no_cursor_and_every_page_has_the_total",
+        "test_writing_goes_on_while_old_executions_are_deleted",
+    },
+    "PagesByTimeOnly": {
+        "test_pages_neither_skip_nor_repeat_while_rows_are_added",
+        "test_pages_of_a_search_neither_skip_nor_repeat",
+    },
     "TakesRunningForFailed": {"test_activity_counts_what_each_agent_did"},
     "NeedsItsArguments": {"test_construction_takes_settings_and_services"},
     "LeavesTheQueue": {"test_leaving_writes_what_is_queued"},
@@ -82,7 +246,11 @@ EXPECTED: dict[str, set[str]] = {
     },
     "KeepsSpansTwice": {"test_spans_seen_twice_are_kept_once"},
     "ConfusesTraces": {"test_spans_seen_twice_are_kept_once", "test_everything_is_there_the_next_time"},
-    "ShowsSpansToEveryone": {"test_scope_limits_spans"},
+    "ShowsSpansToEveryone": {
+        "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
+        "test_scope_limits_spans",
+        "test_shared_agents_are_seen_besides",
+    },
     "KeepsToolsAsTheyCame": {"test_tools_come_back_as_they_came_and_by_name"},
     "IgnoresTheFingerprint": {"test_tools_are_known_under_their_fingerprint_only"},
     "AddsTools": {"test_tools_are_replaced_and_not_added_to", "test_tools_are_replaced_all_at_once"},
@@ -141,13 +309,25 @@ EXPECTED: dict[str, set[str]] = {
         "test_everything_is_there_the_next_time",
         "test_what_was_put_survives_a_kill",
     },
+    **HISTORY,
 }
 """Store to the contract tests that fail when called."""
 
 
+APART = {
+    found
+    for module in ("wrong_catalogs.py", "wrong_documents.py")
+    for found in re.findall(r"^class (\w+)", Path(__file__).with_name(module).read_text(), re.MULTILINE)
+}
+"""Stores whose fault is in what they keep besides executions."""
+
+
 def contract_of(store: str) -> str:
     with_child = store == "Good" or "test_what_was_put_survives_a_kill" in EXPECTED[store]
-    return TEMPLATE.format(name=store) + ("" if with_child else WITHOUT_CHILD)
+    without = "" if with_child else WITHOUT_CHILD
+    if store in APART:
+        without += WITHOUT_QUERIES
+    return TEMPLATE.format(name=store) + without
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +339,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     (folder / "test_stores.py").write_text(HEAD + "".join(map(contract_of, EXPECTED)))
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -q --import-mode=importlib\npythonpath = .\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=run.xml", "test_stores.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     found = defaultdict(set)
     for case in ET.parse(folder / "run.xml").iter("testcase"):

@@ -1,4 +1,4 @@
-"""Stores that each break one thing in what the contract says of the catalog and of secrets."""
+"""Stores that each break one thing in what the contract says of spans, the catalog and secrets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,29 @@ import asyncio
 from dataclasses import replace
 
 from wrong_stores import Good, GoodSecrets
+
+
+class OrdersSpansByArrival(Good):
+    async def of(self, execution, scope):
+        found = {id(e): n for n, e in enumerate(self.rows["span"].values())}
+        return sorted(await super().of(execution, scope), key=lambda e: found[id(e)])
+
+
+class KeepsSpansTwice(Good):
+    async def append(self, spans):
+        for ended in spans:
+            self.write("span", len(self.rows["span"]), ended)
+
+
+class ConfusesTraces(Good):
+    async def append(self, spans):
+        for ended in spans:
+            self.rows["span"].setdefault(ended.span.span_id, ended)
+
+
+class ShowsSpansToEveryone(Good):
+    async def of(self, execution, scope):
+        return await super().of(execution, replace(scope, principals=None))
 
 
 class KeepsToolsAsTheyCame(Good):

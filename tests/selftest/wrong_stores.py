@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from good_documents import GoodDocuments
+from good_history import GoodHistory
 
 from pml_hookspecs import AgentActivity, Page, RawObject, encode, setting
 
@@ -34,7 +35,7 @@ class GoodSecrets:
         self.store.write("secret", self.key(owner, name), value)
 
 
-class Good:
+class Good(GoodHistory):
     """Keeps everything in memory, and in a file that is only ever appended to."""
 
     settings_type = Settings
@@ -58,7 +59,10 @@ class Good:
                         kind, key, value = pickle.load(file)
                     except (EOFError, pickle.UnpicklingError):
                         break
-                    self.rows[kind][key] = value
+                    if value is None:
+                        self.rows[kind].pop(key, None)
+                    else:
+                        self.rows[kind][key] = value
         self.file = self.path.open("ab", buffering=self.buffering)
         return self
 
@@ -69,6 +73,10 @@ class Good:
     def write(self, kind, key, value):
         self.rows[kind][key] = value
         self.file.write(pickle.dumps((kind, key, value)))
+
+    def delete(self, kind, key):
+        self.rows[kind].pop(key, None)
+        self.file.write(pickle.dumps((kind, key, None)))
 
     def catch_up(self):
         queue, self.queue = self.queue, []
@@ -82,24 +90,29 @@ class Good:
         self.record(record)
         self.catch_up()
 
-    def sees(self, scope, record):
-        return scope.principals is None or record.principal in scope.principals
+    def listed(self, record):
+        return replace(record, transcript=None)
 
-    async def get(self, id, scope):
+    async def get(self, id, scope, *, transcript=False):
         self.catch_up()
         record = self.rows["execution"].get(id)
-        return record if record and self.sees(scope, record) else None
+        if record is None or not self.sees(scope, record):
+            return None
+        return record if transcript else self.listed(record)
 
     def matches(self, record, query):
         return (
             self.sees(query.scope, record)
             and (query.since is None or record.started_at >= query.since)
+            and (query.until is None or record.started_at < query.until)
             and query.agent in (None, record.agent)
             and (query.statuses is None or record.status in query.statuses)
             and query.trigger in (None, record.trigger)
             and query.parent in (None, record.parent)
             and not (query.top_level and record.parent)
             and (query.include_dry_runs or not record.dry_run)
+            and self.is_of(record, query.target)
+            and self.says(record, query)
         )
 
     def matching(self, query):
@@ -130,7 +143,7 @@ class Good:
             except ValueError as exc:
                 raise ValueError("not a cursor of this store") from exc
             found = [record for record in found if self.place(record) < after]
-        items = found[:limit]
+        items = [self.listed(record) for record in found[:limit]]
         cursor = "journal/{!r}/{}".format(*self.place(items[-1])) if len(found) > limit else None
         return Page(items, cursor, total)
 
@@ -235,9 +248,12 @@ class LosesWhatIsNotUtf8(Good):
 
 
 class ReadsWhatIsWritten(Good):
-    async def get(self, id, scope):
-        record = self.rows["execution"].get(id)
-        return record if record and self.sees(scope, record) else None
+    async def get(self, id, scope, *, transcript=False):
+        queue, self.queue = self.queue, []
+        try:
+            return await super().get(id, scope, transcript=transcript)
+        finally:
+            self.queue = queue + self.queue
 
 
 class KeepsTheFirst(Good):
@@ -271,9 +287,8 @@ class LosesUpdates(Good):
 
 
 class GetsForEveryone(Good):
-    async def get(self, id, scope):
-        self.catch_up()
-        return self.rows["execution"].get(id)
+    async def get(self, id, scope, *, transcript=False):
+        return await super().get(id, replace(scope, principals=None), transcript=transcript)
 
     async def of(self, execution, scope):
         record = await self.get(execution, scope)
@@ -373,26 +388,3 @@ class IsSlowToSayHowItIs(Good):
     async def health(self):
         time.sleep(0.03)  # noqa: ASYNC251 - the fault
         return await super().health()
-
-
-class OrdersSpansByArrival(Good):
-    async def of(self, execution, scope):
-        found = {id(e): n for n, e in enumerate(self.rows["span"].values())}
-        return sorted(await super().of(execution, scope), key=lambda e: found[id(e)])
-
-
-class KeepsSpansTwice(Good):
-    async def append(self, spans):
-        for ended in spans:
-            self.write("span", len(self.rows["span"]), ended)
-
-
-class ConfusesTraces(Good):
-    async def append(self, spans):
-        for ended in spans:
-            self.rows["span"].setdefault(ended.span.span_id, ended)
-
-
-class ShowsSpansToEveryone(Good):
-    async def of(self, execution, scope):
-        return await super().of(execution, replace(scope, principals=None))

@@ -181,7 +181,7 @@ INSERT INTO execution (
 FIRST_STATUS = "INSERT INTO server_status (name, state, reason, tools, restarts) VALUES ('files', 'up', '', 3, 0)"
 
 
-@pytest.mark.parametrize("schema", [1, 2])
+@pytest.mark.parametrize("schema", [1, 2, 3])
 async def test_data_of_an_earlier_schema_are_read_and_get_a_place_for_what_is_new(tmp_path, monkeypatch, schema):
     with monkeypatch.context() as patched:
         patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:schema])

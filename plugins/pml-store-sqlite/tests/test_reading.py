@@ -7,8 +7,7 @@ from contextlib import closing
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Scope, Status
-from pml_store_sqlite import Settings, SqliteStore, StoreError, queries
-from pml_store_sqlite.database import Database
+from pml_store_sqlite import Settings, SqliteStore, StoreError
 from pml_testing.fakes import EPOCH
 from pml_testing.records import ALICE, EVERYONE, ended, execution
 
@@ -20,50 +19,6 @@ TWO = Scope(principals=frozenset({"alice", "bob"}))
 async def store(tmp_path):
     async with SqliteStore(Settings(path=str(tmp_path / "pml.db"))) as store:
         yield store
-
-
-class Explained:
-    """Keeps SQLite's plan of every statement."""
-
-    def __init__(self, connection):
-        self.connection, self.plans = connection, []
-
-    def execute(self, sql, values):
-        self.plans += [row[3] for row in self.connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
-        return self.connection.execute(sql, values)
-
-
-@pytest.mark.parametrize("scope", [EVERYONE, ALICE, TWO], ids=["everyone", "one", "two"])
-@pytest.mark.parametrize(
-    ("filters", "index"),
-    [
-        ({}, "execution_by_time"),
-        ({"top_level": True, "include_dry_runs": False, "trigger": "mcp"}, "execution_by_time"),
-        ({"statuses": frozenset({"ok", "error"})}, "execution_by_time"),
-        ({"agent": "claude"}, "execution_by_agent"),
-        ({"statuses": frozenset({"error", "denied"})}, "execution_failed"),
-        ({"statuses": frozenset({"running"})}, "execution_open"),
-    ],
-)
-def test_questions_about_a_span_of_time_read_an_index_and_not_the_table(tmp_path, scope, filters, index):
-    with closing(Database(Settings(path=str(tmp_path / "pml.db")), None).open_writer()) as connection:
-        explained = Explained(connection)
-        query = ExecutionQuery(scope=scope, since=EPOCH, **filters)
-        queries.find(explained, query)
-        count, page = (plan for plan in explained.plans if " execution " in plan)
-        assert count.startswith(f"SEARCH execution USING COVERING INDEX {index} (")
-        assert page.startswith(f"SEARCH execution USING INDEX {index} (")
-        explained.plans.clear()
-        queries.activity(explained, query)
-        assert index in explained.plans[0]
-        assert explained.plans[0].startswith("SEARCH execution USING")
-
-
-def test_children_are_found_by_their_parent(tmp_path):
-    with closing(Database(Settings(path=str(tmp_path / "pml.db")), None).open_writer()) as connection:
-        explained = Explained(connection)
-        queries.find(explained, ExecutionQuery(scope=ALICE, parent=execution(1).id, since=EPOCH))
-        assert all("execution_by_parent" in plan for plan in explained.plans if " execution " in plan)
 
 
 async def test_a_hundred_questions_at_once_are_answered(store):

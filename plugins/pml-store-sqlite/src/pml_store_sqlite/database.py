@@ -19,8 +19,12 @@ APPLICATION_ID = 0x504D4C31
 
 FILE = "pml.db"
 """In the user's PML folder, unless the settings say otherwise."""
+OLDEST = (3, 25, 0)
+"""First SQLite that has all that is used."""
 WAL_LIMIT_BYTES = 64 * 1024 * 1024
 """Size that the write-ahead log is cut back to after a burst."""
+WAL_LIMIT_PAGES = 8192
+"""Length at which the writer moves what is left of the log, so that it begins anew."""
 
 ELSEWHERE = "set [plugins.sqlite] path to another file"
 
@@ -54,10 +58,14 @@ class Database:
         connection = None
         try:
             connection = self._connect()
+            check_abilities(connection)
             check(connection, self.path)
+            # Of a new file only: pages that get free can be given back.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             self._use_write_ahead_log(connection)
             connection.execute(f"PRAGMA synchronous = {self._settings.synchronous}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_LIMIT_PAGES}")
             migrate(connection, self.path)
         except BaseException as exc:
             if connection is not None:
@@ -75,6 +83,12 @@ class Database:
         """A connection that can only read; may be handed from thread to thread."""
         connection = self._connect()
         connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def open_checkpointer(self) -> sqlite3.Connection:
+        """A connection that moves the write-ahead log into the file, and waits for the disk as the writer does."""
+        connection = self._connect()
+        connection.execute(f"PRAGMA synchronous = {self._settings.synchronous}")
         return connection
 
     def size_bytes(self) -> int:
@@ -121,6 +135,19 @@ class Database:
             )
 
 
+def check_abilities(connection: sqlite3.Connection) -> None:
+    """See that this SQLite can do what is needed.
+
+    Raises:
+        StoreError: It cannot search for text, or is too old.
+    """
+    (text,) = connection.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()
+    if not text or sqlite3.sqlite_version_info < OLDEST:
+        wanted = f"SQLite {'.'.join(map(str, OLDEST))} or later with FTS5"
+        having = f"this Python has {sqlite3.sqlite_version} {'with' if text else 'without'} it"
+        raise StoreError(f"{wanted} is needed and {having}", "use another Python, or another store driver")
+
+
 def check(connection: sqlite3.Connection, path: str) -> int:
     """The schema version of the file, 0 for an empty one.
 
@@ -155,7 +182,10 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         # Again: another process may have done it while this one waited.
         for step in MIGRATIONS[check(connection, path) :]:
             for statement in step:
-                connection.execute(statement)
+                if callable(statement):
+                    statement(connection)
+                else:
+                    connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         connection.execute("COMMIT")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Document, Page, RawObject, encode
 
-from .rows import Row, moment
+from .row_values import Row, moment
 
 if TYPE_CHECKING:
     import sqlite3

@@ -11,7 +11,7 @@ from pml_hookspecs import encode
 
 from . import document_rows
 from .document_rows import Draft, blob, read_cursor
-from .rows import micros
+from .row_values import micros
 
 if TYPE_CHECKING:
     import sqlite3
@@ -146,6 +146,21 @@ class SqliteDocuments:
 
         await self._writer.write(apply=forget)
         return gone
+
+    async def sweep(self) -> None:
+        """Delete what has expired, in any collection, a little at a time.
+
+        Raises:
+            StoreError: The file cannot be written just now.
+        """
+        more = True
+
+        def forget(connection: sqlite3.Connection) -> None:
+            nonlocal more
+            more = document_rows.sweep(connection)
+
+        while more:
+            await self._writer.write(apply=forget)
 
     def _draft(
         self,

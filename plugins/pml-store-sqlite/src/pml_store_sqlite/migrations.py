@@ -1,10 +1,18 @@
 """The schema, as the numbered steps that lead to it. Steps are only ever added.
 
 Times of executions are microseconds since 1970 UTC, costs are millionths of a dollar, JSON is UTF-8 text in a BLOB so
-that bytes need not be decoded on their way in. Only what SQLite 3.24 knows is used.
+that bytes need not be decoded on their way in. Only what SQLite 3.25 knows is used, with FTS5 and JSON.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from .schema_history import HISTORY
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
 
 _FIRST = (
     """
@@ -156,5 +164,7 @@ _DOCUMENTS = (
     "ALTER TABLE server_status ADD COLUMN description TEXT NOT NULL DEFAULT ''",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECRETS, _DOCUMENTS)
-"""Statements of each step; a file of schema ``n`` has had the first ``n``."""
+Step: TypeAlias = "str | Callable[[sqlite3.Connection], None]"
+
+MIGRATIONS: tuple[tuple[Step, ...], ...] = (_FIRST, _SECRETS, _DOCUMENTS, HISTORY)
+"""Statements of each step, and what takes more than statements; a file of schema ``n`` has had the first ``n``."""

@@ -33,3 +33,14 @@ class Settings:
     busy_timeout_ms: int = setting(
         2000, "How long one write waits for another process that is writing to the same file [ms].", ge=0, le=60_000
     )
+    keep_days: int = setting(
+        90,
+        "Executions that started longer ago are deleted, with what ran inside and their transcripts [days]; 0: never. "
+        "What has not ended stays.",
+        ge=0,
+    )
+    keep_bytes: int = setting(
+        10 * 1024**3,
+        "The oldest executions are deleted until what is stored is no larger [bytes]; 0: as large as it gets.",
+        ge=0,
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from . import queries
 from .documents import SqliteDocuments
+from .executions import SqliteExecutions
 from .migrations import MIGRATIONS
 from .rows import write_spans, write_status, write_tools
 from .secret_rows import SqliteSecrets
@@ -16,14 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pml_hookspecs import (
-        AgentActivity,
         CatalogEntry,
         Ended,
         ExecutionId,
-        ExecutionQuery,
-        ExecutionRecord,
         Json,
-        Page,
         Scope,
         ServerStatus,
         Services,
@@ -55,6 +52,7 @@ class SqliteStore:
         """Touches no file. Without ``services`` nothing is logged."""
         # Imported here: `pml plugins list` loads the class and needs neither asyncio nor sqlite3.
         from .database import Database
+        from .housekeeping import Housekeeping
         from .readers import Readers
         from .writer import Writer
 
@@ -68,18 +66,23 @@ class SqliteStore:
         self.catalog = SqliteCatalog(self._writer, self._readers)
         self.secrets = SqliteSecrets(self._writer, self._readers)
         self.documents = SqliteDocuments(self._writer, self._readers)
+        self._housekeeping = Housekeeping(self.executions, self.documents, settings, log)
 
     async def __aenter__(self) -> Self:
         await self._writer.start()
         self._readers.start()
+        self._housekeeping.start()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        # Readers first: the last connection to close folds the write-ahead log into the file.
+        # Readers before the writer: the last connection to close folds the write-ahead log into the file.
         try:
-            await self._readers.stop()
+            await self._housekeeping.stop()
         finally:
-            await self._writer.stop()
+            try:
+                await self._readers.stop()
+            finally:
+                await self._writer.stop()
 
     async def health(self) -> Mapping[str, Json]:
         """Path, schema version, size [bytes], rows waiting, dropped and unwritable since the start, current trouble."""
@@ -92,42 +95,6 @@ class SqliteStore:
             "unwritable": self._writer.unwritable,
             "trouble": self._writer.trouble,
         }
-
-
-class SqliteExecutions:
-    """Implements :class:`pml_hookspecs.Executions`."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer, self._readers = writer, readers
-        self.record = writer.record
-
-    async def put(self, record: ExecutionRecord) -> None:
-        """Insert or replace by id; durable when it returns.
-
-        Raises:
-            StoreError: The file cannot be written just now.
-        """
-        await self._writer.write(record)
-
-    async def get(self, id: ExecutionId, scope: Scope) -> ExecutionRecord | None:
-        """None when it does not exist or is out of scope."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: queries.get(c, id, scope))
-
-    async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
-        """Newest first.
-
-        Raises:
-            ValueError: ``limit`` is out of range or the cursor is not one of this store's.
-        """
-        queries.check_query(query)
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: queries.find(c, query))
-
-    async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
-        """One row per agent; simulated executions count as succeeded, whatever else has ended as failed."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: queries.activity(c, query))
 
 
 class SqliteTraces:

@@ -9,9 +9,10 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from . import execution_rows
+from .checkpoints import Checkpoints
 from .database import is_storage_fault
 from .errors import StoreError
-from .rows import write_executions
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 BATCH = 512
 """Most operations in one transaction."""
+
+ASKED_S, SHORT_REST_S = 1.0, 0.008
+"""So long after somebody had to wait for what is queued, the thread sleeps this short: little is queued when the next
+one asks."""
 
 RETRY_S = 0.5
 """Wait between attempts while the file cannot be written."""
@@ -80,6 +85,7 @@ class Writer:
         self._queue: deque[Any] = deque()
         self._waiting: set[Operation] = set()
         self._busy = False
+        self._asked_at = -ASKED_S
         self._wake, self._hurry, self._closing = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="pml-store-sqlite", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -175,6 +181,7 @@ class Writer:
         """Wait until everything queued is written; returns as well when the file cannot be written just now."""
         # In this order: the thread is busy before it takes from the queue.
         if (self._queue or self._busy) and not self.trouble:
+            self._asked_at = time.monotonic()
             with contextlib.suppress(StoreError):
                 await self.write()
 
@@ -185,14 +192,18 @@ class Writer:
             self._tell(_finish, [(self._opened, exc)])
             return
         self._tell(_finish, [(self._opened, None)])
+        checkpoints = Checkpoints(self._database)
+        checkpoints.start()
         try:
-            with contextlib.closing(connection):
+            with contextlib.closing(connection), contextlib.ExitStack() as stack:
+                stack.callback(checkpoints.stop)
                 closing = False
                 while not closing:
                     self._rest()
                     # Asked before writing: nothing is queued after closing began, so this time everything is written.
                     closing = self._closing.is_set()
                     self._drain(connection)
+                    checkpoints.written()
         finally:
             self._give_up()
             self._tell(_finish, [(self._ended, None)])
@@ -202,7 +213,8 @@ class Writer:
         if self.trouble:
             self._closing.wait(RETRY_S)
         else:
-            self._hurry.wait(self._flush_interval_s)
+            asked = time.monotonic() - self._asked_at < ASKED_S
+            self._hurry.wait(min(SHORT_REST_S, self._flush_interval_s) if asked else self._flush_interval_s)
         self._hurry.clear()
         self._wake.clear()
 
@@ -326,7 +338,7 @@ def _write_all(connection: sqlite3.Connection, batch: Sequence[Any]) -> None:
         record = item.record if type(item) is Operation else item
         if record is not None:
             latest[record.id] = record
-    write_executions(connection, latest.values())
+    execution_rows.write(connection, list(latest.values()))
     for item in batch:
         if type(item) in (Operation, Later) and item.apply is not None:
             item.apply(connection)

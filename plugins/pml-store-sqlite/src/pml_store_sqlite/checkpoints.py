@@ -1,0 +1,61 @@
+"""Moves what was written from the write-ahead log into the file, beside the thread that writes."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .database import Database
+
+LARGE_BYTES = 4 * 1024 * 1024
+"""A log that is no larger is left as it is: closing the store moves it."""
+BETWEEN_S = 0.5
+
+
+class Checkpoints:
+    """A thread of its own: moving waits for the disk, and who writes or reads must not wait for it.
+
+    The writer moves only what is left when the log gets very long, for the log can begin anew only when all of it has
+    been moved, and it is the writer who knows that nothing is added meanwhile.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Starts nothing."""
+        self._database = database
+        self._written, self._closing = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pml-store-sqlite-checkpoint", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def written(self) -> None:
+        """Tell that the log has become longer."""
+        if not self._written.is_set():
+            self._written.set()
+
+    def stop(self) -> None:
+        """End, and wait for it."""
+        self._closing.set()
+        self._written.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._written.wait()
+            if self._closing.wait(BETWEEN_S):
+                return
+            self._written.clear()
+            # What goes wrong here goes wrong for the writer as well, who says so.
+            with contextlib.suppress(sqlite3.Error, OSError):
+                self._move()
+
+    def _move(self) -> None:
+        if Path(f"{self._database.path}-wal").stat().st_size <= LARGE_BYTES:
+            return
+        with contextlib.closing(self._database.open_checkpointer()) as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()

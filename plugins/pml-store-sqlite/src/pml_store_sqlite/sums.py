@@ -1,0 +1,169 @@
+"""Sums of executions by hour and by day, so that nobody counts a million rows.
+
+They are part of the transaction that writes or deletes the executions, so they are exact at any moment. A question
+about any span of time takes whole days and whole hours from them, and what is left at its ends from the executions.
+"""
+# ruff: noqa: S608 - the SQL is put together from this module's own text; every value is a parameter
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from .row_values import NOTHING, Row, insert
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Sequence
+
+HOUR, DAY = 3_600_000_000, 86_400_000_000
+"""Microseconds."""
+ERA = 719_162 * DAY
+"""From the beginning of the year 1 until 1970; buckets are counted from there, so that none has a negative number."""
+
+SUMMED = {
+    "executions": "count(*)",
+    "timed": "count(duration_ms)",
+    "duration_ms": "coalesce(sum(duration_ms), 0)",
+    "cost_micros": "coalesce(sum(cost_micros), 0)",
+    "tokens_in": "coalesce(sum(tokens_in), 0)",
+    "tokens_out": "coalesce(sum(tokens_out), 0)",
+}
+"""Columns of sums, and what they are of a group of executions."""
+
+UPSERT = "ON CONFLICT DO UPDATE SET " + ", ".join(f"{column} = {column} + excluded.{column}" for column in SUMMED)
+
+SAID = ("agent", "principal", "as_agent", "triggered_by", "status", "nested", "dry_run")
+TOOL = "CASE WHEN kind = 'tool' THEN target ELSE '' END"
+BY_TOOL = ("server", "tool", "access_key")
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """A table of sums."""
+
+    table: str
+    keys: tuple[str, ...]
+    """What the sums are by, besides the bucket."""
+
+    def create(self) -> str:
+        """Its statement."""
+        texts = {"agent", "principal", "triggered_by", "status", *BY_TOOL}
+        columns = [f"{key} {'TEXT' if key in texts else 'INTEGER'} NOT NULL" for key in self.keys]
+        columns += [f"{column} INTEGER NOT NULL" for column in SUMMED]
+        return (
+            f"CREATE TABLE {self.table} (grain INTEGER NOT NULL, bucket INTEGER NOT NULL, {', '.join(columns)}, "
+            f"PRIMARY KEY (grain, bucket, {', '.join(self.keys)})) WITHOUT ROWID"
+        )
+
+    def add(self, grain: int, which: str, sign: int = 1) -> str:
+        """Adds the executions that the condition ``which`` is true of, or takes them off."""
+        keys = [TOOL if key == "tool" else key for key in self.keys]
+        bucket = f"(started_at + {ERA}) / {grain}"
+        sums = ", ".join(f"{sign} * {formula}" for formula in SUMMED.values())
+        return (
+            f"INSERT INTO {self.table} ({', '.join(self.columns())}) "
+            f"SELECT {grain}, {bucket}, {', '.join(keys)}, {sums} FROM execution WHERE {which} "
+            f"GROUP BY {bucket}, {', '.join(keys)} {UPSERT}"
+        )
+
+    def columns(self) -> tuple[str, ...]:
+        """All of them."""
+        return ("grain", "bucket", *self.keys, *SUMMED)
+
+
+BY_AGENT = Sums("execution_sum", SAID)
+"""Small: for lists, whose total is a sum, and for what agents did."""
+BY_EVERYTHING = Sums("execution_tool_sum", (*BY_TOOL, *SAID))
+TABLES = (BY_AGENT, BY_EVERYTHING)
+THESE = "place IN (SELECT value FROM json_each(?))"
+
+TAKE_OFF = tuple(table.add(grain, THESE, -1) for table in TABLES for grain in (HOUR, DAY))
+
+
+def add(connection: sqlite3.Connection, rows: Iterable[Row], columns: Sequence[str]) -> None:
+    """Add executions that are being written: their rows have ``columns``."""
+    finest = itemgetter(
+        *(columns.index(name) for name in ("started_at", "server", "kind", "target", "access_key", *SAID))
+    )
+    summed = itemgetter(*(columns.index(name) for name in list(SUMMED)[2:]))
+    hours: dict[Row, list[int]] = {}
+    for row in rows:
+        at, server, kind, target, *others = finest(row)
+        duration, cost, tokens_in, tokens_out = summed(row)
+        key = ((at + ERA) // HOUR, server, target if kind == "tool" else "", *others)
+        timed = 0 if duration == NOTHING else 1
+        _add(hours, key, (1, timed, duration or 0, cost or 0, tokens_in or 0, tokens_out or 0))
+    for table in TABLES:
+        skipped = 1 if table is BY_EVERYTHING else 1 + len(BY_TOOL)
+        for grain in (HOUR, DAY):
+            groups: dict[Row, list[int]] = {}
+            for key, numbers in hours.items():
+                _add(groups, (key[0] * HOUR // grain, *key[skipped:]), numbers)
+            values = ((grain, *key, *numbers) for key, numbers in groups.items())
+            insert(connection, table.table, table.columns(), values, UPSERT)
+
+
+def _add(groups: dict[Row, list[int]], key: Row, numbers: Sequence[int]) -> None:
+    if (there := groups.get(key)) is None:
+        groups[key] = list(numbers)
+    else:
+        for n, number in enumerate(numbers):
+            there[n] += number
+
+
+def take_off(connection: sqlite3.Connection, places: str) -> None:
+    """Take the executions at ``places`` off; they are still there."""
+    for statement in TAKE_OFF:
+        connection.execute(statement, [places])
+
+
+def tidy(connection: sqlite3.Connection) -> None:
+    """Forget sums of nothing."""
+    for table in TABLES:
+        connection.execute(f"DELETE FROM {table.table} WHERE executions = 0")
+
+
+def pieces(since: int | None, until: int | None) -> Iterator[tuple[int, int | None, int | None]]:
+    """``(grain, from, to)`` of what makes up ``since`` to ``until``, in microseconds: from inclusive, to exclusive.
+
+    Grain 0 is single executions.
+    """
+    if since is not None and until is not None and since >= until:
+        return
+    first_hour, last_hour = _up(since, HOUR), _down(until, HOUR)
+    if first_hour is not None and last_hour is not None and first_hour >= last_hour:
+        yield 0, since, until
+        return
+    first_day, last_day = _up(first_hour, DAY), _down(last_hour, DAY)
+    found = [(0, since, first_hour), (0, last_hour, until)]
+    if first_day is not None and last_day is not None and first_day >= last_day:
+        found.append((HOUR, first_hour, last_hour))
+    else:
+        found += [(HOUR, first_hour, first_day), (HOUR, last_day, last_hour)]
+        if first_day is None or first_day != last_day:
+            yield DAY, first_day, last_day
+    # Without a bound there is nothing left over at that end.
+    yield from (piece for piece in found if piece[1] != piece[2])
+
+
+def _down(at: int | None, grain: int) -> int | None:
+    return None if at is None else at // grain * grain
+
+
+def _up(at: int | None, grain: int) -> int | None:
+    return None if at is None else -(-at // grain) * grain
+
+
+def span(piece: tuple[int, int | None, int | None], values: dict[str, Any]) -> str:
+    """The condition that a row of ``piece`` is in its time; its parameters are put into ``values``."""
+    grain, *ends = piece
+    column = "bucket" if grain else "started_at"
+    found = [f"grain = {grain}"] if grain else []
+    for end, comparison in zip(ends, (">=", "<"), strict=True):
+        if end is not None:
+            name = f"t{len(values)}"
+            values[name] = (end + ERA) // grain if grain else end
+            found.append(f"{column} {comparison} :{name}")
+    return " AND ".join(found) or "1"

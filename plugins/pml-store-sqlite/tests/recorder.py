@@ -1,0 +1,50 @@
+"""Records as fast as it is told until it is killed, and says what it did: ``recorder.py FILE FIRST_ID ROWS_PER_S``.
+
+Each line is ``r N TIME`` for what was handed over, ``p N TIME`` for what was put and is durable, or ``s SECONDS`` for
+how late the machine let this process go on. Times are of the clock that all processes share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+from pml_store_sqlite import Settings, SqliteStore
+from pml_testing.records import execution
+
+TICK_S = 0.005
+
+
+async def main(path, first, per_s):
+    lines, n = [], first
+    async with SqliteStore(Settings(path=path)) as store:
+
+        async def put():
+            nonlocal n
+            while True:
+                n += 1
+                mine = n
+                await store.executions.put(execution(mine, intent="put"))
+                os.write(1, f"p {mine} {time.monotonic()}\n".encode())
+                await asyncio.sleep(TICK_S)
+
+        putting = asyncio.create_task(put())
+        began, done = time.monotonic(), 0
+        while not putting.done():
+            expected = time.monotonic() + TICK_S
+            due = int((time.monotonic() - began) * per_s)
+            for _ in range(done, due):
+                n += 1
+                store.executions.record(execution(n, response={"text": f"number {n}"}))
+                lines.append(f"r {n} {time.monotonic()}\n")
+            done = due
+            os.write(1, "".join(lines).encode())
+            lines.clear()
+            await asyncio.sleep(TICK_S)
+            lines.append(f"s {time.monotonic() - expected}\n")
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

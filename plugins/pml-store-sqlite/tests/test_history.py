@@ -1,0 +1,235 @@
+"""What is searched, added up and deleted agrees with what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import zlib
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pml_hookspecs import ExecutionQuery, Failure, encode
+from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, housekeeping, sums
+from pml_store_sqlite.database import Database
+from pml_testing.fakes import EPOCH
+from pml_testing.records import ALICE, EVERYONE, assert_same, ended, execution, some_executions
+from pml_testing.store_totals import over_days
+
+pytestmark = pytest.mark.anyio
+
+
+def at(path, services=None, **more):
+    return SqliteStore(Settings(path=str(path), **more), services)
+
+
+def answers(path, *statements):
+    with closing(sqlite3.connect(path)) as connection:
+        return [connection.execute(statement).fetchall() for statement in statements]
+
+
+def sums_in(path):
+    """What the sums say, and what they should say."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for table in sums.TABLES:
+            for grain in (sums.HOUR, sums.DAY):
+                keys = ", ".join(table.columns())
+                there = connection.execute(
+                    f"SELECT {keys} FROM {table.table} WHERE grain = {grain} AND executions > 0"
+                ).fetchall()
+                connection.execute(f"DELETE FROM {table.table} WHERE grain = {grain}")
+                connection.execute(table.add(grain, "1"))
+                right = connection.execute(f"SELECT {keys} FROM {table.table} WHERE grain = {grain}").fetchall()
+                yield sorted(there), sorted(right)
+
+
+async def test_sums_are_what_they_would_be_if_they_were_made_anew(path):
+    records, chance = over_days() + some_executions(), random.Random(3)
+    async with at(path) as store:
+        for record in records:
+            store.executions.record(record)
+        await store.executions.put(records[0])
+        for n in chance.sample(range(600), 200):
+            store.executions.record(execution(n, started_at=records[chance.randrange(600)].started_at, tokens_in=n))
+        await store.executions.put(records[1])
+        await store.executions.prune(before=EPOCH + timedelta(days=4))
+        await store.executions.put(records[2])
+    compared = list(sums_in(path))
+    assert len(compared) == 4
+    assert all(there == right and there for there, right in compared)
+
+
+async def test_more_executions_of_a_microsecond_than_there_are_places_for_are_all_found(path):
+    moment = execution(5).started_at
+    async with at(path) as store:
+        for n in range(700):
+            store.executions.record(execution(n, started_at=moment, intent="zebra"))
+        later = moment + timedelta(microseconds=1)
+        await store.executions.put(execution(900, started_at=later, intent="zebra"))
+        for query, total in (
+            (ExecutionQuery(scope=ALICE, text="zebra"), 701),
+            (ExecutionQuery(scope=ALICE, text="zebra", since=later), 1),
+            (ExecutionQuery(scope=ALICE, text="zebra", until=later), 700),
+            (ExecutionQuery(scope=ALICE, since=moment, until=later), 700),
+        ):
+            page = await store.executions.find(query)
+            assert (page.total, page.items[0].id) == (total, execution(900 if total % 700 else 699).id)
+        assert await store.executions.prune(before=later) == 700
+        assert (await store.executions.find(ExecutionQuery(scope=ALICE, text="zebra"))).total == 1
+
+
+async def test_executions_of_absurd_times_do_no_harm(path):
+    async with at(path) as store:
+        for n, year in enumerate((1, 1969, 2026, 5000, 9999)):
+            store.executions.record(execution(n, started_at=datetime(year, 6, 1, 12, 30, tzinfo=UTC), intent="zebra"))
+        for scope in (ALICE, EVERYONE):
+            page = await store.executions.find(ExecutionQuery(scope=scope, text="zebra"))
+            assert [record.started_at.year for record in page.items] == [9999, 5000, 2026, 1969, 1]
+        since = datetime(1900, 1, 1, tzinfo=UTC)
+        assert (await store.executions.find(ExecutionQuery(scope=ALICE, since=since))).total == 4
+        days = await store.executions.totals(ExecutionQuery(scope=ALICE), "day")
+        assert [total.group[:4] for total in days] == ["0001", "1969", "2026", "5000", "9999"]
+
+
+async def test_a_transcript_is_compressed_and_apart(path):
+    async with at(path) as store:
+        await store.executions.put(execution(1, transcript=[{"text": "said " * 20_000}]))
+    rows, columns = answers(path, "SELECT part, length(deflated) < 2000 FROM execution_body", "SELECT * FROM execution")
+    assert rows == [("transcript", 1)]
+    assert not [value for value in columns[0] if isinstance(value, bytes)]
+
+
+INSERT = """
+INSERT INTO execution (
+    id, parent, nested, kind, target, principal, agent, triggered_by, intent, status, started_at, duration_ms, dry_run,
+    cost_micros, bodies, request, response, failure, tool_calls, endpoint, mode
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def write_as_schema_3(connection, record):
+    """As the version before wrote it."""
+    failure = record.failure and encode({**{k: getattr(record.failure, k) for k in ("code", "message")}, **NO_DETAILS})
+    response = None if record.response is None else encode(record.response)
+    if large := response is not None and len(response) > 4096:
+        body = [record.id, "response", len(response), zlib.compress(response, 1)]
+        connection.execute("INSERT INTO execution_body VALUES (?, ?, ?, ?)", body)
+    started_at = (record.started_at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    cost = None if record.cost_usd is None else round(record.cost_usd * 1_000_000)
+    connection.execute(
+        INSERT,
+        [
+            *(record.id, record.parent, int(bool(record.parent)), record.kind, record.target, record.principal),
+            *(record.agent, record.trigger, record.intent, str(record.status), started_at, record.duration_ms),
+            *(int(record.dry_run), cost, 2 if large else 0, encode(record.request) if record.request else None),
+            *(None if large else response, failure, encode(record.tool_calls) if record.tool_calls else None, "", ""),
+        ],
+    )
+
+
+NO_DETAILS = {"retryable": False, "details": {}}
+
+
+async def test_history_of_the_schema_before_is_searched_and_added_up(path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:3])
+        with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
+            old = [execution(n, started_at=execution(n // 3).started_at, cost_usd=0.5) for n in range(300)]
+            old += [
+                execution(300, response={"text": "a\nzebra" + "x" * 9000}),
+                execution(301, failure=Failure("a.b", "no zebra"), request={"animal": "none"}),
+                execution(302, parent=execution(300).id, intent="zebra", tool_calls=("a:b",)),
+                *(execution(400 + n, started_at=EPOCH) for n in range(400)),
+            ]
+            for record in old:
+                write_as_schema_3(connection, record)
+            assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+    async with at(path) as store:
+        for record in old:
+            assert_same(await store.executions.get(record.id, EVERYONE), record)
+        page = await store.executions.find(ExecutionQuery(scope=ALICE, text="zebra"))
+        assert [record.id for record in page.items] == [execution(301).id, execution(300).id]
+        assert (await store.executions.find(ExecutionQuery(scope=ALICE, target="files:*"))).total == len(old)
+        (row,) = await store.executions.totals(ExecutionQuery(scope=ALICE), "server")
+        assert (row.group, row.executions, row.cost_usd) == ("files", len(old), 150)
+        store.executions.record(execution(0, intent="zebra"))
+        assert (await store.executions.find(ExecutionQuery(scope=ALICE, text="zebra"))).total == 3
+        assert await store.executions.prune(before=execution(1000).started_at) == len(old) - 1
+    assert all(there == right for there, right in sums_in(path))
+
+
+async def test_a_gateway_of_the_version_before_cannot_spoil_what_is_added_up(path):
+    with (
+        closing(Database(Settings(path=str(path)), None).open_writer()) as connection,
+        pytest.raises(sqlite3.IntegrityError, match="NOT NULL"),
+    ):
+        write_as_schema_3(connection, execution(1))
+
+
+async def test_what_is_old_is_deleted_by_itself(path, services, monkeypatch):
+    monkeypatch.setattr(housekeeping, "FIRST_S", 0.0)
+    monkeypatch.setattr(housekeeping, "BETWEEN_S", 0.01)
+    now = datetime.now(UTC)
+    async with at(path, services, keep_days=30) as store:
+        await store.executions.put(execution(1, started_at=now - timedelta(days=31)))
+        await store.executions.put(execution(2, started_at=now - timedelta(days=29)))
+        await store.documents.put("test", "a", {}, expires_at=now - timedelta(days=1))
+        await gone(store, execution(1).id)
+        assert await store.executions.get(execution(2).id, EVERYONE) is not None
+        await until(lambda: ("info", "store deleted old executions") in [line[:2] for line in services.log.lines])
+        assert answers(path, "SELECT count(*) FROM document") == [[(0,)]]
+
+
+async def until(condition):
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in another task and in a thread
+            await asyncio.sleep(0.01)
+
+
+async def gone(store, id):
+    async with asyncio.timeout(20):
+        while await store.executions.get(id, EVERYONE) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_what_is_too_much_is_deleted_by_itself_and_its_room_given_back(path, monkeypatch):
+    async with at(path, keep_days=0, keep_bytes=0) as store:
+        for n in range(400):
+            store.executions.record(execution(n, response=random.Random(n).randbytes(10_000).hex()))
+        assert await store._housekeeping.tidy() == 0
+    full = path.stat().st_size
+    monkeypatch.setattr(housekeeping, "FIRST_S", 0.0)
+    async with at(path, keep_days=0, keep_bytes=2_000_000) as store:
+        await gone(store, execution(0).id)
+        await store._housekeeping.stop()
+        await store.executions.prune(keep_bytes=2_000_000)
+        assert await store.executions.get(execution(399).id, EVERYONE) is not None
+    assert full > 4_000_000
+    assert path.stat().st_size <= 2_100_000
+
+
+async def test_pruning_takes_many_small_steps(path):
+    async with at(path) as store:
+        for n in range(1500):
+            store.executions.record(execution(n))
+            store.executions.record(execution(2000 + n, parent=execution(n).id))
+        await store.traces.append([ended(n, execution(n).id) for n in range(100)])
+        deleted, delete = [], execution_rows.delete
+        execution_rows.delete = lambda connection, places: deleted.append(len(places)) or delete(connection, places)
+        try:
+            assert await store.executions.prune(before=execution(1500).started_at) == 1500
+        finally:
+            execution_rows.delete = delete
+        assert (sum(deleted), max(deleted)) == (3000, 100)
+
+
+async def test_what_cannot_be_asked_of_pruning_is_refused(path):
+    async with at(path) as store:
+        with pytest.raises(ValueError, match="time zone"):
+            await store.executions.prune(before=EPOCH.replace(tzinfo=None))
+        with pytest.raises(ValueError, match="0 or more"):
+            await store.executions.prune(keep_bytes=-1)
+    with pytest.raises(StoreError, match="is closed"):
+        await store.executions.prune(keep_bytes=0)

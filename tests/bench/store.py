@@ -1,0 +1,218 @@
+"""How fast a store answers with a long history, how much recording costs, and whether it keeps up.
+
+    .venv/bin/python tests/bench/store.py [--rows 1000000] [--seconds 60] [--store sqlite|postgres] [--url URL]
+
+``--store postgres`` without ``--url`` starts a server of its own. Rows are spread over 30 days, over 50 agents, 8
+people and 40 tools: each agent works for one person and uses six tools. Two thirds ran inside another one. Every
+question is asked first while nothing else happens, then while 2,000 rows a second are written. ``--file`` keeps the
+history for the next run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from store_questions import GOALS, PRINCIPALS, Question, questions, record
+
+from pml_hookspecs import ExecutionQuery, Scope
+from pml_testing.fakes import FakeServices
+
+DAYS = 30
+BLOCK = 20_000
+WRITTEN_PER_S = 2000
+RECORD_US = 25.0
+
+
+class Table:
+    """Prints rows as they come."""
+
+    def __init__(self) -> None:
+        self.missed: list[str] = []
+
+    def row(self, what: str, *numbers: str, goal: str = "", good: bool = True) -> None:
+        if not good:
+            self.missed.append(what)
+        print(f"{what:52}" + "".join(f"{n:>12}" for n in numbers) + f"  {goal}{'' if good else '  MISSED'}", flush=True)
+
+
+async def fill(store: Any, rows: int) -> None:
+    """``rows`` in the last 30 days, oldest first, as they would have come."""
+    now = datetime.now(UTC)
+    there = (await store.executions.find(ExecutionQuery(scope=Scope(principals=None), limit=1))).total
+    began = time.perf_counter()
+    for n in range(there, rows):
+        store.executions.record(record(n, now - timedelta(days=DAYS) * (1 - n / rows)))
+        if n % BLOCK == BLOCK - 1:
+            await store.executions.find(ExecutionQuery(scope=Scope(principals=frozenset()), limit=1))
+            each = (time.perf_counter() - began) / (n + 1 - there) * 1e6
+            print(f"\rfilling: {n + 1:,} of {rows:,} rows, {each:.0f} us each ", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    health = await store.health()
+    assert not health["drops"], health
+
+
+async def ask(store: Any, question: Question, times: int) -> list[float]:
+    """How long each time took [ms], sorted."""
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        await question.ask(store)
+        took.append((time.perf_counter() - began) * 1000)
+        # As others would have their turn.
+        await asyncio.sleep(0.001)
+    return sorted(took)
+
+
+@asynccontextmanager
+async def writing(store: Any, first: int, per_s: float) -> AsyncIterator[list[float]]:
+    """Rows are recorded at this rate meanwhile. Gives the processor time that each took on the loop [us]."""
+    each: list[float] = []
+
+    async def write() -> None:
+        began, n = time.perf_counter(), 0
+        while True:
+            due = int((time.perf_counter() - began) * per_s)
+            now = datetime.now(UTC)
+            made = [record(first + i, now + timedelta(microseconds=i - due)) for i in range(n, due)]
+            used = time.thread_time()
+            for one in made:
+                store.executions.record(one)
+            if made:
+                each.append((time.thread_time() - used) / len(made) * 1e6)
+            n = due
+            await asyncio.sleep(0.005)
+
+    task = asyncio.create_task(write())
+    try:
+        yield each
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def ask_all(store: Any, rows: int, times: int, table: Table) -> None:
+    """Every question, while nothing is written and while something is."""
+    table.row("question (times in ms)", "p50", "p95", "p50 busy", "p95 busy", goal="goal p95")
+    asked = questions(datetime.now(UTC))
+    for question in asked:
+        await question.ask(store)
+    quiet = {question.name: await ask(store, question, times) for question in asked}
+    async with writing(store, rows, WRITTEN_PER_S):
+        for question in asked:
+            busy = await ask(store, question, times)
+            numbers = [at(took, part) for took in (quiet[question.name], busy) for part in (0.5, 0.95)]
+            goal = GOALS[question.kind]
+            good = max(numbers[1], numbers[3]) < goal
+            table.row(question.name, *(f"{n:.2f}" for n in numbers), goal=f"{goal} ms", good=good)
+
+
+def at(took: list[float], part: float) -> float:
+    """The value that ``part`` of them do not exceed."""
+    return took[min(len(took) - 1, int(len(took) * part))]
+
+
+async def cost(store: Any, rows: int, table: Table) -> None:
+    """Of one call of ``record`` on the loop's thread."""
+    now = datetime.now(UTC)
+    taken = []
+    for block in range(20):
+        made = [record(rows + block * 500 + i, now + timedelta(microseconds=block * 500 + i)) for i in range(500)]
+        used, loop_used = time.process_time(), time.thread_time()
+        for one in made:
+            store.executions.record(one)
+        on_loop = time.thread_time() - loop_used
+        await store.executions.get(made[-1].id, Scope(principals=None))
+        taken.append((on_loop / 500 * 1e6, (time.process_time() - used) / 500 * 1e6))
+    on_loop, in_all = (sorted(column)[len(taken) // 2] for column in zip(*taken, strict=True))
+    table.row(
+        "record(): processor time on the loop's thread [us]", f"{on_loop:.1f}", goal="25 us", good=on_loop <= RECORD_US
+    )
+    table.row("    of the whole process, the writer included [us]", f"{in_all:.1f}")
+
+
+async def keep_up(store: Any, rows: int, per_s: int, seconds: float, table: Table) -> None:
+    """Whether so many rows a second are written for so long."""
+    everyone = ExecutionQuery(scope=Scope(principals=None), limit=1)
+    before = (await store.executions.find(everyone)).total
+    started, began, n, deepest = datetime.now(UTC), time.perf_counter(), 0, 0
+    while (passed := time.perf_counter() - began) < seconds:
+        due = int(passed * per_s)
+        for i in range(n, due):
+            store.executions.record(record(rows + i, datetime.now(UTC)))
+        n = due
+        deepest = max(deepest, (await store.health())["queued"])
+        print(f"\rrecording: {passed:.0f} of {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
+        await asyncio.sleep(0.005)
+    print(file=sys.stderr)
+    written = (await store.executions.find(everyone)).total - before
+    late = time.perf_counter() - began - seconds
+    health = await store.health()
+    good = written == n and not health["drops"] and not health.get("unwritable")
+    table.row(f"{per_s:,} rows a second for {seconds:.0f} s: rows lost", f"{n - written}", goal="0", good=good)
+    table.row("    rows waiting at most", f"{deepest}")
+    table.row("    the last one written after [s]", f"{late:.2f}")
+    since = ExecutionQuery(scope=Scope(principals=None), since=started, limit=1)
+    assert (await store.executions.find(since)).total == n
+
+
+def open_store(asked: argparse.Namespace, stack: ExitStack) -> Any:
+    """The driver, over data of its own."""
+    (found,) = entry_points(group="pml.store", name=asked.store)
+    store_type = found.load()
+    if asked.store == "sqlite":
+        path = asked.file or str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pml.db")
+        where = {"path": path, "keep_days": 0, "keep_bytes": 0}
+    else:
+        from pml_testing.postgres import cluster
+
+        where = {"url": asked.url or stack.enter_context(cluster()).database(), "keep_days": 0, "keep_bytes": 0}
+    return store_type(store_type.settings_type(**where), FakeServices())
+
+
+async def run(asked: argparse.Namespace, stack: ExitStack) -> list[str]:
+    """Everything; what missed its goal."""
+    table = Table()
+    async with open_store(asked, stack) as store:
+        await fill(store, asked.rows)
+        print(f"\n{asked.store}, {asked.rows:,} executions, {len(PRINCIPALS)} principals", flush=True)
+        await ask_all(store, asked.rows, asked.times, table)
+        await cost(store, asked.rows + 10**8, table)
+        await keep_up(store, asked.rows + 2 * 10**8, asked.rate, asked.seconds, table)
+        size = (await store.health()).get("size_bytes")
+        if isinstance(size, int):
+            table.row("bytes on disk for each row", f"{size / (await _all(store)):.0f}")
+    return table.missed
+
+
+async def _all(store: Any) -> int:
+    return int((await store.executions.find(ExecutionQuery(scope=Scope(principals=None), limit=1))).total)
+
+
+def main() -> None:
+    """Print a table; exit with 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--times", type=int, default=100, help="how often each question is asked")
+    parser.add_argument("--rate", type=int, default=5000, help="rows a second in the last part")
+    parser.add_argument("--seconds", type=float, default=60, help="length of the last part")
+    parser.add_argument("--store", default="sqlite")
+    parser.add_argument("--url", help="of an empty PostgreSQL database")
+    parser.add_argument("--file", help="SQLite file to use, and to fill up to as many rows as asked for")
+    with ExitStack() as stack:
+        missed = asyncio.run(run(parser.parse_args(), stack))
+    print(f"missed: {', '.join(missed)}" if missed else "every goal reached")
+    sys.exit(bool(missed))
+
+
+if __name__ == "__main__":
+    main()
