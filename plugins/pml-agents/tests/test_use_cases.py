@@ -148,7 +148,7 @@ async def test_two_gateways_on_one_store_share_one_queue(tmp_path):
 async def test_what_another_gateway_runs_can_be_cancelled(tmp_path, monkeypatch):
     from pml_core import background
 
-    for pause in ("BEAT_S", "LOOK_S"):
+    for pause in ("BEAT_S", "BEAT_S"):
         monkeypatch.setattr(background, pause, 0.1)
     agents = {"w": worker("gate", tmp_path, "{message}")}
     async with office(agents, tmp_path) as (_, mine), office(agents, tmp_path) as (_, theirs):
@@ -162,7 +162,7 @@ async def test_what_another_gateway_runs_can_be_cancelled(tmp_path, monkeypatch)
 
 
 async def test_after_a_kill_nothing_runs_on_and_the_next_gateway_says_what_happened(tmp_path):
-    script = str(Path(__file__).with_name("gateway_process.py"))
+    script = str(Path(__file__).with_name("begun_gateway.py"))
     env = {**environment(), "PYTHONPATH": str(Path(__file__).parent)}
     killed = await asyncio.create_subprocess_exec(
         sys.executable, script, str(tmp_path), stdout=asyncio.subprocess.PIPE, env=env

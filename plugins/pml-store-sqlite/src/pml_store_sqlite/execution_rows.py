@@ -96,8 +96,7 @@ def _next_place(connection: sqlite3.Connection, place: int, taken: set[int]) -> 
 
 
 def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row]) -> Row:
-    request, response = record.request, record.response
-    in_bodies = 0
+    request, response, in_bodies = record.request, record.response, 0
     # A RawObject is not asked whether it is empty: that would decode it.
     asked = b"" if type(request) is dict and not request else encode(request)
     answered = b"" if response is None else encode(response)
