@@ -224,7 +224,7 @@ async def test_a_wrapper_that_breaks_does_not_keep_the_caller_waiting():
 
 
 async def test_an_end_that_nobody_tells_of_is_found_in_the_store(monkeypatch):
-    monkeypatch.setattr(chat_module, "BEAT_S", 0.02)
+    monkeypatch.setattr(chat_module, "LOOK_S", 0.02)
     monkeypatch.setattr(chat_module.Witness, "__call__", lambda self, task, run, call_next: call_next(task, run))
     async with gateway({"w": worker("echo")}) as (_, client):
         told, failed = await chat(client, "w")

@@ -148,8 +148,7 @@ async def test_two_gateways_on_one_store_share_one_queue(tmp_path):
 async def test_what_another_gateway_runs_can_be_cancelled(tmp_path, monkeypatch):
     from pml_core import background
 
-    for pause in ("BEAT_S", "BEAT_S"):
-        monkeypatch.setattr(background, pause, 0.1)
+    monkeypatch.setattr(background, "BEAT_S", 0.1)
     agents = {"w": worker("gate", tmp_path, "{message}")}
     async with office(agents, tmp_path) as (_, mine), office(agents, tmp_path) as (_, theirs):
         told, _ = await chat(mine, "w", "one", **{"async": True})

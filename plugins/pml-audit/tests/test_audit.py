@@ -296,6 +296,82 @@ async def test_an_approval_in_a_terminal_is_recorded_too(folder, rows):
     assert (row["state"], row["by"], row["target"]) == ("approved", "root", "fs:drop")
 
 
+# What happened to keys
+
+
+async def test_what_happened_to_keys_and_agents_has_a_row_each_in_order(folder, rows):
+    from pml_access import plugin as keys
+    from pml_access.events import Refusals, note
+
+    async with gateway({"poll_s": 3600}, {("hooks", "access"): keys}) as made:
+        access = made.assembly.services("access")
+        await note(access, "key.created", key="k1", principal="alice", by="root", allow=("fs:*",), hash="x", n=7)
+        await note(access, "agent.changed", agent="worker", verb="own", other="alice", by="root")
+        await note(access, "strange", key="k1")
+        Refusals(access).note("k1", "The API key was revoked")
+    made, changed, refused = (row for row in rows() if row["kind"].partition(".")[0] in ("key", "agent", "strange"))
+    assert (made["kind"], made["key"], made["principal"], made["allow"]) == ("key.created", "k1", "alice", ["fs:*"])
+    assert (changed["kind"], changed["agent"], changed["verb"]) == ("agent.changed", "worker", "own")
+    assert (refused["kind"], refused["reason"], refused["times"]) == ("key.refused", "The API key was revoked", 1)
+    assert verify(folder).broken is None
+
+
+async def test_of_several_gateways_one_writes_the_row_and_a_failure_only_delays_it(folder, rows, monkeypatch):
+    from pml_access.events import note
+    from pml_audit import watch
+
+    store = MemoryStore()
+    monkeypatch.setattr(watch, "CLAIM_S", 0.01)
+    for number in range(5):
+        await note(FakeServices("access", store=store), "key.created", key=f"k{number}")
+
+    def one():
+        services = FakeServices("audit", store=store)
+        made = Recorder(services, Settings())
+        return watch.Watch(services, Settings(), made), made
+
+    (first, made), (second, other) = one(), one()
+    real, calls = made.record, []
+
+    def broken(kind, **about):
+        calls.append(kind)
+        if len(calls) == 3:
+            raise OSError("out of order")
+        return real(kind, **about)
+
+    monkeypatch.setattr(made, "record", broken)
+    with pytest.raises(OSError, match="out of order"):
+        await first.look()
+    await asyncio.sleep(0.02)  # its claim on the third is over
+    for each in (second, first, second):
+        await each.look()
+    await made.close()
+    await other.close()
+    assert [row["key"] for row in rows("key.created")] == [f"k{number}" for number in range(5)]
+
+
+async def test_a_use_and_a_denial_name_the_key(folder, rows):
+    async with gateway() as made:
+        for key in ("k1", "k2", "k1"):
+            await made.dispatcher.start(call("fs:read"), replace(ALICE, access_key=key))
+        await made.dispatcher.start(call("fs:drop"), replace(ALICE, principal="mallory", access_key="k3"))
+        assert [row["key"] for row in rows("key.used")] == ["k1", "k2", "k3"]
+        assert rows("denied")[0]["key"] == "k3"
+
+
+async def test_what_is_hidden_makes_a_row_when_it_is_asked_for(folder, rows):
+    from pml_agents import plugin as agents
+
+    async with gateway(plugins={("hooks", "agents"): agents}) as made:
+        client = Client(made, principal="carol")
+        await client.initialize()
+        told = await client.call("chat_with_agent", {"agent_name": "nobody", "message": "hello"})
+        (row,) = rows("refused")
+    assert told["isError"]
+    assert (row["target"], row["principal"], row["code"]) == ("pml:chat_with_agent", "carol", "arguments.invalid")
+    assert "nobody" in row["message"]
+
+
 # What is in a row
 
 

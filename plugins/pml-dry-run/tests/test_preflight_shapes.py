@@ -73,6 +73,8 @@ def part(schema):
 def below(value, path):
     """What stands there; raises LookupError or TypeError when nothing does."""
     for key in path:
+        if isinstance(value, str):  # whose characters are no parts of it
+            raise TypeError(value)
         value = value[str(key)] if isinstance(value, dict) else value[int(key)]
     return value
 

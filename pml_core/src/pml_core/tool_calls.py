@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from pml_hookspecs import DryRun, Failure, Outcome, RawObject, RpcError, Session, Status, ToolCall, ToolId
+from pml_hookspecs import (
+    DryRun,
+    Failure,
+    Outcome,
+    RawObject,
+    RpcError,
+    Session,
+    Status,
+    Task,
+    ToolCall,
+    ToolId,
+    Workflow,
+)
 from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .direct import tool_result
-from .members import join, meta_of, split, without_meta
+from .members import OURS, join, meta_of, split, without_meta
 
 if TYPE_CHECKING:
     from .dispatch import Asked, Dispatcher
 
 META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
 """Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
+META_LEVEL = "pml/dry_run_level"
+"""Key of ``_meta``: how the rehearsal treats what it does not know. Goes on to whoever rehearses the call."""
+TAKEN = OURS | {META_DRY_RUN}
+"""Keys of ``_meta`` that go no further."""
 SERVERS_OWN = "tool.failed"
 """Code of the failure that a result with ``isError`` becomes: the result itself says it better."""
 _name = msgspec.json.Decoder(str).decode
@@ -52,13 +69,15 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     if "_meta" in members:
         meta = meta_of(params)
         token = meta.get("progressToken")
-        members = without_meta(members)
-    task = ToolCall(
+        members = without_meta(members, TAKEN)
+    task: Task = ToolCall(
         id="call",
         tool=ToolId(name),
         arguments=RawObject(arguments),
         extra=join(members) if members else {},
     )
+    if META_LEVEL in meta:
+        task = await _with_level(dispatcher, task, session, meta[META_LEVEL])
     intent = meta.get(META_INTENT)
     asked: Asked = {"intent": intent if isinstance(intent, str) and intent else session.intent}
     if meta:
@@ -67,6 +86,25 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
         asked["progress"] = progress_to(client, token)
     ran, outcome = await dispatcher.start_resolved(task, session, asked)
     return _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
+
+
+async def _with_level(dispatcher: Dispatcher, call: Task, session: Session, level: Any) -> Task:
+    """The plan that ``call`` stands for, with the level on every call in it; any other call as it is."""
+    task, problem = await dispatcher._resolve(call, session)  # noqa: SLF001 - before it runs, nobody else asks
+    if problem is not None or not isinstance(task, Workflow) or task.dry_run is False:
+        return call
+    return _leveled(task, level)
+
+
+def _leveled(workflow: Workflow, level: Any) -> Workflow:
+    def of(task: Task) -> Task:
+        if isinstance(task, Workflow):
+            return _leveled(task, level)
+        if isinstance(task, ToolCall):
+            return replace(task, extra={**task.extra, "_meta": {**task.extra.get("_meta", {}), META_LEVEL: level}})
+        return task
+
+    return replace(workflow, tasks=tuple(of(task) for task in workflow.tasks))
 
 
 def _dry_run(meta: Mapping[str, Any]) -> DryRun | None:

@@ -53,13 +53,13 @@ async def _begin(services: Services, recorder: Recorder, audit: Audit, head: Kep
     except Exception as exc:
         services.log.warning("it is not known how far the audit goes", problem=repr(exc))
     try:
-        for day, principal, endpoint in await asyncio.to_thread(_used_today, recorder.folder):
-            audit.seen(day, principal, endpoint)
+        for use in await asyncio.to_thread(_used_today, recorder.folder):
+            audit.seen(*use)
     except OSError as exc:
         services.log.warning("the audit cannot be read", problem=str(exc))
 
 
-def _used_today(folder: Path) -> list[tuple[int, str, str]]:
+def _used_today(folder: Path) -> list[tuple[int, str, str, str]]:
     """Uses of keys that have their row."""
     used = []
     with Snapshot(Files(folder)) as snapshot:
@@ -69,7 +69,7 @@ def _used_today(folder: Path) -> list[tuple[int, str, str]]:
             with suppress(BrokenRow, KeyError, ValueError):
                 row = read(line.rstrip(b"\n"))
                 day = int(datetime.fromisoformat(row["at"]).timestamp() // DAY_S)
-                used.append((day, row["principal"], row["endpoint"]))
+                used.append((day, row["principal"], row.get("endpoint", ""), row.get("key", "")))
     return used
 
 

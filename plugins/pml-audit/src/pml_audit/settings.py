@@ -15,6 +15,7 @@ QUERIES = (
     "pml:get_agent_activity_summary",
     "pml:search_executions",
 )
+HIDING = ("pml:chat_with_agent", "pml:cancel_execution")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +40,17 @@ class Settings:
     )
     file_bytes: int = setting(16 * 1024 * 1024, "Size at which a new file is begun [bytes].", ge=4096)
     queries: tuple[str, ...] = setting(QUERIES, "Tools that tell of executions, by pattern; each call makes a row.")
+    hiding: tuple[str, ...] = setting(
+        HIDING,
+        "Tools that answer alike what is not there and what the caller may not have; each call that is answered so "
+        "makes a row.",
+    )
     config_files: tuple[str, ...] = setting(
         (), "Files whose changes make a row, besides PML's own in the folder PML_HOME and the working directory."
     )
-    poll_s: float = setting(2.0, "How often files and approvals are looked at [s].", ge=0.01, le=3600)
+    poll_s: float = setting(
+        2.0, "How often files, approvals and what happened to keys are looked at [s].", ge=0.01, le=3600
+    )
 
 
 def folder_of(settings: Settings) -> Path:

@@ -1,4 +1,4 @@
-"""What no call tells of: configuration files, servers, and approvals that were answered elsewhere."""
+"""What no call tells of: configuration files, servers, keys, and approvals that were answered elsewhere."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import hashlib
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .rows import START, Tip
+from .rows import SEALS, START, Tip
 from .settings import home
 
 if TYPE_CHECKING:
@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 NOTED = "audit.noted"
 """What has its row: of several gateways on one store, one writes it."""
-APPROVALS = "approvals.requests"
+APPROVALS, EVENTS = "approvals.requests", "access.events"
+EVENT_KINDS = ("key.", "agent.")
+"""How kinds of events begin that make a row."""
 PAGE = 200
 CLAIM_S = 60.0
 """Time to write a row before another gateway may [s]."""
 KEPT_S = 30 * 86_400.0
-"""How long it is known that an approval has its row [s]."""
+"""How long it is known that an approval or an event has its row [s]."""
+WRITTEN = "written"
+RESERVED = SEALS | {"at", "gateway"}
 NO_FILE = "none"
 ENDINGS = ("toml", "yaml", "yml")
 
@@ -44,14 +48,15 @@ class Watch:
         self._files = list(dict.fromkeys(path.absolute() for path in candidates))
         self._digests: dict[Path, str] = {}
         self._servers: frozenset[str] | None = None
-        self._answered: set[str] = set()
+        self._noted: set[str] = set()
         self._host = socket.gethostname()
 
     async def look(self) -> None:
         """At everything, once."""
         await self._look_at_files()
         self._look_at_servers()
-        await self._look_at_approvals()
+        await self._look_at(APPROVALS, _answer)
+        await self._look_at(EVENTS, _event)
 
     async def _look_at_files(self) -> None:
         digests = await asyncio.to_thread(lambda: {path: _digest(path) for path in self._files})
@@ -75,46 +80,75 @@ class Watch:
         if before is not None and before != now:
             self._recorder.record("servers.changed", added=sorted(now - before), removed=sorted(before - now))
 
-    async def _look_at_approvals(self) -> None:
+    async def _look_at(self, collection: str, read: Callable[[Document], Noted | None]) -> None:
+        """Make rows of documents, the first changed first: where that fails, it goes on there the next time."""
+        new: list[Noted] = []
         cursor: str | None = None
         while True:
-            page = await self._documents.find(APPROVALS, limit=PAGE, cursor=cursor)
-            new = [d for d in page.items if "answered_at" in d.value and _mark(d) not in self._answered]
-            for document in new:
-                await self._note_answer(document)
+            page = await self._documents.find(collection, limit=PAGE, cursor=cursor)
+            read_now = [noted for noted in map(read, page.items) if noted is not None and noted.mark not in self._noted]
+            new += read_now
             cursor = page.cursor
             # The last changed come first: where nothing is new, nothing behind it is.
-            if cursor is None or not new:
-                return
+            if cursor is None or not read_now:
+                break
+        for noted in reversed(new):
+            await self._note(noted)
 
-    async def _note_answer(self, document: Document) -> None:
-        mark, value = _mark(document), document.value
-        claimed = await self._documents.put(NOTED, mark, {}, expires_at=_in(CLAIM_S), if_version=0)
-        self._answered.add(mark)
+    async def _note(self, noted: Noted) -> None:
+        """Write a row unless another gateway does; of one that began to and is gone, the row is written later."""
+        found = await self._documents.get(NOTED, noted.mark)
+        if found is not None:
+            if found.value.get(WRITTEN):
+                self._noted.add(noted.mark)
+            return
+        claimed = await self._documents.put(NOTED, noted.mark, {}, expires_at=_in(CLAIM_S), if_version=0)
         if claimed is None:
             return
-        written = self._recorder.record(
-            "approval.answered",
-            approval=document.key,
-            state=document.marks.get("state"),
-            by=value.get("answered_by"),
-            reason=value.get("reason"),
-            answered_at=value.get("answered_at"),
-            principal=document.marks.get("principal"),
-            task=value.get("kind"),
-            target=value.get("target"),
-            execution=value.get("execution_id"),
-        )
-        await asyncio.wrap_future(written)
-        await self._documents.put(NOTED, mark, {}, expires_at=_in(KEPT_S))
+        await asyncio.wrap_future(self._recorder.record(noted.kind, **noted.about))
+        self._noted.add(noted.mark)
+        await self._documents.put(NOTED, noted.mark, {WRITTEN: True}, expires_at=_in(KEPT_S))
 
     @property
     def _documents(self) -> Any:
         return self._services.store.documents
 
 
-def _mark(document: Document) -> str:
-    return f"approval {document.key} {document.value['answered_at']}"
+class Noted(NamedTuple):
+    """A row to be, once."""
+
+    mark: str
+    kind: str
+    about: dict[str, Any]
+
+
+def _answer(document: Document) -> Noted | None:
+    """Of an approval, when it has been answered."""
+    value, marks = document.value, document.marks
+    if "answered_at" not in value:
+        return None
+    about = {
+        "approval": document.key,
+        "state": marks.get("state"),
+        "by": value.get("answered_by"),
+        "reason": value.get("reason"),
+        "answered_at": value["answered_at"],
+        "principal": marks.get("principal"),
+        "task": value.get("kind"),
+        "target": value.get("target"),
+        "execution": value.get("execution_id"),
+    }
+    return Noted(f"approval {document.key} {value['answered_at']}", "approval.answered", about)
+
+
+def _event(document: Document) -> Noted | None:
+    """Of something that happened to a key or an agent."""
+    about = dict(document.value)
+    kind, about["happened_at"] = about.pop("kind", None), about.pop("at", None)
+    if not isinstance(kind, str) or not kind.startswith(EVENT_KINDS):
+        return None
+    kept = {name: value for name, value in about.items() if name not in RESERVED}
+    return Noted(f"event {document.key}", kind, kept)
 
 
 def _in(seconds: float) -> datetime:

@@ -20,6 +20,7 @@ DAY_S = 86_400
 MOST_REMEMBERED = 4096
 """Tools of which it is remembered whether they tell of executions."""
 ANSWERS = "pml:answer_approval"
+INVALID = "arguments.invalid"
 NAMES = {kind: name for name, kind in KINDS.items()}
 
 
@@ -29,17 +30,17 @@ class Audit:
     phase = Phase.AUDIT
 
     def __init__(self, recorder: Recorder, settings: Settings) -> None:
-        self._recorder, self._patterns = recorder, settings.queries
+        self._recorder, self._patterns, self._hiding = recorder, settings.queries, frozenset(settings.hiding)
         self._tells: dict[str, bool] = {}
-        self._day, self._seen = 0, set[tuple[str, str]]()
+        self._day, self._seen = 0, set[tuple[str, str, str]]()
         self.answered = asyncio.Event()
         """Set when an approval may have been answered."""
 
-    def seen(self, day: int, principal: str, endpoint: str) -> None:
+    def seen(self, day: int, principal: str, endpoint: str, key: str = "") -> None:
         """Note a use of a key that has its row; days are numbered from 1970 on, UTC."""
         if day >= self._day:
             self._turn(day)
-            self._seen.add((principal, endpoint))
+            self._seen.add((principal, endpoint, key))
 
     def _turn(self, day: int) -> None:
         if day != self._day:
@@ -49,27 +50,36 @@ class Audit:
     async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
         """Let everything pass; look at how it ends."""
         session, day = run.session, int(time.time() // DAY_S)
-        if day != self._day or (session.principal, session.endpoint) not in self._seen:
+        if day != self._day or (session.principal, session.endpoint, session.access_key) not in self._seen:
             self._first_use(run, day)
         if type(task) is ToolCall and self._of_history(task.tool):
             return await self._queried(task, run, call_next)
         outcome = await call_next(task, run)
-        if outcome.failure is not None and is_denial(outcome):
-            await self._recorder.wait(self._recorder.record("denied", **about(task, run), **_why(outcome)))
+        if outcome.failure is not None:
+            await self._failed(task, run, outcome)
         if type(task) is ToolCall and task.tool == ANSWERS:
             self.answered.set()  # by whom and how is in the store
-            if outcome.failure is not None and not is_denial(outcome):
-                self._recorder.record("approval.failed", **about(task, run), **_why(outcome))
         return outcome
+
+    async def _failed(self, task: Task, run: Run, outcome: Outcome) -> None:
+        if is_denial(outcome):
+            await self._recorder.wait(self._recorder.record("denied", **about(task, run), **_why(outcome)))
+        elif type(task) is not ToolCall:
+            return
+        elif task.tool == ANSWERS:
+            self._recorder.record("approval.failed", **about(task, run), **_why(outcome))
+        elif outcome.failure is not None and outcome.failure.code == INVALID and task.tool in self._hiding:
+            await self._recorder.wait(self._recorder.record("refused", **about(task, run), **_why(outcome)))
 
     def _first_use(self, run: Run, day: int) -> None:
         session = run.session
         self._turn(day)
-        self._seen.add((session.principal, session.endpoint))
+        self._seen.add((session.principal, session.endpoint, session.access_key))
         self._recorder.record(
             "key.used",
             principal=session.principal,
             endpoint=session.endpoint,
+            key=session.access_key,
             agent=session.client,
             scopes=sorted(session.scopes),
             day=time.strftime("%Y-%m-%d", time.gmtime(day * DAY_S)),
@@ -109,6 +119,7 @@ def about(task: Task, run: Run) -> dict[str, Any]:
         "task": NAMES.get(type(task), type(task).__name__),
         "target": _target(task),
         "principal": session.principal,
+        "key": session.access_key,
         "agent": session.client,
         "endpoint": session.endpoint,
         "execution": run.id,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
 
+from .outputs import COLLECTION as OUTPUTS
 from .recording import Recording, RecordingError
 from .recordings import COLLECTION, DEFINITIONS, Recordings
 from .settings import Settings
@@ -145,6 +146,8 @@ async def prune(arguments: argparse.Namespace, services: Services) -> int:
     documents = _documents(services)
     for recording in chosen:
         await documents.delete(COLLECTION, recording.id)
+    if arguments.yes and not (arguments.tool or arguments.stale or arguments.principal or arguments.keep):
+        await documents.prune(OUTPUTS, keep=0)
     _say(json.dumps({"forgotten": len(chosen)}) if arguments.json else f"Forgot {len(chosen)} recordings.")
     return 0
 

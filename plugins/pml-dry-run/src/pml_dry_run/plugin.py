@@ -43,6 +43,7 @@ def parts_of(services: Services) -> Parts:
 
 
 def _made(services: Services) -> Parts:
+    from .outputs import Outputs
     from .recorder import Recorder
     from .recordings import Recordings
     from .rehearsal import DryRun
@@ -50,9 +51,11 @@ def _made(services: Services) -> Parts:
 
     settings: Settings = services.settings or Settings()
     recordings = Recordings(services, settings)
-    recorder = Recorder(services, settings, Writing(services, settings, recordings))
+    writing = Writing(services, settings, recordings)
+    outputs = Outputs(services, settings, recordings, writing)
+    recorder = Recorder(services, settings, writing, outputs)
     recordings.written = recorder.written
-    return Parts(recordings, recorder, DryRun(services, settings, recordings))
+    return Parts(recordings, recorder, DryRun(services, settings, recordings, outputs))
 
 
 @hookimpl

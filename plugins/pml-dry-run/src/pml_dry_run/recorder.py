@@ -6,14 +6,15 @@ import asyncio
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from pml_hookspecs import Outcome, Phase, RawObject, ToolCall
+from pml_hookspecs import CapabilityRun, CodeRun, Outcome, Phase, RawObject, ToolCall
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task
 
+    from .outputs import Outputs
     from .settings import Settings
     from .writing import Writing
 
@@ -21,8 +22,10 @@ MOST_PENDING = 1000
 MOST_PENDING_BYTES = 32 * 1024 * 1024
 SLICE_S = 0.002
 """Longest that requests wait while recordings are written [s]."""
-GATHER_S = 0.25
-"""Wait for more before anything is written, so that repeats are written once [s]."""
+GATHER_S = 10.0
+"""Wait for more before anything is written: a recording alone costs six times what it costs among a hundred [s]."""
+MANY = 100
+"""Calls that are written at once, without waiting for more."""
 STORE_FACTOR = 1.6
 """What a recording costs in all, the store's thread included, to what it costs here (measured)."""
 MOST_REMEMBERED = 4096
@@ -69,21 +72,24 @@ class Recorder:
 
     phase = Phase.ADAPT
 
-    def __init__(self, services: Services, settings: Settings, writing: Writing) -> None:
+    def __init__(self, services: Services, settings: Settings, writing: Writing, outputs: Outputs) -> None:
         self._services, self._catalog, self._settings = services, services.catalog, settings
-        self._writing = writing
+        self._writing, self._outputs = writing, outputs
         self._pending: deque[Noted] = deque()
         self._pending_bytes = 0
-        self._come = asyncio.Event()
+        self._come, self._many = asyncio.Event(), asyncio.Event()
         self._on = False
         self._paces: OrderedDict[str, Pace | None] = OrderedDict()
         self.dropped = 0
         """Answers that came too fast for too long to be kept."""
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
-        """Let everything pass; note how tool calls end."""
-        if not self._on or not isinstance(task, ToolCall):
+        """Let everything pass; note how tool calls and code end."""
+        if not self._on:
             return call_next(task, run)
+        if not isinstance(task, ToolCall):
+            is_code = isinstance(task, (CodeRun, CapabilityRun))
+            return self._kept(task, run, call_next) if is_code else call_next(task, run)
         entry = self._catalog.get(task.tool)
         if entry is None or not self._wants(entry):
             return call_next(task, run)
@@ -101,6 +107,17 @@ class Recorder:
             self._pending.append(Noted(entry, run.session.principal, task, outcome, size))
             self._pending_bytes += size
             self._come.set()
+            if len(self._pending) >= MANY or 2 * self._pending_bytes > MOST_PENDING_BYTES:
+                self._many.set()
+        return outcome
+
+    async def _kept(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+        outcome = await call_next(task, run)
+        try:
+            self._outputs.keep(task, run.session.principal, outcome)
+        except Exception as exc:  # what code returned must not be lost because it cannot be kept
+            self._services.log.warning("what code returned cannot be recorded", task=task.id, problem=repr(exc))
+        self._come.set()
         return outcome
 
     def _wants(self, entry: CatalogEntry) -> bool:
@@ -138,6 +155,7 @@ class Recorder:
                 self._write_for(SLICE_S)
             self._writing.flush()
             await self._writing.trim()
+            await self._outputs.trim()
             if self.dropped:
                 self._services.log.warning("recordings were dropped", calls=self.dropped)
 
@@ -151,14 +169,18 @@ class Recorder:
     async def _work(self) -> None:
         while True:
             await self._come.wait()
-            await asyncio.sleep(GATHER_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GATHER_S):
+                    await self._many.wait()
             self._come.clear()
+            self._many.clear()
             while self._pending:
                 await self._rest_after(self._write_for(SLICE_S))
             started = time.perf_counter()
             self._writing.flush()
             await self._rest_after(time.perf_counter() - started)
             await self._writing.trim()
+            await self._outputs.trim()
 
     async def _rest_after(self, spent_s: float) -> None:
         await asyncio.sleep(spent_s * STORE_FACTOR * (1 / self._settings.cpu_share - 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from .settings import LEVELS, Level, Settings
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, ExecutionId, Run, Services, Task
 
+    from .outputs import Output, Outputs
     from .recordings import Recordings
 
 META_LEVEL = "pml/dry_run_level"
@@ -26,6 +28,7 @@ MISSED = (
     "Call it once for real, or rehearse with the level warn or loose."
 )
 NOT_RUN = "Code is not run in a dry run, and nothing tells what {} would return."
+CALLS = "Code is not run in a dry run: the tools that it calls are not rehearsed with it."
 
 
 class Rehearsal:
@@ -34,6 +37,8 @@ class Rehearsal:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         """What it would have changed, in order."""
+        self.asked_level: object = None
+        """How a miss is treated in what cannot say it itself, such as code, as the calls beside it say; None if not."""
         self._asked: dict[str, int] = {}
 
     def nth_of(self, call: str) -> int:
@@ -53,8 +58,8 @@ class DryRun:
 
     phase = Phase.SUBSTITUTE
 
-    def __init__(self, services: Services, settings: Settings, recordings: Recordings) -> None:
-        self._catalog, self._settings = services.catalog, settings
+    def __init__(self, services: Services, settings: Settings, recordings: Recordings, outputs: Outputs) -> None:
+        self._catalog, self._settings, self._outputs = services.catalog, settings, outputs
         self._answers = Answers(recordings)
         self._reads = Reads(self._answers)
         self._open: dict[ExecutionId, Rehearsal] = {}
@@ -63,7 +68,7 @@ class DryRun:
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass when it is for real; else make up how it ends."""
         if not run.dry_run:
-            return call_next(task, run)
+            return call_next(without_level(task) if isinstance(task, ToolCall) and task.extra else task, run)
         return self._rehearsed(task, run, call_next)
 
     async def _rehearsed(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
@@ -71,14 +76,16 @@ class DryRun:
         self._open[run.id] = rehearsal
         try:
             if isinstance(task, Workflow):
+                rehearsal.asked_level = rehearsal.asked_level or asked_level(task)
                 return await call_next(task, run)
-            level = _level(task, self._settings)
+            level = _level(task, rehearsal, self._settings)
             if level is None:
                 return _over(
                     task, Failure("dry_run.level", f"_meta[{META_LEVEL!r}] must be one of {', '.join(LEVELS)}")
                 )
             if not isinstance(task, ToolCall):
-                return _unknown(task, level)
+                output = await self._outputs.of(task, run.session.principal)
+                return _unknown(task, level) if output is None else _returned(task, output)
             return await self._call(task, run, call_next, rehearsal, level)
         finally:
             self._open.pop(run.id, None)
@@ -92,7 +99,7 @@ class DryRun:
             if entry.own:
                 return await call_next(task, run)
             if run.reads_for_real:
-                return await self._reads.read(task, entry, run, call_next, rehearsal)
+                return await self._reads.read(without_level(task), entry, run, call_next, rehearsal)
         answer = await self._answers.to(task, entry, run.session.principal, rehearsal)
         more: dict[str, Any] = {}
         if entry is not None and not only_reads and answer.kind == "result":
@@ -125,17 +132,32 @@ def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] 
 
 def _unknown(task: Task, level: Level) -> Outcome:
     """Code, a capability, or a kind of task that is not known here: it is not run."""
-    kind, name = type(task).__name__, type(task).__name__
-    if isinstance(task, CodeRun):
-        kind, name = "code_execution", f"{task.language} code"
-    elif isinstance(task, CapabilityRun):
-        kind, name = "capability", f"capability {task.capability_id}"
+    kind, name = _named(task)
     note = NOT_RUN.format(name)
     about = label("placeholder", task, name, notes=[note])
     if level == "strict":
         return _over(task, Failure("dry_run.miss", note, details={META: {**about, "source": "none"}}))
     told = {"task_id": task.id, "type": kind, "status": "completed", "output": f"Simulated execution of {name}"}
     return _over(task, None, {"_meta": {META: about}, "_source": "placeholder", "_mocked": True, **told})
+
+
+def _returned(task: Task, output: Output) -> Outcome:
+    """What the same code returned before. What is no object has no room for a label, and stands in one."""
+    kind, name = _named(task)
+    about = label("recorded", task, name, recorded_at=output.recorded_at, duration_ms=output.duration_ms, notes=[CALLS])
+    if isinstance(output.value, Mapping):
+        return _over(task, None, simulated(output.value, about))
+    told = {"task_id": task.id, "type": kind, "status": "completed", "output": output.value}
+    return _over(task, None, {"_meta": {META: about}, "_source": "recorded", "_mocked": False, **told})
+
+
+def _named(task: Task) -> tuple[str, str]:
+    """What kind of task it is, and what it is called."""
+    if isinstance(task, CodeRun):
+        return "code_execution", f"{task.language} code"
+    if isinstance(task, CapabilityRun):
+        return "capability", f"capability {task.capability_id}"
+    return type(task).__name__, type(task).__name__
 
 
 def _over(task: Task, failure: Failure | None, output: Any = None) -> Outcome:
@@ -149,10 +171,26 @@ def _says(entry: CatalogEntry, hint: str) -> bool:
     return isinstance(annotations, Mapping) and annotations.get(hint) is True
 
 
-def _level(task: Task, settings: Settings) -> Level | None:
-    """None when the call names one that there is not."""
+def asked_level(task: Task) -> object:
+    """What a call says of how a miss is treated, or the first call that does so in a plan; None for nothing."""
+    if isinstance(task, Workflow):
+        return next((asked for one in task.tasks if (asked := asked_level(one)) is not None), None)
     meta = task.extra.get("_meta") if isinstance(task, ToolCall) and task.extra else None
-    asked = meta.get(META_LEVEL) if isinstance(meta, Mapping) else None
+    return meta.get(META_LEVEL) if isinstance(meta, Mapping) else None
+
+
+def without_level(task: ToolCall) -> ToolCall:
+    """The call without what is between the client and the rehearsal: servers are not told of it."""
+    if asked_level(task) is None:
+        return task
+    meta = {name: member for name, member in task.extra["_meta"].items() if name != META_LEVEL}
+    others = {name: member for name, member in task.extra.items() if name != "_meta"}
+    return replace(task, extra={**others, "_meta": meta} if meta else others)
+
+
+def _level(task: Task, rehearsal: Rehearsal, settings: Settings) -> Level | None:
+    """None when the call names one that there is not."""
+    asked = rehearsal.asked_level if (own := asked_level(task)) is None else own
     if asked is None:
         return settings.level
     return next((level for level in LEVELS if level == asked), None)
