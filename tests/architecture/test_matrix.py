@@ -59,7 +59,11 @@ def folders() -> set[str]:
     for folder, inside, files in os.walk(ROOT):
         path = Path(folder).relative_to(ROOT)
         inside[:] = [name for name in inside if not name.startswith(".") and name not in NOT_OURS]
-        if "pyproject.toml" in files and path.parts and path.parts[:2] not in {("tests", "broken"), ("tests", "compat")}:
+        if (
+            "pyproject.toml" in files
+            and path.parts
+            and path.parts[:2] not in {("tests", "broken"), ("tests", "compat")}
+        ):
             found.add(path.as_posix())
     return found
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -108,9 +109,17 @@ def go(folder):
     (folder / "notes.go").touch()
 
 
-def killed(folder, *, keep):
+def killed(folder, *, keep, waited=False):
     """Begin in a process of its own, kill that one in the middle, and give the id."""
-    words = [sys.executable, __file__, str(folder), "keep" if keep else "-", json.dumps(ADD_HOLD_ADD)]
+    plan = {**ADD_HOLD_ADD, "durable": keep}
+    words = [
+        sys.executable,
+        __file__,
+        str(folder),
+        "keep" if keep else "-",
+        json.dumps(plan),
+        *(["wait"] if waited else []),
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         told = json.loads(process.stdout.readline())
         while not (folder / "notes.held").exists():
@@ -189,6 +198,26 @@ async def test_any_other_is_recorded_as_lost_and_not_repeated(tmp_path):
         assert record.failure.code == "execution.lost"
         assert notes(tmp_path) == ["first"]
         assert (await started.store.documents.find("core.runs")).total == 0
+
+
+async def test_a_plan_that_somebody_waited_for_does_not_run_for_ever_in_the_history(tmp_path, monkeypatch):
+    monkeypatch.setattr("pml_core.background.SKEW", timedelta())
+    id = killed(tmp_path, keep=False, waited=True)
+    go(tmp_path)
+    async with gateway(tmp_path) as (started, _):
+        record = await ended(started, id)
+        assert record.failure.code == "execution.lost"
+        assert notes(tmp_path) == ["first"]
+
+
+async def test_a_durable_one_that_somebody_waited_for_is_not_taken_for_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr("pml_core.background.SKEW", timedelta())
+    id = killed(tmp_path, keep=True, waited=True)
+    go(tmp_path)
+    async with gateway(tmp_path, keep=True) as (started, _):
+        record = await ended(started, id)
+        assert record.status is Status.OK, record.failure
+        assert notes(tmp_path) == ["first", "second"]
 
 
 async def test_a_gateway_that_ends_in_good_order_leaves_durable_work_to_the_next(tmp_path):
@@ -279,16 +308,23 @@ def test_a_process_knows_whether_another_is_gone():
     assert Process.from_plain("x", me.plain()) == Process("x", me.machine, me.pid, me.started)
 
 
-async def main(folder: Path, keep: bool, plan: str) -> None:  # noqa: FBT001 - of the command line
+async def main(folder: Path, keep: bool, plan: str, waited: bool) -> None:  # noqa: FBT001 - of the command line
     """The process to be killed: begin with the plan, print its id, and stay."""
     async with Gateway(config_of(folder), None, found(keep=keep)) as gateway:
         await gateway.servers_tried()
         client = Client(gateway)
         await client.initialize()
+        if waited:
+            calling = asyncio.ensure_future(client.call("execute_workflow", {"workflow": json.loads(plan)}))
+            await written(folder, "first")
+            query = ExecutionQuery(scope=EVERYONE, top_level=True)
+            (record,) = (await gateway.store.executions.find(query)).items
+            print(json.dumps({"execution_id": record.id}), flush=True)
+            await calling
         told = await client.call("execute_workflow", {"workflow": json.loads(plan), "async": True})
         print(json.dumps(told["structuredContent"]), flush=True)
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2] == "keep", sys.argv[3]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2] == "keep", sys.argv[3], "wait" in sys.argv[4:]))

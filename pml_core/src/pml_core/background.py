@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, Failure, Scope, Session, Status, Task, Workflow
+from pml_hookspecs import ExecutionId, ExecutionQuery, ExecutionRecord, Failure, Scope, Session, Status, Task, Workflow
 from pml_hookspecs.plain import session_from, task_from, to_plain
 
 from .identifiers import execution_id
@@ -38,6 +38,9 @@ LOST = Failure(
     "The gateway went down while this was under way, and it is no durable workflow: it was not run again.",
 )
 STOPPED = Failure("task.cancelled", "The gateway was stopped while this was under way.")
+OPEN = ("pending", "running")
+SKEW = timedelta(seconds=5)
+"""How far the clocks of machines that share a store may be apart."""
 EVERYONE = Scope(principals=None)
 
 
@@ -52,6 +55,7 @@ class Background:
         self._works: dict[ExecutionId, asyncio.Task[None]] = {}
         self._stopped: set[ExecutionId] = set()
         self._begun: OrderedDict[ExecutionId, None] = OrderedDict()
+        self._began_at = datetime.now(UTC)
         self._beaten_at: datetime | None = None
         self._closing = False
 
@@ -140,7 +144,7 @@ class Background:
     async def _never_begun(self, id: ExecutionId) -> None:
         """What is cancelled before its first step says nothing of it by itself."""
         record = await self._store.executions.get(id, EVERYONE)
-        if record is not None and record.status in ("pending", "running"):
+        if record is not None and record.status in OPEN:
             failure = Failure("task.cancelled", "Cancelled before it began.")
             await self._store.executions.put(
                 replace(record, status=Status.CANCELLED, failure=failure, duration_ms=_since_ms(record.started_at))
@@ -152,10 +156,11 @@ class Background:
         problem = ""
         while True:
             try:
+                await self._beat()
                 if self._works:
-                    await self._beat()
                     await self._obey()
                 await self._see_to_orphans()
+                await self._see_to_rows()
                 problem = ""
             except Exception as exc:
                 if problem != (problem := str(exc) or repr(exc)):
@@ -177,7 +182,8 @@ class Background:
         now = datetime.now(UTC)
         if self._beaten_at is None or now - self._beaten_at > timedelta(seconds=BEAT_S / 2):
             expires_at = now + timedelta(seconds=DEAD_S)
-            await self._store.documents.put(GATEWAYS, self._me.id, self._me.plain(), expires_at=expires_at)
+            value = {**self._me.plain(), "began_at": self._began_at.isoformat()}
+            await self._store.documents.put(GATEWAYS, self._me.id, value, expires_at=expires_at)
             self._beaten_at = now
 
     async def _obey(self) -> None:
@@ -198,6 +204,27 @@ class Background:
             if (cursor := page.cursor) is None:
                 return
 
+    async def _see_to_rows(self) -> None:
+        """Rows of gateways that are gone would say for ever that something runs.
+
+        What began before the oldest gateway that lives can be nobody's; but for what is kept elsewhere to go on.
+        """
+        oldest, alive = self._began_at, await self._store.documents.find(GATEWAYS, limit=1000)
+        for document in alive.items:
+            process = Process.from_plain(document.key, document.value)
+            if not process.is_surely_gone():
+                oldest = min(oldest, datetime.fromisoformat(str(document.value["began_at"])))
+        query = ExecutionQuery(scope=EVERYONE, statuses=frozenset(OPEN), until=oldest - SKEW, limit=100)
+        for record in (await self._store.executions.find(query)).items:
+            if record.parent is not None or not await self._goes_on(record):
+                await self._store.executions.put(
+                    replace(record, status=Status.ERROR, failure=LOST, duration_ms=_since_ms(record.started_at))
+                )
+
+    async def _goes_on(self, record: ExecutionRecord) -> bool:
+        """Whether somebody will see to it; parts of something never do under their old ids."""
+        return record.request.get("durable") is True or await self._store.documents.get(RUNS, record.id) is not None
+
     async def _lives(self, gateway: str) -> bool:
         document = await self._store.documents.get(GATEWAYS, gateway)
         return document is not None and not Process.from_plain(gateway, document.value).is_surely_gone()
@@ -210,7 +237,7 @@ class Background:
         if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
             return
         record = await self._store.executions.get(id, EVERYONE)
-        if record is not None and record.status not in ("pending", "running"):
+        if record is not None and record.status not in OPEN:
             await self._store.documents.delete(RUNS, id)
             return
         task = task_from(document.value["task"])

@@ -49,7 +49,8 @@ def request_of(task: Task) -> Any:
         return {"language": task.language, "source": task.source, "inputs": task.inputs}
     if isinstance(task, CapabilityRun):
         return task.inputs
-    return {"tasks": [_node(node) for node in task.tasks]}
+    plan: dict[str, Any] = {"tasks": [_node(node) for node in task.tasks]}
+    return {**plan, "durable": True} if task.durable else plan
 
 
 def _node(task: Task) -> dict[str, Any]:

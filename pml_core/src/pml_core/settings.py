@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar, get_type_hints
@@ -60,9 +61,12 @@ def model_of(settings_type: type[Any], *, extra: Any = "forbid") -> type[BaseMod
         else:
             made[f.name] = (hints[f.name], Field(default=f.default, **about))
     config = ConfigDict(extra=extra, frozen=True)
-    model: type[BaseModel] = create_model(
-        settings_type.__name__, __config__=config, __doc__=settings_type.__doc__, **made
-    )
+    with warnings.catch_warnings():
+        # Nobody asks the model for what it calls `schema`; a plugin may call a setting so.
+        warnings.filterwarnings("ignore", r'Field name ".*" in ".*" shadows an attribute in parent "BaseModel"')
+        model: type[BaseModel] = create_model(
+            settings_type.__name__, __config__=config, __doc__=settings_type.__doc__, **made
+        )
     return model
 
 

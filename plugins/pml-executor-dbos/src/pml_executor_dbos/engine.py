@@ -37,6 +37,8 @@ ELSEWHERE = "execution.elsewhere"
 LEFT = ("task.cancelled", "The gateway went down; the run goes on with the next one.")
 _inside: ContextVar[str | None] = ContextVar("pml_durable_run", default=None)
 """The durable run that this is part of."""
+_alone: ContextVar[str | None] = ContextVar("pml_durable_alone", default=None)
+"""The durable run that is gone on with here, and for which nobody waits."""
 
 
 class Engine:
@@ -148,7 +150,11 @@ class Engine:
             return await run.dispatch(replace(task, durable=False))
         mine = self._passes.get(run.id)
         if mine is not None and mine.run is None:
-            return await self._go(mine, run)
+            if _alone.get() == run.id:
+                return await self._go(mine, run)
+            # Somebody else of this gateway found it as well: who goes on with it records it.
+            await asyncio.wait((mine.done,))
+            return ended(task, Status.ERROR, Failure(ELSEWHERE, f"Run {run.id} is gone on with by its executor."))
         await self.start()
         request = {"task": to_plain(task), "session": to_plain(run.session), "intent": run.intent}
         mine = Pass(task, asyncio.get_running_loop().create_future(), run, copy_context())
@@ -267,7 +273,11 @@ class Engine:
     async def _alone(self, run: str, mine: Pass, row: RunRow) -> Outcome:
         """Go on with a run that nobody waits for."""
         self._log.info("going on with a durable run", run=run, intent=row.intent)
-        return await self.again(run, mine.task, row)
+        token = _alone.set(run)
+        try:
+            return await self.again(run, mine.task, row)
+        finally:
+            _alone.reset(token)
 
     async def again(self, run: str, task: Workflow, row: RunRow) -> Outcome:
         """Run ``task`` through the chain, which comes back to :meth:`run`."""
