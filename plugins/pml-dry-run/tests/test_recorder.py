@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -165,3 +166,13 @@ async def test_of_a_tool_that_is_called_often_only_some_calls_are_recorded(kit, 
         kept = await recorded(made)
     assert sorted(r.given["n"] for r in kept if r.tool == "fs:read") == [0, 1, 2, 3, 4, 20, 21, 22]
     assert len(kept) == 9
+
+
+async def test_many_calls_are_written_without_waiting_for_more(kit, monkeypatch):
+    monkeypatch.setattr(recorder, "MANY", 3)
+    async with kit([TOOL], cpu_share=1) as made:
+        for n in range(3):
+            await made.real("fs:read", text("a"), {"n": n})
+        async with asyncio.timeout(recorder.GATHER_S / 2):
+            while (await made.store.documents.find("dry_run.recordings")).total < 3:  # noqa: ASYNC110 - nothing tells
+                await asyncio.sleep(0)

@@ -272,7 +272,7 @@ async def test_a_dead_workers_run_is_taken_over_and_goes_on_for_whom_it_was(
     assert [task.id for task in run.dispatched] == ["b", "c"]
     assert run.known == {"~resumed"}, "whoever schedules it is to refuse no plan of which something has run"
     assert (run.session.principal, run.session.scopes) == ("ada", {"a", "b"})
-    assert gateway.asked == [{"intent": "see", "dry_run": False, "trigger": "mcp", "agent": ""}]
+    assert gateway.asked == [{"intent": "see", "dry_run": False, "trigger": "mcp", "agent": "", "schedule": ""}]
 
 
 async def test_a_task_in_doubt_is_not_run_and_the_run_says_so(settings: Settings, gateway: Gateway) -> None:
