@@ -21,7 +21,7 @@ from pml_testing.gateway import Client, ScriptedServer, running
 TASKS = 20
 
 
-def plan(keep: bool) -> dict[str, object]:
+def plan(*, keep: bool) -> dict[str, object]:
     """A chain of calls."""
     tasks = [
         {"id": f"t{i}", "tool": "fs:read", "arguments": {"n": f"{{{{t{i - 1}.n}}}}" if i else 1}} for i in range(TASKS)
@@ -29,10 +29,10 @@ def plan(keep: bool) -> dict[str, object]:
     return {"workflow": {"tasks": tasks, "durable": keep}}
 
 
-async def timed(client: Client, keep: bool) -> float:
+async def timed(client: Client, *, keep: bool) -> float:
     """Of one plan, per task [ms]."""
     start = time.perf_counter()
-    told = await client.call("execute_workflow", plan(keep))
+    told = await client.call("execute_workflow", plan(keep=keep))
     took_ms = (time.perf_counter() - start) * 1000
     if told.get("isError"):
         raise SystemExit(f"the plan failed: {str(told)[:500]}")
