@@ -116,6 +116,26 @@ async def test_one_that_ends_at_once_is_not_missed():
             assert child.returncode == 0
 
 
+async def test_what_is_to_be_killed_is_killed_also_when_the_spawner_is_busy():
+    async with spawner() as by:
+        child = await start(command("while True: pass"), by, **SIZES)
+        by._process.send_signal(signal.SIGSTOP)
+        starting = [asyncio.ensure_future(ran(by, "print(1)")) for _ in range(300)]
+        await asyncio.sleep(0.1)
+        child.kill()
+        by._process.send_signal(signal.SIGCONT)
+        await asyncio.wait_for(child.gone, 30)
+        for one in starting:
+            one.cancel()
+        await asyncio.gather(*starting, return_exceptions=True)
+
+
+async def test_a_terminal_that_interrupts_the_gateway_does_not_interrupt_it():
+    async with spawner() as by:
+        await ran(by, "print(1)")
+        assert os.getpgid(by._process.pid) != os.getpgid(0)
+
+
 async def test_many_at_once_are_told_apart():
     async with spawner() as by:
         children = await asyncio.gather(*(ran(by, f"print({n})") for n in range(20)))

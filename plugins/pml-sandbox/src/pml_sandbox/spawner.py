@@ -8,7 +8,6 @@ each process started at load, 1.3 ms without a fork).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
@@ -142,25 +141,39 @@ class Spawner:
 
     async def _order(self, order: dict[str, Any], descriptors: Sequence[int]) -> Spawned:
         connection = self._up()
-        self._number += 1
+        self._number = number = self._number + 1
         answer: asyncio.Future[Spawned] = asyncio.get_running_loop().create_future()
-        self._asked[self._number] = answer
-        raw = json.dumps({"id": self._number, **order}).encode()
+        self._asked[number] = answer
+        raw = json.dumps({"id": number, **order}).encode()
+        try:
+            await self._send(connection, raw, descriptors)
+        except BaseException:
+            self._asked.pop(number, None)
+            raise
+        return await answer
+
+    async def _send(self, connection: socket.socket, raw: bytes, descriptors: Sequence[int]) -> None:
         while True:
             try:
                 socket.send_fds(connection, [raw], descriptors)
-                break
             except BlockingIOError:
                 await asyncio.sleep(FULL_S)
             except ConnectionError as exc:
                 self._lost()
                 raise OSError("the process that starts sandboxes is gone; the next call starts another") from exc
-        return await answer
+            else:
+                return
 
     def _kill(self, pid: int) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(BlockingIOError, ConnectionError):
-                self._connection.send(json.dumps({"kill": pid}).encode())
+        if self._connection is None or pid not in self._living:
+            return
+        try:
+            self._connection.send(json.dumps({"kill": pid}).encode())
+        except BlockingIOError:
+            # Full of starts: what was to be killed must not run on for that.
+            asyncio.get_running_loop().call_later(FULL_S, self._kill, pid)
+        except ConnectionError:
+            self._lost()
 
     def _up(self) -> socket.socket:
         if self._connection is None:
@@ -175,6 +188,8 @@ class Spawner:
                     stderr=subprocess.DEVNULL,
                     env=environment,
                     cwd="/",
+                    # Not what a terminal interrupts: the gateway lets runs end first.
+                    start_new_session=True,
                     pass_fds=(theirs.fileno(),),
                 )
             ours.setblocking(False)
