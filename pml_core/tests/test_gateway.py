@@ -53,9 +53,7 @@ async def test_a_gateway_without_any_plugin_and_server_runs():
 
 
 @pytest.mark.seed("CARD-6")
-@pytest.mark.parametrize(
-    "hook", ["pml_meta_tools", "pml_filter_tools", "pml_wrap_executor", "pml_lifespan", "pml_search_index"]
-)
+@pytest.mark.parametrize("hook", ["pml_meta_tools", "pml_wrap_executor", "pml_lifespan", "pml_search_index"])
 async def test_a_plugin_whose_hook_raises_is_quarantined_and_named(hook, capsys):
     plugins = {
         ("hooks", "bad"): plugin(**{hook: boom}),
@@ -69,6 +67,25 @@ async def test_a_plugin_whose_hook_raises_is_quarantined_and_named(hook, capsys)
     err = capsys.readouterr().err
     assert "bad" in err
     assert "broken plugin" in err
+
+
+@pytest.mark.parametrize("hook", ["pml_filter_tools", "pml_identities"])
+async def test_without_those_who_say_what_may_be_done_a_gateway_does_not_start(hook):
+    with pytest.raises(OperatorError, match=rf"plugin 'bad' failed in {hook}: broken plugin.*does not start"):
+        async with running({}, plugins={("hooks", "bad"): plugin(**{hook: boom})}):
+            pass
+
+
+async def test_a_plugin_that_somebody_has_settings_for_and_cannot_be_loaded_keeps_it_from_starting():
+    async def wrong(services):
+        return ()
+
+    plugins = {("hooks", "bad"): plugin(pml_identities=wrong)}
+    async with running({}, plugins=plugins) as made:
+        assert "quarantined" in made.status()["plugins"]["bad"]
+    with pytest.raises(OperatorError, match="bad"):
+        async with running({}, plugins=plugins, tables={"bad": {}}):
+            pass
 
 
 async def test_a_strict_gateway_does_not_start_with_a_broken_plugin():

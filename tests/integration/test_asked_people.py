@@ -19,7 +19,7 @@ from pml_sandbox_monty import Monty
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-20")]
-LIMIT_S, THINKS_S = 0.8, 1.6
+LIMIT_S, THINKS_S = 2.0, 3.0
 KILLED_S = 0.3
 """After its limit, code that does not end is gone within this (SBX-6)."""
 SCHEMA = {"type": "object"}

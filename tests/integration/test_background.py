@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pml_core import registry
+from pml_core.client import current_client
 from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
 from pml_core.this_process import Process
@@ -260,6 +261,30 @@ async def test_one_that_is_stopped_before_its_first_step_is_cancelled_all_the_sa
         assert (await ended(started, id)).status is Status.CANCELLED
         assert (await started.store.documents.find("core.runs")).total == 0
         assert notes(tmp_path) == []
+
+
+async def test_nobody_is_asked_what_no_client_waits_for(tmp_path):
+    """The client of the request that began it has its answer; asked on, it would never answer."""
+    asked = asyncio.Event()
+    async with gateway(tmp_path) as (started, client):
+
+        async def answer(params):
+            asked.set()
+            return {"action": "accept", "content": {}}
+
+        client.peer.others["elicitation/create"] = answer
+        await client.initialize({"elicitation": {}})
+        seen = []
+        start = started.dispatcher.start
+
+        async def looks(task, session, **how):
+            seen.append(current_client.get())
+            return await start(task, session, **how)
+
+        started.dispatcher.start = looks
+        go(tmp_path)
+        await ended(started, await begun(client))
+        assert seen == [None]
 
 
 async def test_an_id_that_exists_is_not_begun_again(tmp_path):

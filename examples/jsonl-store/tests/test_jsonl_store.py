@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import resource
+from contextlib import contextmanager
 
 import pytest
 
@@ -83,3 +85,37 @@ async def test_a_gateway_keeps_its_history_in_it(settings, gateway):
             await client.call("files__read_file")
             page = await client.gateway.store.executions.find(EXECUTIONS)
             assert page.total == count
+
+
+@contextmanager
+def full_from(size_bytes):
+    """No file of this process gets longer."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_disk_that_is_full_while_the_file_is_written_anew_costs_nothing(settings, tmp_path):
+    async with JsonlStore(settings) as store:
+        for n in (1, 2, 3):
+            await store.executions.put(execution(n))
+        store.executions.record(execution(4))
+        with full_from(400), pytest.raises(OSError, match="large"):
+            await store.executions.prune(before=execution(2).started_at)
+        assert not (tmp_path / "pml.new").exists()
+        await store.executions.put(execution(5))
+    async with JsonlStore(settings) as store:
+        assert {execution(n).id for n in (2, 3, 4, 5)} <= store.executions.known.keys()
+
+
+async def test_what_still_runs_keeps_all_that_it_belongs_to(settings):
+    async with JsonlStore(settings) as store:
+        await store.executions.put(execution(1, duration_ms=None))
+        await store.executions.put(execution(2, parent=execution(1).id, status="running", duration_ms=5))
+        assert await store.executions.prune(before=execution(9).started_at) == 0
+        await store.executions.put(execution(2, parent=execution(1).id))
+        assert await store.executions.prune(before=execution(9).started_at) == 1
+        assert not store.executions.known

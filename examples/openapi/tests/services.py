@@ -74,6 +74,8 @@ class Service(BaseHTTPRequestHandler):
         body = value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        if status == 302:
+            self.send_header("Location", "/openapi.json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -101,6 +103,8 @@ class Service(BaseHTTPRequestHandler):
         told |= {"body": self.body(), "trace": self.headers.get("X-Trace"), "key": self.headers.get("Authorization")}
         if parts.path.endswith("/nobody"):
             self.answer({"error": "no such pet"}, 404)
+        elif parts.path.endswith("/moved"):
+            self.answer({}, 302)
         elif parts.path.endswith("/poem"):
             self.answer("Roses are red.", kind="text/plain")
         else:

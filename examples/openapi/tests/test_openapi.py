@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 
 import pytest
 
@@ -135,3 +136,50 @@ async def test_a_service_that_went_away_fails_calls_and_not_the_gateway(services
     with pytest.raises(TransportError, match="server 'pets' did not answer"):
         await call(link, "listPets")
     await connection.__aexit__(None, None, None)
+
+
+@pytest.fixture
+def stranger(services_module):
+    """A service that nobody named."""
+    with services_module.running(services_module.PETS) as address:
+        yield address
+
+
+@pytest.fixture
+def leading(services_module, stranger):
+    """Has a service with this document, which may say ``{stranger}``."""
+    with ExitStack() as stack:
+
+        def start(url, path="/pets"):
+            document = {**services_module.PETS, "servers": [{"url": url.format(stranger=stranger)}]}
+            document["paths"] = {path.format(host=stranger.partition("//")[2]): services_module.PETS["paths"]["/pets"]}
+            return stack.enter_context(services_module.running(document))
+
+        yield start
+
+
+async def test_a_document_cannot_send_headers_to_another_host(leading, stranger):
+    address = leading("{stranger}/v1")
+    with pytest.raises(TransportError, match=f"leads to {stranger}/v1: set base_url"):
+        async with connect(f"{address}/openapi.json", headers={"Authorization": "Bearer abc"}):
+            raise AssertionError
+    async with connect(f"{address}/openapi.json", base_url=f"{stranger}/v1") as link:
+        assert (await call(link, "listPets"))["path"] == "/v1/pets"
+
+
+async def test_a_path_that_is_none_is_no_tool(leading):
+    async with connect(f"{leading('/')}/openapi.json") as link:
+        assert (await link.request("tools/list", {}, timeout_s=5))["tools"]
+    async with connect(f"{leading('/', '@{host}/pets')}/openapi.json") as link:
+        assert (await link.request("tools/list", {}, timeout_s=5))["tools"] == []
+
+
+async def test_redirects_are_not_followed(pets):
+    async with connect(f"{pets}/openapi.json", headers={"Authorization": "Bearer abc"}) as link:
+        moved = {"name": "get_pet", "arguments": {"id": "moved"}}
+        answer = await link.request("tools/call", moved, timeout_s=5)
+    assert answer["isError"]
+    assert answer["content"][0]["text"].startswith("302 Found")
+    with pytest.raises(TransportError, match="302"):
+        async with connect(f"{pets}/v1/moved"):
+            raise AssertionError

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from pml_example_prometheus_textfile import NAME, PrometheusTextfile, Settings
+from pml_example_prometheus_textfile import PrometheusTextfile, Settings
+from pml_example_prometheus_textfile.sums import MOST, NAME
 from pml_testing.records import ended
 from pml_testing.tracer import TracerContract
 
@@ -112,3 +115,28 @@ async def test_a_gateway_is_measured(gateway, path):
         await client.call("files__read_file")
         await client.call("files__read_file")
     assert samples(path)[f"{NAME}_count", "tools/call", "files:read_file", "ok"] == 2
+
+
+async def test_names_that_clients_make_up_do_not_fill_the_memory(path):
+    tracer = PrometheusTextfile(Settings(path=str(path)))
+    for n in range(MOST + 10):
+        tracer.ended(ended(n, attributes={"gen_ai.tool.name": f"files:{n}"}))
+    tracer.ended(ended(0, attributes={"gen_ai.tool.name": "files:0"}))
+    await tracer.flush()
+    found = samples(path)
+    assert len(found) == 2 * (MOST + 1)
+    assert found[f"{NAME}_count", "other", "other", "ok"] == 10
+    assert found[f"{NAME}_count", "tools/call", "files:0", "ok"] == 2
+
+
+async def test_a_slow_disk_holds_up_nobody(path):
+    path.parent.mkdir()
+    os.mkfifo(path.with_suffix(".new"))  # opening it takes as long as nobody reads it
+    tracer = PrometheusTextfile(Settings(path=str(path)))
+    tracer.ended(ended(1))
+    flushing = asyncio.create_task(tracer.flush())
+    await asyncio.sleep(0.05)
+    assert not flushing.done()
+    text = await asyncio.to_thread(path.with_suffix(".new").read_text)
+    await flushing
+    assert NAME in text

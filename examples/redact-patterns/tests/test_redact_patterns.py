@@ -6,6 +6,7 @@ import pytest
 
 import pml_example_redact_patterns as plugin
 from pml_example_redact_patterns import E_MAIL, Redaction, Settings
+from pml_example_redact_patterns.cleaning import Cleaner
 from pml_hookspecs import CodeRun, Failure, RawObject, Status, ToolCall
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 from pml_testing.gateway import ScriptedServer
@@ -92,8 +93,8 @@ def test_a_pattern_that_is_none_is_named():
 
 def test_a_long_text_is_searched_in_time():
     began = time.perf_counter()
-    assert len(Redaction(Settings()).clean("x" * 1_000_000)) == 1_000_000
-    assert Redaction(Settings(patterns={"e-mail": E_MAIL})).clean("a." * 200_000 + "@") is not None
+    assert len(Cleaner(Settings().patterns).clean("x" * 1_000_000)) == 1_000_000
+    assert Cleaner({"e-mail": E_MAIL}).clean("a." * 200_000 + "@") is not None
     assert time.perf_counter() - began < 2
 
 
@@ -105,3 +106,23 @@ async def test_neither_server_nor_client_sees_an_address(gateway, store):
     async with gateway([plugin], {"crm": server}) as client:
         assert (await client.call("crm__find", {"who": TEXT}))["content"][0]["text"] == CLEAN
     assert server.calls == [("find", {"who": CLEAN})]
+
+
+async def test_names_in_results_are_cleaned_and_no_member_is_lost():
+    task = ToolCall(id="one", tool="crm:find", arguments={"by": {"ada@example.org": TEXT}})
+    members = {"ada@example.org": 1, "n": 0, "bob@example.org": {"eve@example.org": 2}, "[e-mail] 2": 3, "x@y.org": 4}
+    seen, ended = await through(Settings(), task, outcome("one", members))
+    assert list(ended.output.items()) == [
+        ("[e-mail]", 1),
+        ("n", 0),
+        ("[e-mail] 3", {"[e-mail]": 2}),
+        ("[e-mail] 2", 3),
+        ("[e-mail] 4", 4),
+    ]
+    assert seen[0].arguments == {"by": {"ada@example.org": CLEAN}}
+
+
+def test_many_names_that_would_be_the_same_are_told_apart_in_time():
+    began = time.perf_counter()
+    assert len(Cleaner(Settings().patterns).clean({f"a{n}@example.org": n for n in range(50_000)})) == 50_000
+    assert time.perf_counter() - began < 2

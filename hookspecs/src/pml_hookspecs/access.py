@@ -81,6 +81,6 @@ class AccessHooks:
     def pml_identities(self, services: Services) -> Iterable[Identities]:
         """Contribute those who know keys, asked in plugin-name order by ``Services.identify`` and ``Services.scope``.
 
-        Called once, at start-up. Raising quarantines the plugin.
+        Called once, at start-up. Raising keeps the gateway from starting: without keys everybody would be let in.
         """
         return ()

@@ -178,6 +178,7 @@ class ExposureHooks:
         """Contribute filters applied to every selection and every call, whichever mode made the selection.
 
         A tool is shown, and can be called, only if every filter keeps it. A filter that raises counts as "drop".
-        Called once, at start-up, in plugin-name order. Raising quarantines the plugin.
+        Called once, at start-up, in plugin-name order. Raising keeps the gateway from starting: what the filter forbids
+        would be allowed.
         """
         return ()

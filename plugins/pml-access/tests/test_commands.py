@@ -64,6 +64,7 @@ def test_all_that_a_key_may_say_is_kept(pml):
         (["--user", "a\nb"], "is no name"),
         (["--user", "x" * 201], "is no name"),
         (["--user", "system"], "'system' is taken"),
+        (["--user", "local"], "'local' is taken"),
         (["--user", "agent:report"], "'agent:report' is taken"),
         (["--agent", "agent:report"], "--agent: the name 'agent:report' is taken"),
         (["--user", "a", "--expires", "soon"], "'soon' is no time"),
@@ -109,6 +110,45 @@ def test_a_revoked_key_is_listed_only_with_all_and_cannot_be_revoked_again(pml, 
         ("key.created", kept["id"], "bob"),
         ("key.revoked", made["id"], "alice"),
     ]
+
+
+@pytest.fixture
+def no_events(services, monkeypatch):
+    """A store that keeps everything but events."""
+    documents = services.store.documents
+    put = documents.put
+
+    async def refusing(collection, *given, **more):
+        if collection == EVENTS:
+            raise OSError("the disk is full")
+        return await put(collection, *given, **more)
+
+    return lambda: monkeypatch.setattr(documents, "put", refusing)
+
+
+MISSING = "the event {} for the audit could not be written: the disk is full"
+
+
+def test_a_key_is_printed_though_its_event_is_missing_and_that_is_told(pml, no_events, monkeypatch):
+    told = []
+    monkeypatch.setattr("pml_access.events.tell", told.append)
+    no_events()
+    token = tokens.read(pml("keys", "create", "--user", "alice").strip())
+    assert [key["id"] for key in pml("keys", "list", "--json")] == [token.id]
+    assert MISSING.format("key.created") in told[0]
+    assert token.secret not in told[0]
+
+
+def test_what_was_revoked_or_changed_is_told_though_its_event_is_missing(pml, no_events, monkeypatch):
+    told = []
+    monkeypatch.setattr("pml_access.events.tell", told.append)
+    made = pml("keys", "create", "--user", "alice", "--json")
+    no_events()
+    assert "is revoked" in pml("keys", "revoke", made["id"])
+    assert pml("access", "own", "report", "alice", "--json")["owner"] == "alice"
+    assert len(told) == 2
+    assert MISSING.format("key.revoked") in told[0]
+    assert MISSING.format("agent.changed") in told[1]
 
 
 @pytest.mark.parametrize("verb", ["revoke", "show"])

@@ -141,3 +141,9 @@ def test_the_commands_of_the_guide_print_what_it_says(place, address):
             found = re.fullmatch(pattern_of(expected.strip(), known), printed, re.DOTALL)
             assert found, f"$ {command}\n{printed}\n--- instead of\n{expected}"
             known.update(found.groupdict())
+
+
+def test_the_guide_puts_no_key_where_servers_inherit_it():
+    exported = re.findall(r"export (\w+)=", GUIDE.read_text(encoding="utf-8"))
+    assert exported
+    assert [name for name in exported if not name.startswith("PML_")] == []

@@ -58,6 +58,9 @@ def test_a_stream_of_any_length_keeps_its_beginning_its_end_and_the_result():
         {"result": "x", "total_cost_usd": "free", "usage": {"input_tokens": -1}},
         {"result": "x", "total_cost_usd": True, "usage": []},
         {"result": "x", "total_cost_usd": None, "usage": {"input_tokens": "many"}, "modelUsage": 3},
+        {"result": "x", "total_cost_usd": 1e13, "usage": {"input_tokens": 2**63 - 1}},
+        {"result": "x", "total_cost_usd": 10**400, "usage": {"input_tokens": 10**400}},
+        {"result": "x", "total_cost_usd": float("inf"), "usage": {"input_tokens": float("nan")}},
     ],
 )
 def test_numbers_that_are_none_are_left_out(value):

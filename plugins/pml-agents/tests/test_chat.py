@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from agents_kit import chat, client_of, gateway, happens, lives, pids, worker
@@ -9,7 +10,7 @@ from pml_agents import chat as chat_module
 from pml_agents.agents import Agents
 from pml_agents.settings import Settings
 from pml_core.nulls import MemoryStore
-from pml_hookspecs import Failure, Phase, Scope, Session, Status, ToolCall
+from pml_hookspecs import Failure, Identity, Phase, Scope, Session, Status, ToolCall, UnauthenticatedError, hookimpl
 from pml_testing.dispatching import InOrder, hooks
 from pml_testing.downstream import records
 from pml_testing.fakes import outcome
@@ -108,6 +109,76 @@ async def test_nobody_cancels_what_is_not_theirs_and_learns_nothing(tmp_path):
         await reaches(made, id, "ok")
     assert theirs["isError"]
     assert theirs["content"][0]["text"].replace(id, "X") == nobodys["content"][0]["text"].replace(id[:-1] + "0", "X")
+
+
+class SeesAll:
+    """Shows everybody everything, but nobody with a key that was revoked."""
+
+    async def identify(self, token):
+        return None
+
+    async def scope(self, session, *, results):
+        if session.access_key == "revoked":
+            raise UnauthenticatedError("The key has been revoked.")
+        return EVERYONE
+
+
+SEEING = hooks()
+SEEING.pml_identities = hookimpl(lambda services: [SeesAll()])
+SEES_ALL = {("hooks", "sees"): SEEING}
+
+
+@pytest.mark.parametrize(
+    ("identity", "may"),
+    [
+        (Identity(principal="local"), True),
+        (Identity(principal="agent:w", agent="w"), True),
+        (Identity(principal="ops", scopes=frozenset({"system"})), True),
+        (Identity(principal="bob"), False),
+        (Identity(principal="bob", scopes=frozenset({"other"})), False),
+        (Identity(principal="agent:v", agent="v"), False),
+    ],
+)
+async def test_to_see_is_not_to_cancel(tmp_path, identity, may):
+    async with gateway({"w": gated(tmp_path)}, plugins=SEES_ALL) as (made, client):
+        told, _ = await chat(client, "w", "one", **{"async": True})
+        id = told["execution_id"]
+        await happens(lambda: begun(tmp_path))
+        other = await client_of(made, identity=identity)
+        done = await other.call("cancel_execution", {"execution_id": id})
+        nobodys = await other.call("cancel_execution", {"execution_id": id[:-1] + "0"})
+        status = await status_of(made, id)
+        (tmp_path / "all.go").touch()
+    assert done.get("isError", False) is not may
+    assert status == ("cancelled" if may else "running")
+    if not may:
+        text, same = (one["content"][0]["text"] for one in (done, nobodys))
+        assert text.replace(id, "X") == same.replace(id[:-1] + "0", "X")
+
+
+async def test_what_only_acts_for_an_agent_is_not_the_agents_own(tmp_path):
+    async with gateway({"w": gated(tmp_path)}, plugins=SEES_ALL) as (made, client):
+        told, _ = await chat(client, "w", "one", **{"async": True})
+        id = told["execution_id"]
+        await happens(lambda: begun(tmp_path))
+        row = made.store.executions.records[id]
+        made.store.executions.records[id] = replace(row, as_agent=False)
+        other = await client_of(made, identity=Identity(principal="agent:w", agent="w"))
+        done = await other.call("cancel_execution", {"execution_id": id})
+        (tmp_path / "all.go").touch()
+    assert done["isError"]
+
+
+async def test_who_is_not_let_in_is_told_why_and_cancels_nothing(tmp_path):
+    async with gateway({"w": gated(tmp_path)}, plugins=SEES_ALL) as (made, client):
+        told, _ = await chat(client, "w", "one", **{"async": True})
+        revoked = await client_of(made, identity=Identity(principal="local", access_key="revoked"))
+        done = await revoked.call("cancel_execution", {"execution_id": told["execution_id"]})
+        status = await status_of(made, told["execution_id"])
+        (tmp_path / "all.go").touch()
+    assert done["isError"]
+    assert done["content"][0]["text"] == "The key has been revoked."
+    assert status in ("pending", "running")
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ import asyncio
 import json
 import os
 import sys
+import threading
 import time
 
 import pytest
 from agents_kit import WORKER, chat, gateway, happens, lives, pids, worker
 
+from pml_agents import processes
+from pml_agents.commands import arguments
+from pml_agents.settings import Agent
 from pml_hookspecs import Scope
 from pml_testing.downstream import records
 
@@ -33,6 +37,25 @@ async def test_the_message_is_an_argument_where_the_command_says_so():
     async with gateway({"w": agent}) as (_, client):
         told, _ = await chat(client, "w", "--help {context}", context="--version")
     assert json.loads(told["response"]) == ["--prompt=--help {context}", " --help {context}", " --version", "{other}"]
+
+
+@pytest.mark.parametrize(
+    ("part", "message", "context", "argument"),
+    [
+        ("{message}\n\n{context}", "--danger=yes", "Monday", " --danger=yes\n\nMonday"),
+        ("{context}{message}", "-x", "", " -x"),
+        ("{message}{context}", "", "-x", " -x"),
+        ("{context}", "hello", "-x", " -x"),
+        ("{message}", "-", "", " -"),
+        ("--prompt={message}", "-x", "", "--prompt=-x"),
+        ("-{message}", "x", "", "-x"),
+        ("about {message}", "-x", "", "about -x"),
+        ("{message}", "{context}", "Monday", "{context}\n\nMonday"),
+    ],
+)
+def test_no_message_and_no_context_becomes_an_option(part, message, context, argument):
+    argv, _ = arguments(Agent(command=("ag", part)), message, context)
+    assert argv == ["ag", argument]
 
 
 async def test_a_message_that_no_argument_can_hold_is_refused():
@@ -218,6 +241,38 @@ async def test_when_the_gateway_stops_its_agents_end(tmp_path):
         found = await happens(lambda: pids(place))
         assert told["status"] == "pending"
     assert not [name for name, pid in found.items() if lives(pid)]
+
+
+async def test_processes_are_looked_for_beside_the_event_loop(tmp_path, monkeypatch):
+    threads = []
+
+    def noting(real):
+        def noted(*args):
+            threads.append(threading.get_ident())
+            return real(*args)
+
+        return noted
+
+    for name in ("living", "end"):
+        monkeypatch.setattr(processes, name, noting(getattr(processes, name)))
+    place = tmp_path / "pids"
+    async with gateway({"w": worker("leaves", place)}) as (_, client):
+        await chat(client, "w")
+        assert not [name for name, pid in pids(place).items() if lives(pid)]
+    assert len(threads) > 2
+    assert threading.get_ident() not in threads
+
+
+async def test_where_no_thread_can_be_had_nothing_is_left_all_the_same(tmp_path, monkeypatch):
+    async def none(*args):
+        raise RuntimeError("can't start new thread")
+
+    place = tmp_path / "pids"
+    async with gateway({"w": worker("leaves", place)}) as (_, client):
+        monkeypatch.setattr(processes.asyncio, "to_thread", none)
+        await chat(client, "w")
+        monkeypatch.undo()
+        await happens(lambda: not any(lives(pid) for pid in pids(place).values()))
 
 
 GATEWAY = """

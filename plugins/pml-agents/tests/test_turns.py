@@ -185,6 +185,54 @@ async def test_while_the_store_is_out_of_order_each_gateway_counts_by_itself(two
     assert any("counted by this gateway alone" in event for _, event, _ in two[0]._services.log.lines)
 
 
+@pytest.mark.parametrize("operation", ["get", "put"])
+async def test_one_failure_of_the_store_does_not_keep_those_who_wait_for_ever(two, store, monkeypatch, operation):
+    # It looks again before it says again that it lives, which would find out too.
+    for name, time_s in (("POLL_S", 0.02), ("BEAT_S", 0.5), ("LEASE_S", 0.8)):
+        monkeypatch.setattr(turns, name, time_s)
+    dead = Holder(two[0])
+    await dead.got()
+    heir = Holder(two[1])
+    await heir.waits()
+    sound, failed = getattr(store.documents, operation), []
+
+    async def fails_once(*args, **options):
+        if asyncio.current_task() is heir.task and not failed:
+            failed.append(operation)
+            raise OSError("disk full")
+        return await sound(*args, **options)
+
+    monkeypatch.setattr(store.documents, operation, fails_once)
+    await two[0]._services.stop()  # so that the heir itself has to find out, and to write
+    await heir.got()
+    assert failed
+    elsewhere = Holder(two[0])
+    await elsewhere.waits()
+    await heir.leave()
+    await elsewhere.got()
+    await elsewhere.leave()
+    await dead.leave()
+    said = [event for _, event, _ in two[1]._services.log.lines]
+    assert "whose turn it is cannot be seen" in said
+    assert not any("alone" in event for event in said)
+
+
+async def test_what_is_counted_by_one_gateway_does_not_end_with_a_lease(two, store, monkeypatch):
+    async def broken(*args, **options):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(turns, "LEASE_S", 0.3)
+    monkeypatch.setattr(store.documents, "put", broken)
+    first, second = Holder(two[0]), Holder(two[0])
+    await first.got()
+    await second.waits()
+    with pytest.raises(TimeoutError):
+        await second.got(within_s=1)
+    await first.leave()
+    await second.got()
+    await second.leave()
+
+
 async def test_many_at_once_over_two_gateways_never_run_together(two):
     agent = Agent(command=("x",), max_parallel=8, max_queue=100)
     now, most, done = 0, 0, 0

@@ -102,7 +102,7 @@ async def test_recordings_of_tools_that_have_changed_are_told_and_pruned(made, c
         assert states == {"fs:read": "stale", "git:list": "unknown"}
         assert (await run(later, capsys, "prune", "--stale")).out == "Forgot 3 recordings.\n"
         assert {r.tool for r in (await later.recordings.all())[0]} == {"git:list"}
-        assert (await run(later, capsys, "prune", "--keep", "1", "--json")).out == '{"forgotten": 1}\n'
+        assert (await run(later, capsys, "prune", "--keep", "1", "--json")).out == '{"forgotten": 1, "outputs": 0}\n'
         assert (await run(later, capsys, "prune", "--yes")).out == "Forgot 1 recordings.\n"
         assert (await run(later, capsys, "list")).out.startswith("Nothing is recorded yet")
 

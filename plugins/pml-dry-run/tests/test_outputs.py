@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from dataclasses import replace
 
 import pytest
@@ -15,20 +17,21 @@ CODE = CodeRun(id="c", language="python", source="return {'total': n + 1}", inpu
 TOTAL = {"total": 2}
 
 
-async def run_for_real(made, task, output, *, principal="local", failure=None):
+async def run_for_real(made, task, output, *, principal="local", failure=None, **may):
     async def executor(task, run):
         return outcome(task.id, output, Status.OK if failure is None else Status.ERROR, failure=failure)
 
-    return await made.recorder(task, FakeRun(session=Session(key="k", principal=principal)), executor)
+    return await made.recorder(task, FakeRun(session=Session(key="k", principal=principal, **may)), executor)
 
 
-async def rehearsed(made, task, *, principal="local"):
+async def rehearsed(made, task, *, principal="local", **may):
     """How it ends, without having run."""
 
     async def executor(task, run):
         pytest.fail("it was run")
 
-    return await made.dry_run(task, FakeRun(dry_run=True, session=Session(key="k", principal=principal)), executor)
+    session = Session(key="k", principal=principal, **may)
+    return await made.dry_run(task, FakeRun(dry_run=True, session=session), executor)
 
 
 def source_of(ended):
@@ -93,6 +96,15 @@ async def test_nobody_gets_what_somebody_elses_code_returned(kit):
         assert source_of(await rehearsed(made, CODE, principal="ada")) == "recorded"
 
 
+@pytest.mark.parametrize("may", [{"allow": ("crm:*",)}, {"allow": ()}, {"deny": ("crm:delete",)}])
+async def test_nobody_gets_what_code_returned_that_could_call_other_tools(kit, may):
+    async with kit([]) as made:
+        await run_for_real(made, CODE, TOTAL)
+        assert source_of(await rehearsed(made, CODE, **may)) == "placeholder"
+        await run_for_real(made, CODE, TOTAL, **may)
+        assert source_of(await rehearsed(made, CODE, **may)) == "recorded"
+
+
 @pytest.mark.parametrize(
     ("task", "settings", "failure"),
     [
@@ -119,6 +131,17 @@ async def test_an_output_that_is_too_long_or_has_secrets_is_not_kept(kit):
         assert (await made.store.documents.find(outputs.COLLECTION)).total == 0
 
 
+async def test_what_code_returned_that_was_given_secrets_is_not_kept(kit):
+    async with kit([]) as made:
+        made.services.redact = lambda value: {**value, "token": "***"} if "token" in value else value
+        for token in ("s1", "s2"):
+            await run_for_real(made, replace(CODE, inputs={"token": token}), TOTAL)
+            assert source_of(await rehearsed(made, replace(CODE, inputs={"token": token}))) == "placeholder"
+        await run_for_real(made, replace(CODE, inputs={"token": "***"}), TOTAL)
+        assert source_of(await rehearsed(made, replace(CODE, inputs={"token": "s1"}))) == "placeholder"
+        assert (await made.store.documents.find(outputs.COLLECTION)).total == 1
+
+
 async def test_code_whose_output_cannot_be_kept_has_run_all_the_same(kit):
     async with kit([]) as made:
         ended = await run_for_real(made, CODE, {"total": object()})
@@ -134,9 +157,66 @@ async def test_only_the_newest_are_kept(kit, monkeypatch):
     assert (await made.store.documents.find(outputs.COLLECTION)).total == 3
 
 
-async def test_to_forget_everything_forgets_what_code_returned(kit):
-    import argparse
+async def kept(made):
+    """Whose outputs of what are kept."""
+    page = await made.store.documents.find(outputs.COLLECTION)
+    return sorted((document.value.get("principal"), document.value["target"]) for document in page.items)
 
+
+async def forget(made, capsys, *words):
+    parser = argparse.ArgumentParser()
+    commands.add(parser.add_subparsers())
+    arguments = parser.parse_args(["recordings", "prune", *words])
+    capsys.readouterr()
+    assert await arguments.run_with(arguments, made.services) == 0
+    return capsys.readouterr().out
+
+
+ADA, BOB = ("ada", "code:python"), ("bob", "code:python")
+SUM = ("ada", "capability:sum")
+
+
+@pytest.mark.parametrize(
+    ("words", "left", "forgotten"),
+    [
+        (["--principal", "ada"], [BOB], 2),
+        (["--tool", "code:*"], [SUM], 2),
+        (["--tool", "code:*", "--principal", "ada"], [SUM, BOB], 1),
+        (["--keep", "1"], [BOB], 2),
+        (["--tool", "crm:*"], [SUM, ADA, BOB], 0),
+        (["--stale"], [SUM, ADA, BOB], 0),
+        (["--yes"], [], 3),
+    ],
+)
+async def test_what_code_returned_is_forgotten_as_recordings_are(kit, capsys, words, left, forgotten):
+    async with kit([]) as made:
+        for principal, task in (
+            ("ada", CODE),
+            ("ada", CapabilityRun(id="c", capability_id="sum", source="return 1")),
+            ("bob", CODE),
+        ):
+            await run_for_real(made, task, TOTAL, principal=principal)
+            await made.store.documents.find(outputs.COLLECTION)
+        out = await forget(made, capsys, *words, "--json")
+        assert json.loads(out) == {"forgotten": 0, "outputs": forgotten}
+        assert await kept(made) == left
+
+
+async def test_how_many_outputs_were_forgotten_is_told(kit, capsys):
+    async with kit([]) as made:
+        await run_for_real(made, CODE, TOTAL)
+        assert await forget(made, capsys, "--tool", "code:*") == "Forgot 0 recordings and 1 outputs of code.\n"
+
+
+async def test_outputs_of_an_older_version_are_forgotten_with_anybodys(kit, capsys):
+    async with kit([]) as made:
+        old = {"version": 1, "target": "code:python", "output": "1", "recorded_at": "", "duration_ms": 1}
+        await made.store.documents.put(outputs.COLLECTION, "out-old", old, marks={"target": "code:python"})
+        await forget(made, capsys, "--principal", "ada")
+        assert await kept(made) == []
+
+
+async def test_to_forget_everything_forgets_what_code_returned(kit):
     parser = argparse.ArgumentParser()
     commands.add(parser.add_subparsers())
     async with kit([]) as made:

@@ -126,6 +126,7 @@ WHEN, WHAT = ("--every", "1h"), ("--tool", "s:tool")
     ("words", "message"),
     [
         (["add", "a", *WHAT], "give either cron or every_s"),
+        (["add", "a", *WHEN, *WHAT, "--scope", "x", "--scope", "system"], "scopes: 'system' is what keys made with"),
         (["add", "a", *WHEN], "give exactly one of"),
         (["add", "a", "--cron", "0 0 * * 9", *WHAT], "field 5 of '0 0 .* 9', the day of the week: '9'"),
         (["add", "a", "--cron", "0 0 * * *", "--time-zone", "Mars", *WHAT], "time_zone: there is no 'Mars'"),

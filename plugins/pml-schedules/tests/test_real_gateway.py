@@ -147,6 +147,7 @@ async def test_runs_of_one_schedule_do_not_overlap(tmp_path):
         ({"every_s": 5, "tool": "b", "overlap": "sometimes"}, "overlap"),
         ({"every_s": 5, "tool": "b", "start": "2026-01-02", "until": "2026-01-01T00:00Z"}, "must be later than start"),
         ({"every_s": 5, "tool": "b", "jitter": 5}, "jitter"),
+        ({"every_s": 5, "tool": "b", "scopes": ["x", "system"]}, "scopes: 'system' is what keys made with"),
     ],
 )
 async def test_a_wrong_table_stops_the_start_and_says_where_and_why(tmp_path, schedule, message):

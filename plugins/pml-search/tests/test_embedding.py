@@ -262,7 +262,7 @@ async def test_a_hidden_tool_leaves_no_trace_in_what_the_model_says(services):
     await settled(alone)
     one, other = [await some.search("gribbel", limit=50, min_score=0.0, among=among) for some in (index, alone)]
     assert one == other
-    assert await alone._services.stop() is None
+    await alone._services.stop()
 
 
 async def test_a_folder_that_cannot_be_written_is_reported(services, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from listening import Script, events, listening, until
+from listening import Script, as_body, as_headers, events, listening, until
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
@@ -191,6 +191,73 @@ async def test_a_subscription_and_a_call_of_a_client_without_a_session_end_soon_
         assert not theirs.done()
         theirs.cancel()
         await asyncio.wait([theirs])
+
+
+class SlowBody:
+    """A request whose body ends when it is told to."""
+
+    def __init__(self, client, method, params):
+        self._message, self._headers = client.alone(method, params)
+        self._client, self.rest = client, asyncio.Event()
+
+    async def _pieces(self):
+        body = as_body(self._message)
+        yield body[:10]
+        await self.rest.wait()
+        yield body[10:]
+
+    async def send(self):
+        """Status and text of the answer; of a stream its beginning will do."""
+        headers = as_headers(self._headers)
+        async with self._client.http.stream("POST", "/mcp", content=self._pieces(), headers=headers) as response:
+            return response.status_code, "" if response.status_code == 200 else (await response.aread()).decode()
+
+
+async def test_a_key_that_ends_while_the_body_comes_in_opens_nothing(knowing, believed):
+    believed(0.02)
+
+    async def wait(params, origin):
+        origin.link.notify("notifications/subscriptions/acknowledged", {"notifications": {}})
+        await asyncio.Event().wait()
+
+    script = Script(**{"subscriptions/listen": wait})
+    async with listening(knowing, script) as listener, listener.client(authorization="Bearer pml_ada") as client:
+        request = SlowBody(client, "subscriptions/listen", {"notifications": {}})
+        sending = asyncio.ensure_future(request.send())
+        await until(lambda: "pml_ada" in knowing.asked)
+        await asyncio.sleep(0.2)
+        del knowing.keys["pml_ada"]
+        request.rest.set()
+        status, said = await sending
+        assert (status, "The API key is not valid" in said) == (401, True)
+        assert (listener.peers, script.requests) == ([], [])
+
+
+async def test_a_key_that_says_something_else_when_the_body_is_there_counts_as_it_is_then(knowing, believed):
+    believed(0.02)
+    async with listening(knowing) as listener, listener.client(authorization="Bearer pml_ada") as client:
+        request = SlowBody(client, "tools/list", {})
+        sending = asyncio.ensure_future(request.send())
+        await until(lambda: "pml_ada" in knowing.asked)
+        await asyncio.sleep(0.1)
+        knowing.keys["pml_ada"] = BOT
+        request.rest.set()
+        assert (await sending)[0] == 200
+        assert [peer.principal for peer in listener.peers] == ["agent:bot"]
+
+
+async def test_a_key_whose_request_is_still_coming_in_does_not_make_way(knowing, believed, monkeypatch):
+    believed(3600)
+    monkeypatch.setattr(callers, "MOST_KEYS", 1)
+    async with listening(knowing) as listener, listener.client(authorization="Bearer pml_ada") as client:
+        knowing.asked.clear()
+        request = SlowBody(client, "tools/list", {})
+        sending = asyncio.ensure_future(request.send())
+        await until(lambda: knowing.asked)
+        assert (await client.modern("tools/list", authorization="Bearer pml_bot")).status_code == 200
+        request.rest.set()
+        assert (await sending)[0] == 200
+        assert knowing.asked == ["pml_ada", "pml_bot"]
 
 
 async def test_a_stream_lasts_while_its_key_counts_or_cannot_be_looked_up(knowing, believed):

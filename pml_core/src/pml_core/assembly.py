@@ -126,7 +126,11 @@ class Assembly:
                 self._serve(record)
             elif record.state is not State.BLOCKED:
                 where = "discovery" if record.error is None else "import"
-                on_fault(record.name, where, OperatorError(f"{record.label}: {record.problem}", record.remedy))
+                problem = OperatorError(f"{record.label}: {record.problem}", record.remedy)
+                if record.name in self._config.tables:
+                    # Somebody counts on it, on what it forbids perhaps.
+                    self._unfit.append(problem)
+                on_fault(record.name, where, problem)
         if self._unfit:
             raise self._unfit[0]
 

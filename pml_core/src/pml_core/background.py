@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import ExecutionId, ExecutionQuery, ExecutionRecord, Failure, Scope, Session, Status, Task, Workflow
 from pml_hookspecs.plain import session_from, task_from, to_plain
 
+from .client import current_client
 from .identifiers import execution_id
 from .this_process import Process
 
@@ -37,6 +39,9 @@ LOST = Failure(
     "execution.lost",
     "The gateway went down while this was under way, and it is no durable workflow: it was not run again.",
 )
+BROKEN = Failure("execution.lost", "The gateway failed to run it; its log says why.")
+NEVER_BEGUN = Failure("task.cancelled", "Cancelled before it began.")
+CANCELLED = Failure("task.cancelled", "It was to be stopped, and the gateway that ran it went down meanwhile.")
 STOPPED = Failure("task.cancelled", "The gateway was stopped while this was under way.")
 OPEN = ("pending", "running")
 SKEW = timedelta(seconds=5)
@@ -90,7 +95,12 @@ class Background:
         self._begun[id] = None
         if len(self._begun) > REMEMBERED:
             self._begun.popitem(last=False)
-        work = asyncio.get_running_loop().create_task(self._run(id, task, session, kept), name=f"background:{id}")
+        # Not the context of the request, which is over: nobody of it is there to be asked any more.
+        context = copy_context()
+        context.run(current_client.set, None)
+        work = asyncio.get_running_loop().create_task(
+            self._run(id, task, session, kept), name=f"background:{id}", context=context
+        )
         self._works[id] = work
         work.add_done_callback(lambda _: self._works.pop(id, None))
 
@@ -105,21 +115,35 @@ class Background:
                 raise
         except Exception:
             self._log.exception("work in the background failed", execution=id)
+            await self._end(id, Status.ERROR, BROKEN)
         with suppress(Exception):  # found by the next look, which sees that it has ended
-            await self._store.documents.delete(RUNS, id)
+            await self._forget(id)
 
     async def _leave(self, id: ExecutionId, task: Task) -> None:
         """The gateway ends: a durable workflow waits for the next one, all else is over."""
-        record = await self._store.executions.get(id, EVERYONE)
-        if record is None:
-            return
-        if isinstance(task, Workflow) and task.durable:
+        record = await self._store.executions.get(id, EVERYONE, transcript=True)
+        if record is not None and record.status in (*OPEN, Status.CANCELLED):
+            if isinstance(task, Workflow) and task.durable:
+                await self._store.executions.put(
+                    replace(record, status="pending", failure=None, duration_ms=None, response=None)
+                )
+                return
+            await self._store.executions.put(replace(record, status=Status.CANCELLED, failure=STOPPED))
+        await self._forget(id)
+
+    async def _forget(self, id: ExecutionId) -> None:
+        """Unless another gateway has it, which took this one for gone."""
+        document = await self._store.documents.get(RUNS, id)
+        if document is not None and document.marks.get("gateway") == self._me.id:
+            await self._store.documents.delete(RUNS, id)
+
+    async def _end(self, id: ExecutionId, status: Status, failure: Failure) -> None:
+        """Record the end of what does not say it itself."""
+        record = await self._store.executions.get(id, EVERYONE, transcript=True)
+        if record is not None and record.status in OPEN:
             await self._store.executions.put(
-                replace(record, status="pending", failure=None, duration_ms=None, response=None)
+                replace(record, status=status, failure=failure, duration_ms=_since_ms(record.started_at))
             )
-            return
-        await self._store.executions.put(replace(record, failure=STOPPED))
-        await self._store.documents.delete(RUNS, id)
 
     def has(self, id: ExecutionId) -> bool:
         """Whether it was begun here not long ago."""
@@ -132,7 +156,9 @@ class Background:
             work.cancel()
             await asyncio.wait((work,))
             self._stopped.discard(id)
-            await self._never_begun(id)
+            # What is cancelled before its first step says nothing of it by itself.
+            await self._end(id, Status.CANCELLED, NEVER_BEGUN)
+            await self._forget(id)
             return True
         document = await self._store.documents.get(RUNS, id)
         if document is None:
@@ -141,22 +167,11 @@ class Background:
         told = await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version)
         return told is not None
 
-    async def _never_begun(self, id: ExecutionId) -> None:
-        """What is cancelled before its first step says nothing of it by itself."""
-        record = await self._store.executions.get(id, EVERYONE)
-        if record is not None and record.status in OPEN:
-            failure = Failure("task.cancelled", "Cancelled before it began.")
-            await self._store.executions.put(
-                replace(record, status=Status.CANCELLED, failure=failure, duration_ms=_since_ms(record.started_at))
-            )
-        await self._store.documents.delete(RUNS, id)
-
     async def watch(self) -> None:
-        """Give signs of life, do as other gateways ask, and see to what those that are gone left. Never ends."""
+        """Do as other gateways ask, and see to what those that are gone left. Never ends."""
         problem = ""
         while True:
             try:
-                await self._beat()
                 if self._works:
                     await self._obey()
                 await self._see_to_orphans()
@@ -165,6 +180,13 @@ class Background:
             except Exception as exc:
                 if problem != (problem := str(exc) or repr(exc)):
                     self._log.warning("work in the background cannot be looked after", problem=problem)
+            await asyncio.sleep(BEAT_S)
+
+    async def live(self) -> None:
+        """Give signs of life, whatever else takes its time. Never ends."""
+        while True:
+            with suppress(Exception):  # the store says itself what is wrong with it
+                await self._beat()
             await asyncio.sleep(BEAT_S)
 
     async def close(self) -> None:
@@ -187,9 +209,18 @@ class Background:
             self._beaten_at = now
 
     async def _obey(self) -> None:
+        """Stop what is to be stopped, and what another gateway took over because this one was silent for too long."""
         asked = await self._store.documents.find(RUNS, marks={"gateway": self._me.id, "stop": "yes"})
         for document in asked.items:
-            await self.stop(ExecutionId(document.key))
+            if (work := self._works.get(ExecutionId(document.key))) is not None:
+                self._stopped.add(ExecutionId(document.key))
+                work.cancel()
+        for id, work in list(self._works.items()):
+            mine = await self._store.documents.get(RUNS, id)
+            if mine is not None and mine.marks.get("gateway") != self._me.id:
+                self._log.warning("another gateway has taken this over", execution=id)
+                self._stopped.add(id)
+                work.cancel()
 
     async def _see_to_orphans(self) -> None:
         cursor, alive = None, {self._me.id: True}
@@ -200,7 +231,10 @@ class Background:
                 if owner not in alive:
                     alive[owner] = await self._lives(owner)
                 if not alive[owner]:
-                    await self._take_over(document)
+                    try:
+                        await self._take_over(document)
+                    except Exception as exc:
+                        self._log.warning("what was left cannot be taken up", execution=document.key, problem=str(exc))
             if (cursor := page.cursor) is None:
                 return
 
@@ -217,9 +251,7 @@ class Background:
         query = ExecutionQuery(scope=EVERYONE, statuses=frozenset(OPEN), until=oldest - SKEW, limit=100)
         for record in (await self._store.executions.find(query)).items:
             if record.parent is not None or not await self._goes_on(record):
-                await self._store.executions.put(
-                    replace(record, status=Status.ERROR, failure=LOST, duration_ms=_since_ms(record.started_at))
-                )
+                await self._end(record.id, Status.ERROR, LOST)
 
     async def _goes_on(self, record: ExecutionRecord) -> bool:
         """Whether somebody will see to it; parts of something never do under their old ids."""
@@ -231,27 +263,36 @@ class Background:
 
     async def _take_over(self, document: Document) -> None:
         """Of several gateways that see it, one gets it."""
-        id = ExecutionId(document.key)
-        marks = {"gateway": self._me.id}
-        await self._beat()
-        if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
-            return
-        record = await self._store.executions.get(id, EVERYONE)
+        id, stopped = ExecutionId(document.key), "stop" in document.marks
+        record = await self._store.executions.get(id, EVERYONE, transcript=True)
         if record is not None and record.status not in OPEN:
             await self._store.documents.delete(RUNS, id)
             return
-        task = task_from(document.value["task"])
-        session, kept = session_from(document.value["session"]), dict(document.value["asked"])
-        if isinstance(task, Workflow) and task.durable and "stop" not in document.marks:
+        try:
+            task = task_from(document.value["task"])
+            session, kept = session_from(document.value["session"]), dict(document.value["asked"])
+        except (ValueError, KeyError):  # a newer gateway's, which will read it
+            self._log.warning("what was left is not readable by this version", execution=id)
+            return
+        await self._beat()
+        marks = {**document.marks, "gateway": self._me.id}
+        if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
+            return
+        if isinstance(task, Workflow) and task.durable and not stopped:
             self._log.warning("going on with work that another gateway left", execution=id)
             self._begin(id, task, session, kept)
             return
-        self._log.warning("work was lost with its gateway", execution=id)
-        record = record or self._dispatcher.pending(task, session, {**kept, "id": id})  # type: ignore[typeddict-item]
-        await self._store.executions.put(
-            replace(record, status=Status.ERROR, failure=LOST, duration_ms=_since_ms(record.started_at))
-        )
-        await self._store.documents.delete(RUNS, id)
+        try:
+            self._log.warning("work was lost with its gateway", execution=id)
+            if record is None:
+                await self._store.executions.put(self._dispatcher.pending(task, session, {**kept, "id": id}))  # type: ignore[typeddict-item]
+            await self._end(id, *((Status.CANCELLED, CANCELLED) if stopped else (Status.ERROR, LOST)))
+            await self._store.documents.delete(RUNS, id)
+        except Exception:
+            # Nobody's again, for the next look.
+            with suppress(Exception):
+                await self._store.documents.put(RUNS, id, document.value, marks={**document.marks, "gateway": ""})
+            raise
 
 
 def _since_ms(time: datetime) -> int:

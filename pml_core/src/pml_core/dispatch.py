@@ -138,9 +138,9 @@ class Dispatcher:
             id = await self.in_background(task, session, asked)
         except Exception as exc:
             self._log.error("work in the background could not be recorded, and was not begun", problem=str(exc))
-            failure = Failure(
-                "execution.unrecorded", f"It was not begun: it cannot be recorded ({exc}).", retryable=True
-            )
+            # What the store says may name its address.
+            message = "It was not begun: it cannot be recorded; the gateway's log says why."
+            failure = Failure("execution.unrecorded", message, retryable=True)
             return ended(task, started_at, Status.ERROR, failure=failure)
         return ended(task, started_at, Status.OK, output={"execution_id": id, "status": "pending"})
 
@@ -241,11 +241,11 @@ class Dispatcher:
             if run.notes is not None and outcome.cost_usd is None and "cost_usd" in run.notes:
                 outcome = replace(outcome, cost_usd=run.notes["cost_usd"])
             outcome, record = self._record(task, run, outcome)
-            if record is not None and self._recorder.waits:
-                await self._recorder.kept(record)
             if outcome.cost_usd is not None and run.budget is not None and not isinstance(task, Workflow):
                 run.budget.spend(outcome.cost_usd)
             self._tracing.end(span, outcome)
+            if record is not None and self._recorder.waits:
+                await self._recorder.kept(record)
         return outcome
 
     def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> tuple[Outcome, ExecutionRecord | None]:

@@ -257,7 +257,13 @@ class ExecutionRun:
         context_max: int | None = None,
         transcript: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """What history says besides the outcome."""
+        """What history says besides the outcome.
+
+        Raises:
+            TypeError: The transcript is not JSON.
+        """
+        if transcript is not None:
+            transcript = [RawObject.of(line) for line in transcript]
         said = {
             "cost_usd": cost_usd,
             "tokens_in": tokens_in,

@@ -27,6 +27,7 @@ from .exposures import Exposures
 from .extensions import Extensions
 from .features import Features
 from .fleet import Fleet
+from .hooks import Fault
 from .identities import KnownIdentities
 from .logs import Logs
 from .nulls import MemoryStore
@@ -149,11 +150,11 @@ class Gateway:
         self.assembly.load_hooks(self.supervisor.fault)
         self.announcement.warn_of_unknown_tables()
         self._choose_index()
-        self.filters.use(self._gather("pml_filter_tools"))
+        self.filters.use(self._gather("pml_filter_tools", self._refuse))
         self.catalog.filter_with(self.filters.refusing)
         self.own_tools.offer(self._gather("pml_meta_tools"))
         self.suggesters = self._gather("pml_suggesters")
-        self.identities = KnownIdentities(self._gather("pml_identities"), self.log)
+        self.identities = KnownIdentities(self._gather("pml_identities", self._refuse), self.log)
         settings = self.config.gateway
         full = settings.durability == "full"
         recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, waits=full)
@@ -174,6 +175,7 @@ class Gateway:
         self.catalog.on_change(self.lists_may_differ)
         if self._connect:
             self.soon(self.announcement.begin)
+            self.soon(self.background.live)
             self.soon(self.background.watch)
 
     async def close(self) -> None:
@@ -288,8 +290,16 @@ class Gateway:
             named.append(NamedTracer(name, tracer))
         return Tracing(named, self.log)
 
-    def _gather(self, hook: str) -> list[tuple[str, Any]]:
-        return self.assembly.gather(hook, self.supervisor.fault)
+    def _gather(self, hook: str, on_fault: Fault | None = None) -> list[tuple[str, Any]]:
+        return self.assembly.gather(hook, on_fault or self.supervisor.fault)
+
+    @staticmethod
+    def _refuse(plugin: str, where: str, exc: Exception) -> None:
+        """Without those who say what may be done, everybody could do everything."""
+        raise OperatorError(
+            f"plugin {plugin!r} failed in {where}: {exc}; the gateway does not start without what it guards",
+            f'Mend it, or block it if you mean to do without: [gateway] block = ["{plugin}"].',
+        ) from exc
 
     def _choose_index(self) -> None:
         self.embedder = next((embedder for _, embedder in self._gather("pml_embedders")), None)

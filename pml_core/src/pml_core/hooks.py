@@ -43,6 +43,8 @@ class HookManager(pluggy.PluginManager):
         Raises:
             pluggy.PluginValidationError: An async or unknown hook, or arguments that the spec does not have.
         """
+        if self.has_plugin(name) or self.is_registered(plugin):
+            raise ValueError(f"{name!r} is loaded already")
         try:
             with warnings.catch_warnings():
                 for advice in self._advice:

@@ -43,7 +43,8 @@ def files(config: Config) -> list[Path]:
     source = Path(label or "")
     # Of what is said on the command line or in the environment, the label is no file.
     folder = source.absolute().parent if source.is_file() else Path.cwd()
-    return [folder / Path(name).expanduser() for name in config.gateway.local]
+    named = [os.path.normpath(folder / Path(name).expanduser()) for name in config.gateway.local]
+    return [Path(name) for name in dict.fromkeys(named)]
 
 
 def found(config: Config, *, thorough: bool = False) -> list[Record]:

@@ -99,14 +99,19 @@ class MemoryExecutions:
             old = before is not None and record.started_at < before
             if not old and (keep_bytes is None or sum(map(_size_bytes, self.records.values())) <= keep_bytes):
                 break
-            self._forget(record, children)
-            pruned += 1
+            pruned += self._forget(record, children)
         return pruned
 
-    def _forget(self, record: ExecutionRecord, children: Mapping[str | None, list[ExecutionRecord]]) -> None:
-        self.records.pop(record.id, None)
-        for child in children.get(record.id, ()):
-            self._forget(child, children)
+    def _forget(self, record: ExecutionRecord, children: Mapping[str | None, list[ExecutionRecord]]) -> bool:
+        """Delete ``record`` with all that ran inside, unless some of that still runs; whether it is gone."""
+        family = [record]
+        for member in family:
+            family += children.get(member.id, ())
+        if any(member.status in OPEN for member in family):
+            return False
+        for member in family:
+            self.records.pop(member.id, None)
+        return True
 
     def _matching(self, query: ExecutionQuery) -> list[ExecutionRecord]:
         found = [r for r in self.records.values() if _matches(r, query)]

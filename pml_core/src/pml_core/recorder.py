@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from pml_hookspecs import (
     RecordStatus,
     Task,
     ToolCall,
+    Workflow,
     encode,
 )
 
@@ -83,6 +85,9 @@ class Recorder:
         """Wait until the row is durable. What has happened is answered also when it cannot be recorded."""
         try:
             await self._executions.put(record)
+        except asyncio.CancelledError:
+            self._executions.record(record)
+            raise
         except Exception as exc:
             self._log.error("an execution is not recorded yet", execution=record.id, problem=str(exc))
             self._executions.record(record)
@@ -108,7 +113,7 @@ class Recorder:
             started_at=run.started_at,
             duration_ms=None if outcome is None else outcome.duration_ms,
             dry_run=run.dry_run,
-            request=self._object(request_of(task)),
+            request=self._request(task),
             response=None if outcome is None else self._json(outcome.output),
             failure=None if outcome is None else self._failure(outcome.failure),
             cost_usd=None if outcome is None else outcome.cost_usd,
@@ -123,6 +128,13 @@ class Recorder:
             context_max=noted("context_max"),
             transcript=self._transcript(noted("transcript")),
         )
+
+    def _request(self, task: Task) -> RawObject:
+        """What was asked; that a plan is durable also when it is too long to be kept whole."""
+        kept = self._object(request_of(task))
+        if isinstance(task, Workflow) and task.durable and kept.get("durable") is not True:
+            return RawObject.of({**kept, "durable": True})
+        return kept
 
     def _transcript(self, lines: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
         return None if lines is None else [RawObject(self._redactor.raw(encode(line))) for line in lines]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, RawObject, RpcError, Status
+from pml_hookspecs import ExecutionId, RawObject, RpcError, Status, UnauthenticatedError
 from pml_hookspecs.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
 
 from .direct import tool_result
@@ -79,7 +79,10 @@ class Tasks:
         id = params.get("taskId")
         if not isinstance(id, str):
             raise RpcError(INVALID_PARAMS, f"{method} needs a taskId")
-        scope = await self._gateway.identities.scope(session, results=True)
+        try:
+            scope = await self._gateway.identities.scope(session, results=True)
+        except UnauthenticatedError as exc:
+            raise RpcError(INVALID_PARAMS, str(exc)) from exc
         store = self._gateway.store
         record = None if store is None else await store.executions.get(ExecutionId(id), scope)
         if record is None or record.parent is not None:

@@ -11,7 +11,7 @@ from pml_hookspecs import ExecutionRecord, Page
 
 from . import totals
 from .paging import page_of
-from .queries import matches, sees
+from .queries import family, matches, sees
 from .records import from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -65,14 +65,16 @@ class JsonlExecutions:
         size, gone = self._journal.live.size_bytes, 0
         for top in sorted(inside.get(None, []), key=lambda record: (record.started_at, record.id)):
             old = before is not None and top.started_at < before
-            if top.duration_ms is not None and (old or (keep_bytes is not None and size > keep_bytes)):
-                size, gone = size - self._forget(top, inside), gone + 1
+            if not old and (keep_bytes is None or size <= keep_bytes):
+                continue
+            mine = family(top, inside)
+            if not any(record.status in totals.RUNNING for record in mine):
+                size, gone = size - sum(map(self._forget, mine)), gone + 1
         if gone:
             self._journal.rewrite()
         return gone
 
-    def _forget(self, record: ExecutionRecord, inside: dict[str | None, list[ExecutionRecord]]) -> int:
-        """Drop it with what ran inside; how many bytes that frees."""
+    def _forget(self, record: ExecutionRecord) -> int:
+        """Drop it; how many bytes that frees."""
         del self.known[record.id]
-        freed = self._journal.live.forget("execution", record.id) + self._traces.forget(record.id)
-        return freed + sum(self._forget(child, inside) for child in inside.get(record.id, []))
+        return self._journal.live.forget("execution", record.id) + self._traces.forget(record.id)

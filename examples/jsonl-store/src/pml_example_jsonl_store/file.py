@@ -41,26 +41,39 @@ class LineFile:
         Raises:
             OSError: They cannot be written; none of them is there then.
         """
-        rest = memoryview(data)
         try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
+            _write(self._file, data)
         except OSError:
             os.truncate(self._file, self.size_bytes)
             raise
         self.size_bytes += len(data)
 
     def replace(self, lines: Iterable[bytes]) -> None:
-        """Have these lines instead of all others, in one step."""
-        new = self.path.with_suffix(".new")
+        """Have these lines instead of all others, in one step.
+
+        Raises:
+            OSError: They cannot be written; the others are there then, and go on being added to.
+        """
+        new, data = self.path.with_suffix(".new"), b"".join(line + b"\n" for line in lines)
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        try:
+            _write(file, data)
+            os.fsync(file)
+            new.replace(self.path)
+        except OSError:
+            os.close(file)
+            new.unlink(missing_ok=True)
+            raise
         os.close(self._file)
-        self._file, self.size_bytes = file, 0
-        self.append(b"".join(line + b"\n" for line in lines))
-        os.fsync(file)
-        new.replace(self.path)
+        self._file, self.size_bytes = file, len(data)
 
     def close(self) -> None:
         """Let others have it."""
         os.close(self._file)
         os.close(self._lock)
+
+
+def _write(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]

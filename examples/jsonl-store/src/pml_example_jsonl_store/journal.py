@@ -67,8 +67,8 @@ class Journal:
 
     def rewrite(self) -> None:
         """Leave out of the file what does not count any more."""
-        self._waiting.clear()
         self.file.replace([HEAD, *self.live.lines])
+        self._waiting.clear()
 
     def close(self) -> None:
         """Write what is waiting."""

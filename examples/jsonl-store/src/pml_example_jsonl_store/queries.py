@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pml_hookspecs import ExecutionQuery, ExecutionRecord, Scope, encode, split_tool_id
 
@@ -26,6 +27,14 @@ def says(record: ExecutionRecord, text: str | None) -> bool:
     parts = (record.intent, record.target, *kept, record.failure.message if record.failure else "")
     there = WORD.findall(" ".join(part[:SEARCHED] for part in parts).lower())
     return all(any(word.startswith(beginning) for word in there) for beginning in wanted)
+
+
+def family(top: ExecutionRecord, inside: Mapping[str | None, list[ExecutionRecord]]) -> list[ExecutionRecord]:
+    """It, and all that ran inside."""
+    found = [top]
+    for record in found:
+        found += inside.get(record.id, [])
+    return found
 
 
 def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:

@@ -51,7 +51,7 @@ def operations_of(document: Mapping[str, Any]) -> dict[str, Operation]:
 
 def _operations(document: Mapping[str, Any]) -> Iterator[Operation]:
     for path, item in document["paths"].items():
-        for method in (m for m in METHODS if m in item):
+        for method in (m for m in METHODS if path.startswith("/") and m in item):  # else it could name another host
             told = item[method]
             places: dict[str, str] = {}
             schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}

@@ -26,17 +26,17 @@ class Service:
         self.operations = operations_of(document)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A ``CallToolResult``; an answer from 400 on is an error of the tool's."""
+        """A ``CallToolResult``; an answer that is no success is an error of the tool's."""
         if (operation := self.operations.get(name)) is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {name}")
         try:
             made = operation.request(self._base, arguments)
             answer = await self._client.request(**made)
-        except ValueError as exc:
+        except (ValueError, httpx2.InvalidURL) as exc:
             raise RpcError(INVALID_PARAMS, str(exc)) from exc
         except httpx2.HTTPError as exc:
             raise TransportError(f"{self._peer} did not answer: {exc!r}", retryable=True) from exc
-        failed = answer.is_error
+        failed = not answer.is_success
         text = f"{answer.status_code} {answer.reason_phrase}: {answer.text}" if failed else answer.text
         result: dict[str, Any] = {"content": [{"type": "text", "text": text}]}
         if failed:
@@ -60,8 +60,8 @@ async def opened(peer: str, where: str, options: Mapping[str, Any]) -> AsyncIter
         TransportError: It cannot be read or used.
     """
     remote = "://" in where
-    # No time limit here: whoever asks has one, and takes the request back then.
-    async with httpx2.AsyncClient(headers=options.get("headers"), timeout=None, follow_redirects=True) as client:
+    # No time limit: whoever asks has one, and takes the request back then. No redirects: headers may be secrets.
+    async with httpx2.AsyncClient(headers=options.get("headers"), timeout=None, follow_redirects=False) as client:
         try:
             text = (await client.get(where)).raise_for_status().text if remote else _read(where)
             document = json.loads(text)
@@ -70,8 +70,11 @@ async def opened(peer: str, where: str, options: Mapping[str, Any]) -> AsyncIter
             service = Service(peer, client, document, base)
         except (OSError, httpx2.HTTPError) as exc:
             raise TransportError(f"{peer}: its OpenAPI document cannot be read: {exc}", retryable=remote) from exc
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except (ValueError, LookupError, TypeError, AttributeError, httpx2.InvalidURL) as exc:
             raise TransportError(f"{peer}: {where} is no OpenAPI document in JSON: {exc!r}", retryable=False) from exc
         if base.is_relative_url:
             raise TransportError(f"{peer}: {where} does not say where the service is: set base_url", retryable=False)
+        asked = [(url.scheme, url.host, url.port) for url in ((httpx2.URL(where), base) if remote else ())]
+        if len(set(asked)) > 1 and not options.get("base_url"):
+            raise TransportError(f"{peer}: {where} leads to {base}: set base_url if you trust it", retryable=False)
         yield service

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from pml_hookspecs import setting
+
+from .sums import Sums
 
 if TYPE_CHECKING:
     from pml_hookspecs import Ended, Services, Span
 
 __all__ = ["PrometheusTextfile", "Settings"]
-NAME = "pml_task_duration_seconds"
-HEAD = f"# HELP {NAME} Tasks that ended, and how long they took together.\n# TYPE {NAME} summary\n"
-ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +37,7 @@ class PrometheusTextfile:
         self._settings, self._services = settings or Settings(), services
         home = Path(os.environ.get("PML_HOME") or "~/.pml")
         self._path = Path(self._settings.path or home / "metrics" / "pml.prom").expanduser()
-        self._counts: Counter[tuple[str, str, str]] = Counter()
-        self._total_ns: Counter[tuple[str, str, str]] = Counter()
-        self._written = 0
+        self._sums, self._written, self._writing = Sums(), 0, Lock()
 
     async def __aenter__(self) -> Self:
         if self._services is not None:
@@ -51,28 +48,27 @@ class PrometheusTextfile:
         """Nothing to do: a span is counted when it ends."""
 
     def ended(self, ended: Ended) -> None:
-        key = (ended.span.name, str(ended.span.attributes.get("gen_ai.tool.name", "")), ended.status.value)
-        self._counts[key] += 1
-        self._total_ns[key] += ended.end_ns - ended.span.start_ns
+        tool = str(ended.span.attributes.get("gen_ai.tool.name", ""))
+        self._sums.add(ended.span.name, tool, ended.status.value, ended.end_ns - ended.span.start_ns)
 
     async def flush(self) -> None:
         """Write the file, in one step for its readers; nothing when no span has ended since the last time."""
-        if (count := self._counts.total()) == self._written:
+        if (count := self._sums.count) == self._written:
             return
-        new = self._path.with_suffix(".new")
         try:
-            new.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(HEAD + "".join(map(self._lines, sorted(self._counts))), encoding="utf-8")
-            new.replace(self._path)
+            await asyncio.to_thread(self._write, self._sums.text())
             self._written = count
         except OSError as exc:
             if self._services is not None:
                 self._services.log.warning("metrics are not written", path=str(self._path), error=str(exc))
 
-    def _lines(self, key: tuple[str, str, str]) -> str:
-        pairs = zip(("task", "tool", "status"), key, strict=True)
-        labels = ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in pairs)
-        return f"{NAME}_sum{{{labels}}} {self._total_ns[key] / 1e9}\n{NAME}_count{{{labels}}} {self._counts[key]}\n"
+    def _write(self, text: str) -> None:
+        # One that was given up may still be writing in its thread.
+        with self._writing:
+            new = self._path.with_suffix(".new")
+            new.parent.mkdir(parents=True, exist_ok=True)
+            new.write_text(text, encoding="utf-8")
+            new.replace(self._path)
 
     async def _write_now_and_then(self) -> None:
         while True:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pml_hookspecs import Phase, ToolCall, hookimpl, setting
+
+from .cleaning import Cleaner
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Outcome, Run, Services, Task, Wrapper
@@ -29,47 +29,30 @@ settings_type = Settings  # what the gateway reads [plugins.redact_patterns] wit
 
 
 class Redaction:
-    """Cleans all calls of tools, those of code and workflows as well. Implements :class:`pml_hookspecs.Wrapper`."""
+    """Cleans all calls of tools, those of code and workflows as well. Implements :class:`pml_hookspecs.Wrapper`.
+
+    Of results names of members are cleaned too. Those of arguments stay, because tools know arguments by their names.
+    """
 
     phase = Phase.ADAPT
 
     def __init__(self, settings: Settings) -> None:
         """Raises ValueError for what is no regular expression; the gateway then says so and goes without."""
-        self._settings, self._patterns = settings, []
-        for name, pattern in settings.patterns.items():
-            try:
-                self._patterns.append((re.compile(pattern), f"[{name}]".replace("\\", r"\\")))
-            except re.error as exc:
-                raise ValueError(f"[plugins.redact_patterns] patterns.{name} is no regular expression: {exc}") from exc
+        self._settings, self._clean = settings, Cleaner(settings.patterns).clean
 
     async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
         if not isinstance(task, ToolCall):
             return await call_next(task, run)
-        if self._settings.arguments and (given := self.clean(task.arguments)) is not task.arguments:
+        if self._settings.arguments and (given := self._clean(task.arguments, names=False)) is not task.arguments:
             task = replace(task, arguments=given)
         outcome = await call_next(task, run)
         if not self._settings.results:
             return outcome
-        output, failure = self.clean(outcome.output), outcome.failure
+        output, failure = self._clean(outcome.output), outcome.failure
         if failure is not None:
-            failure = replace(failure, message=self.clean(failure.message), details=self.clean(failure.details))
+            failure = replace(failure, message=self._clean(failure.message), details=self._clean(failure.details))
         same = output is outcome.output and failure == outcome.failure
         return outcome if same else replace(outcome, output=output, failure=failure)
-
-    def clean(self, value: Any) -> Any:
-        """``value`` without matches in any of its texts; ``value`` itself when there are none."""
-        made: Any = value
-        if isinstance(value, str):
-            for pattern, mark in self._patterns:
-                made = pattern.sub(mark, made)
-            return value if made == value else made
-        if isinstance(value, Mapping):
-            made = {name: self.clean(member) for name, member in value.items()}
-            return made if any(made[name] is not value[name] for name in made) else value
-        if isinstance(value, list):
-            made = [self.clean(member) for member in value]
-            return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
-        return value
 
 
 @hookimpl

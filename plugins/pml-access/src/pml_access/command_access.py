@@ -73,7 +73,7 @@ def _row(shown: dict[str, Any]) -> tuple[str, ...]:
 
 async def _change(arguments: argparse.Namespace, services: Services) -> int:
     from .agents import Declared, problem_of
-    from .events import note
+    from .events import note_done
 
     agent, other = arguments.agent, arguments.other
     if problem := problem_of([agent, other] if other else [agent]):
@@ -85,7 +85,7 @@ async def _change(arguments: argparse.Namespace, services: Services) -> int:
         raise InvalidArguments(
             f"[plugins.access.agents.{agent}] of the configuration says all about {agent}; change it there"
         ) from None
-    await note(services, "agent.changed", by=operator(), verb=arguments.verb, agent=agent, other=other or None)
+    await note_done(services, "agent.changed", by=operator(), verb=arguments.verb, agent=agent, other=other or None)
     shown = rule.shown(agent, declared=False)
     if arguments.json:
         say_json(shown)

@@ -66,12 +66,12 @@ def _add_create(verbs: Any) -> None:
 
 
 async def _create(arguments: argparse.Namespace, services: Services) -> int:
-    from .events import note
+    from .events import note_done
     from .keys import Keys
 
     about = _about(arguments)
     key, token = await Keys(services).create(about, by=operator())
-    await note(services, "key.created", by=key.created_by, **_marked(key))
+    await note_done(services, "key.created", by=key.created_by, **_marked(key))
     shown = key.shown(None, datetime.now(UTC))
     if arguments.json:
         say_json({"key": token.text, **shown})
@@ -85,7 +85,7 @@ async def _create(arguments: argparse.Namespace, services: Services) -> int:
 def _about(arguments: argparse.Namespace) -> dict[str, Any]:
     """Members of the key, as they were asked for."""
     from .agents import problem_of
-    from .keys import SYSTEM
+    from .keys import LOCAL, SYSTEM
 
     if getattr(arguments, "mode", None):
         raise InvalidArguments("--mode is for this command; the exposure mode of a key is given with --tools-exposure")
@@ -93,6 +93,10 @@ def _about(arguments: argparse.Namespace) -> dict[str, Any]:
     holder = {"user": arguments.user, "agent": arguments.agent, SYSTEM: ""}[kind]
     if kind != SYSTEM and (problem := problem_of([holder])):
         raise InvalidArguments(f"--{kind}: {problem}")
+    if kind == "user" and holder == LOCAL:
+        raise InvalidArguments(
+            f"--user: the name {LOCAL!r} is taken: it is of all who have no key, of clients on stdio and of schedules"
+        )
     if SYSTEM in arguments.scope:
         raise InvalidArguments("--scope system: that is what --system keys have, and no others")
     for option, patterns in (("--allow", arguments.allow or ()), ("--deny", arguments.deny)):
@@ -181,7 +185,7 @@ def _said(value: Any) -> str:
 
 
 async def _revoke(arguments: argparse.Namespace, services: Services) -> int:
-    from .events import note
+    from .events import note_done
     from .keys import Keys
 
     keys = Keys(services)
@@ -189,7 +193,7 @@ async def _revoke(arguments: argparse.Namespace, services: Services) -> int:
     revoked = await keys.revoke(key.id, by=operator())
     if revoked is None:
         raise InvalidArguments(f"{key.id} was revoked already")
-    await note(services, "key.revoked", by=revoked.revoked_by, **_marked(revoked))
+    await note_done(services, "key.revoked", by=revoked.revoked_by, **_marked(revoked))
     if arguments.json:
         say_json(revoked.shown(await keys.last_used(key.id), datetime.now(UTC)))
     else:

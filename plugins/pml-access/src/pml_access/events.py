@@ -8,6 +8,8 @@ from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from .output import printable, tell
+
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
@@ -32,6 +34,15 @@ def _document(kind: str, members: dict[str, Any]) -> dict[str, Any]:
 async def note(services: Services, kind: str, **members: Any) -> None:
     """Keep an event; durable when it returns."""
     await services.store.documents.put(EVENTS, **_document(kind, members))
+
+
+async def note_done(services: Services, kind: str, **members: Any) -> None:
+    """As :func:`note`, of what a command has done already: that is told although this cannot be kept."""
+    try:
+        await note(services, kind, **members)
+    except Exception as exc:
+        services.log.warning("an event for the audit is missing", kind=kind, problem=repr(exc))
+        tell(printable(f"pml: warning: it is done, but the event {kind} for the audit could not be written: {exc}"))
 
 
 class Refusals:

@@ -19,6 +19,8 @@ KEYS, USES = "access.keys", "access.uses"
 """Uses are apart from the keys: what is noted on the request path must not undo a revocation."""
 SYSTEM = "system"
 """Principal of keys that see everything, and the scope that lets them."""
+LOCAL = "local"
+"""Principal of everybody without a key."""
 AGENT_PREFIX = "agent:"
 PAGE = 500
 TIMES = ("created_at", "expires_at", "revoked_at")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +49,8 @@ IN_STREAM: Mapping[str, tuple[str, ...]] = {
 }
 """Where they usually stand among JSON lines, when the last result does not have them."""
 NUMBERS = ("cost_usd", "tokens_in", "tokens_out", "context_used", "context_max")
+LARGEST = 10**12
+"""Of what an agent reports; more than this is a mistake."""
 LONGEST_LABEL = 100
 """Characters of a sign of progress."""
 
@@ -290,7 +291,8 @@ def _compiled(expression: str) -> Any:
 
 
 def _number(found: Any, *, whole: bool) -> Any:
-    if isinstance(found, bool) or not isinstance(found, (int, float)) or not math.isfinite(found) or found < 0:
+    # Neither is what is no number (NaN) in there, nor what is too large for a float.
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found <= LARGEST:
         return None
     return round(found) if whole else float(found)
 

@@ -82,13 +82,10 @@ def arguments(agent: Agent, message: str, context: str) -> tuple[list[str], byte
 
 
 def _filled(part: str, message: str, context: str) -> str:
-    """A message must not be taken for an option."""
-    if part in (MESSAGE, CONTEXT):
-        text = message if part == MESSAGE else context
-        return f" {text}" if text.startswith("-") else text
+    """An argument of the command line. What it is filled with must not make an option of it."""
     # In one go: a message may itself say {context}.
-    pieces = [piece.replace(CONTEXT, context) for piece in part.split(MESSAGE)]
-    return message.join(pieces)
+    text = message.join(piece.replace(CONTEXT, context) for piece in part.split(MESSAGE))
+    return f" {text}" if text.startswith("-") and not part.startswith("-") else text
 
 
 def environment(agent: Agent) -> Mapping[str, str]:

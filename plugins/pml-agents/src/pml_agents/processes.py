@@ -91,20 +91,25 @@ async def _nothing_left(popen: subprocess.Popen[bytes] | None, mark: str, watchd
     try:
         if popen is not None:
             await _end_all(popen, mark)
+    except BaseException:  # no thread to be had, say, or the loop is being torn down: nothing can be waited for
+        if popen is not None and living(popen.pid, mark):
+            end(popen.pid, mark, signal.SIGKILL)
+        raise
     finally:
         watchdog.stop()
 
 
 async def _end_all(popen: subprocess.Popen[bytes], mark: str) -> None:
+    # In threads: on a machine with many processes it takes a while to look at each.
     for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, AFTER_KILL_S)):
         popen.poll()
-        if not living(popen.pid, mark):
+        if not await asyncio.to_thread(living, popen.pid, mark):
             break
-        end(popen.pid, mark, number)
+        await asyncio.to_thread(end, popen.pid, mark, number)
         deadline = asyncio.get_running_loop().time() + patience_s
         while asyncio.get_running_loop().time() < deadline:
             popen.poll()
-            if not living(popen.pid, mark):
+            if not await asyncio.to_thread(living, popen.pid, mark):
                 break
             await asyncio.sleep(LOOK_S)
     popen.poll()

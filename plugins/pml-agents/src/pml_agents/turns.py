@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import secrets
@@ -63,7 +64,7 @@ class Ticket:
     """Runs at a time."""
     granted: bool = False
     alone: bool = False
-    """Counted by this gateway only, because the store was out of order."""
+    """Counted by this gateway only, because the store was out of order when it came."""
     ahead: int = 0
     """How many wait before it."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -102,7 +103,7 @@ class Turns:
         self._tickets[token] = ticket
         self._begin_to_beat()
         try:
-            await self._change(ticket, lambda value: _enter(value, ticket, self._gateway, agent.max_queue))
+            await self._change(ticket, lambda value: _enter(value, ticket, self._gateway, agent.max_queue), first=True)
             await self._wait(ticket, waits)
             yield
         finally:
@@ -110,7 +111,7 @@ class Turns:
             await to_the_end(self._leave(ticket))
 
     async def _wait(self, ticket: Ticket, waits: Callable[[int], None]) -> None:
-        told = -1
+        told, failing = -1, False
         while not ticket.granted:
             if told != ticket.ahead:
                 told = ticket.ahead
@@ -120,7 +121,17 @@ class Turns:
                 async with asyncio.timeout(POLL_S * random.uniform(0.8, 1.2)):  # noqa: S311 - no secret
                     await ticket.changed.wait()
             except TimeoutError:
-                await self._change(ticket, lambda value: _look(value, ticket))
+                failing = not await self._sees(ticket, warn=not failing)
+
+    async def _sees(self, ticket: Ticket, *, warn: bool) -> bool:
+        """Look whose turn it is; False where the store does not say. Its place there is kept, so look again later."""
+        try:
+            await self._change(ticket, _look)
+        except Exception as exc:
+            if warn:
+                self._services.log.warning("whose turn it is cannot be seen", agent=ticket.name, problem=str(exc))
+            return False
+        return True
 
     async def _leave(self, ticket: Ticket) -> None:
         try:
@@ -130,8 +141,19 @@ class Turns:
 
     # Writing
 
-    async def _change(self, ticket: Ticket, change: Callable[[dict[str, Any]], None]) -> None:
-        """Change the agent's document, and see whose turn it is then."""
+    async def _change(self, ticket: Ticket, change: Callable[[dict[str, Any]], None], *, first: bool = False) -> None:
+        """Change the agent's document, and see whose turn it is then.
+
+        Args:
+            ticket: Whose change it is.
+            change: Changes the document's value in place.
+            first: It is not in the store yet, and without it counts in this gateway only. Later it must not leave the
+                store, for who comes before it stands there.
+
+        Raises:
+            AgentError: Raised by ``change``.
+            Exception: The store is out of order, and this is not its first change.
+        """
         name = ticket.name
         async with self._locks.setdefault(name, asyncio.Lock()):
             if ticket.alone:
@@ -143,6 +165,8 @@ class Turns:
                 except AgentError:
                     raise
                 except Exception as exc:
+                    if not first:
+                        raise
                     self._services.log.warning("turns are counted by this gateway alone", problem=str(exc))
                     ticket.alone = True
                     value = self._alone.setdefault(name, {})
@@ -263,11 +287,12 @@ def _entry(ticket: Ticket, gateway: str) -> dict[str, Any]:
         "most": ticket.most,
         "gateway": gateway,
         "since_s": round(time.time(), 3),
-        "until_s": round(time.time() + LEASE_S, 3),
+        # Nobody renews what is not in the store, and it cannot outlive its gateway.
+        "until_s": math.inf if ticket.alone else round(time.time() + LEASE_S, 3),
     }
 
 
-def _look(value: dict[str, Any], ticket: Ticket) -> None:
+def _look(value: dict[str, Any]) -> None:
     """Change nothing; whoever looks also sees who is gone."""
 
 

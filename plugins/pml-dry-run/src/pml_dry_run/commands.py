@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
 
-from .outputs import COLLECTION as OUTPUTS
+from .outputs import forget
 from .recording import Recording, RecordingError
 from .recordings import COLLECTION, DEFINITIONS, Recordings
 from .settings import Settings
@@ -44,13 +44,13 @@ def add(subcommands: Any) -> None:
     into.add_argument("file", type=Path)
     into.add_argument("--principal", default="local", help="whose they are to be")
     into.set_defaults(run_with=take)
-    gone = verbs.add_parser("prune", help="forget recordings: all, or those chosen")
+    gone = verbs.add_parser("prune", help="forget recordings and what code returned: all, or those chosen")
     gone.add_argument("--stale", action="store_true", help="only those of tools that are defined otherwise now")
-    gone.add_argument("--keep", type=int, default=0, help="but not the newest so many [0 or more]")
+    gone.add_argument("--keep", type=int, default=0, help="but not the newest so many of each kind [0 or more]")
     gone.add_argument("--yes", action="store_true", help="forget everything, nothing else being said")
     gone.set_defaults(run_with=prune)
     for verb in (shown, out, gone):
-        verb.add_argument("--tool", metavar="PATTERN", help="only of such tools, such as files:*")
+        verb.add_argument("--tool", metavar="PATTERN", help="only of such tools, such as files:*; of code, code:*")
         verb.add_argument("--principal", help="only of this caller's calls")
     for verb in (shown, one, out, into, gone):
         verb.add_argument("--json", action="store_true", help="for programs")
@@ -146,9 +146,13 @@ async def prune(arguments: argparse.Namespace, services: Services) -> int:
     documents = _documents(services)
     for recording in chosen:
         await documents.delete(COLLECTION, recording.id)
-    if arguments.yes and not (arguments.tool or arguments.stale or arguments.principal or arguments.keep):
-        await documents.prune(OUTPUTS, keep=0)
-    _say(json.dumps({"forgotten": len(chosen)}) if arguments.json else f"Forgot {len(chosen)} recordings.")
+    outputs = 0
+    if not arguments.stale:  # no output of code is of a tool's definition
+        of = {"tool": arguments.tool, "principal": arguments.principal}
+        outputs = await forget(documents, **of, keep=max(0, arguments.keep))
+    told = {"forgotten": len(chosen), "outputs": outputs}
+    more = f" and {outputs} outputs of code" if outputs else ""
+    _say(json.dumps(told) if arguments.json else f"Forgot {len(chosen)} recordings{more}.")
     return 0
 
 

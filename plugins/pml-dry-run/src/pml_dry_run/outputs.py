@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from datetime import UTC
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import CapabilityRun, CodeRun, Status, encode
@@ -13,14 +14,15 @@ from .digests import canonical
 from .writing import expiry
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Json, Outcome, Services, Task
+    from pml_hookspecs import Document, Documents, Json, Outcome, Services, Session, Task
 
     from .recordings import Recordings
     from .settings import Settings
     from .writing import Writing
 
 COLLECTION = "dry_run.outputs"
-VERSION = 1
+VERSION = 2
+PAGE = 1000
 MOST = 1000
 """Outputs that are kept, the newest."""
 SLACK = 50
@@ -48,8 +50,8 @@ class Outputs:
         self._writing = writing
         self._written = 0
 
-    def keep(self, task: Task, principal: str, outcome: Outcome) -> None:
-        """Keep what a real run returned, soon; nothing of one that failed, is too long or has secrets.
+    def keep(self, task: Task, session: Session, outcome: Outcome) -> None:
+        """Keep what a real run returned, soon; nothing of one that failed, is too long, has or was given secrets.
 
         Raises:
             Exception: Any, for what is no JSON.
@@ -57,7 +59,7 @@ class Outputs:
         documents, target = self._recordings.documents, target_of(task)
         if outcome.status is not Status.OK or documents is None or not target or not self._writing.wants(target):
             return
-        key, raw = self._key(task, principal), encode(outcome.output)
+        key, raw = self._key(task, session), encode(outcome.output)
         if key is None or max(len(raw), len(encode(_inputs(task)))) > self._settings.max_bytes:
             return
         text = raw.decode("utf-8", "surrogatepass")
@@ -65,14 +67,15 @@ class Outputs:
         if self._services.redact(value) != value:
             return
         started_at = outcome.started_at.astimezone(UTC).isoformat()
-        about = {"version": VERSION, "target": target, "output": text, "recorded_at": started_at}
+        marks = {"target": target, "principal": self._recordings.owner(session.principal)}
+        about = {"version": VERSION, **marks, "output": text, "recorded_at": started_at}
         about["duration_ms"] = outcome.duration_ms
-        documents.put_soon(COLLECTION, key, about, marks={"target": target}, expires_at=expiry(self._settings))
+        documents.put_soon(COLLECTION, key, about, marks=marks, expires_at=expiry(self._settings))
         self._written += 1
 
-    async def of(self, task: Task, principal: str) -> Output | None:
+    async def of(self, task: Task, session: Session) -> Output | None:
         """What the same code returned last; None when it is not known."""
-        documents, key = self._recordings.documents, self._key(task, principal)
+        documents, key = self._recordings.documents, self._key(task, session)
         found = None if documents is None or key is None else await documents.get(COLLECTION, key)
         if found is None or found.value.get("version") != VERSION:
             return None
@@ -89,7 +92,7 @@ class Outputs:
             self._written = 0
             await documents.prune(COLLECTION, keep=MOST)
 
-    def _key(self, task: Task, principal: str) -> str | None:
+    def _key(self, task: Task, session: Session) -> str | None:
         """None where there is more to it than is known."""
         about: list[Any]
         if isinstance(task, CodeRun) and task.folder is None:
@@ -98,9 +101,37 @@ class Outputs:
             about = [task.language, task.source, task.capability_id]
         else:
             return None
-        inputs = self._services.redact(json.loads(encode(_inputs(task))))
-        parts = [type(task).__name__, self._recordings.owner(principal), *about, inputs]
+        inputs = json.loads(encode(_inputs(task)))
+        if self._services.redact(inputs) != inputs:
+            return None
+        # What code may call is what its caller may.
+        may = [None if session.allow is None else sorted(session.allow), sorted(session.deny)]
+        parts = [type(task).__name__, self._recordings.owner(session.principal), *may, *about, inputs]
         return f"out-{hashlib.sha256(canonical(parts)).hexdigest()[:40]}"
+
+
+async def forget(documents: Documents, *, tool: str | None, principal: str | None, keep: int) -> int:
+    """Delete outputs of what ``tool`` matches and of ``principal``, but not the newest ``keep``; how many.
+
+    Of those of older versions it is not known whose they are; they are not used any more, and count as everybody's.
+    """
+    found: list[Document] = []
+    cursor = None
+    while True:
+        page = await documents.find(COLLECTION, limit=PAGE, cursor=cursor)
+        found += page.items
+        cursor = page.cursor
+        if cursor is None:
+            break
+    chosen = [document for document in found if _is_chosen(document, tool, principal)]
+    return sum([await documents.delete(COLLECTION, document.key) for document in chosen[keep:]])
+
+
+def _is_chosen(document: Document, tool: str | None, principal: str | None) -> bool:
+    target = str(document.value.get("target", ""))
+    return (tool is None or fnmatchcase(target, tool)) and (
+        principal is None or document.value.get("principal", principal) == principal
+    )
 
 
 def target_of(task: Task) -> str:

@@ -114,7 +114,7 @@ class Recorder:
     async def _kept(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
         outcome = await call_next(task, run)
         try:
-            self._outputs.keep(task, run.session.principal, outcome)
+            self._outputs.keep(task, run.session, outcome)
         except Exception as exc:  # what code returned must not be lost because it cannot be kept
             self._services.log.warning("what code returned cannot be recorded", task=task.id, problem=repr(exc))
         self._come.set()

@@ -84,7 +84,7 @@ class DryRun:
                     task, Failure("dry_run.level", f"_meta[{META_LEVEL!r}] must be one of {', '.join(LEVELS)}")
                 )
             if not isinstance(task, ToolCall):
-                output = await self._outputs.of(task, run.session.principal)
+                output = await self._outputs.of(task, run.session)
                 return _unknown(task, level) if output is None else _returned(task, output)
             return await self._call(task, run, call_next, rehearsal, level)
         finally:

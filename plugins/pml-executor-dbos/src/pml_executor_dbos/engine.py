@@ -26,19 +26,15 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 GRACE_S = 1.0
-"""A client that is gone may have taken its request back, or the gateway is about to end. This long no task begins; if
-the gateway is still there then, it was the client [s]."""
+"""A client is gone: if the gateway is still there after that, it was the client that took its request back [s]."""
 CLOSING_S = 2.0
 BEGINNING_S = 10.0
 """Longest that DBOS takes to begin with a run that it was given [s]."""
 FAULT = "The durable run failed for a fault of its own; the gateway's log has it."
-ELSEWHERE = "execution.elsewhere"
-"""Code of the failure that says that another gateway runs this very execution."""
+ELSEWHERE = "execution.elsewhere"  # as the contract of executors has it
 LEFT = ("task.cancelled", "The gateway went down; the run goes on with the next one.")
-_inside: ContextVar[str | None] = ContextVar("pml_durable_run", default=None)
-"""The durable run that this is part of."""
-_alone: ContextVar[str | None] = ContextVar("pml_durable_alone", default=None)
-"""The durable run that is gone on with here, and for which nobody waits."""
+_inside: ContextVar[str | None] = ContextVar("pml_durable_run", default=None)  # that this is part of
+_alone: ContextVar[str | None] = ContextVar("pml_durable_alone", default=None)  # gone on with here, for nobody
 
 
 class Engine:
@@ -273,11 +269,8 @@ class Engine:
     async def _alone(self, run: str, mine: Pass, row: RunRow) -> Outcome:
         """Go on with a run that nobody waits for."""
         self._log.info("going on with a durable run", run=run, intent=row.intent)
-        token = _alone.set(run)
-        try:
-            return await self.again(run, mine.task, row)
-        finally:
-            _alone.reset(token)
+        _alone.set(run)  # for this task, which does nothing else
+        return await self.again(run, mine.task, row)
 
     async def again(self, run: str, task: Workflow, row: RunRow) -> Outcome:
         """Run ``task`` through the chain, which comes back to :meth:`run`."""

@@ -13,6 +13,8 @@ from pml_hookspecs import setting
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 NAME_SHAPE = "1 to 100 of letters, digits, _ . and -, a letter or digit first"
 WORKS = ("workflow", "agent", "capability", "tool")
+SYSTEM = "system"
+"""Scope of keys that see everything; nothing else has it."""
 LONGEST_S = 366 * 24 * 3600.0
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["allow", "skip", "queue"]
@@ -45,7 +47,7 @@ class Schedule:
     intent: str = setting("", "What it is for, in the history; a workflow's own comes first.")
     dry_run: bool = setting(False, "Rehearse only.")
     principal: str = setting("", "For whom it runs, with what they may do. Empty: that of the plugin.")
-    scopes: tuple[str, ...] = setting((), "Scopes that it runs with.")
+    scopes: tuple[str, ...] = setting((), "Scopes that it runs with; system is refused.")
     missed: Missed = setting(
         "once", "What becomes of times at which no gateway was up: skip, once for all of them, or all."
     )
@@ -74,6 +76,8 @@ class Schedule:
             from .cron import zone
 
             zone(self.time_zone)
+        if SYSTEM in self.scopes:
+            raise ValueError(f"scopes: {SYSTEM!r} is what keys made with pml keys create --system have, and no others")
         self._check_work()
         if self.start is not None and self.until is not None and _span(self.start, self.until) <= timedelta(0):
             raise ValueError("until: must be later than start")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from .asgi_ladder import VERSION, check_repeated, text, unsupported
 from .asgi_modern import Modern
 from .asgi_replies import JSON, OK, Access, Receive, Refusal, Request, Scope, Send, reply
 from .asgi_works import Works
-from .callers import Callers, Open
+from .callers import LOCAL, Callers, Open
 from .security import Guard, for_page, preflight
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Application:
         self._guard, self._callers, self._log = guard, callers, log
         self._max_body_bytes = settings.max_body_bytes
         self._works = Works()
+        self._inside: Counter[Access] = Counter()
+        """How many requests of each are being served, their bodies included that are still coming in."""
         self._handshake = Handshake(accept, settings, self._works, log)
         self._modern = Modern(accept, settings, self._works, log)
         self._plugins = _mounted(routes, log)
@@ -53,7 +56,7 @@ class Application:
 
     def _held(self) -> set[Access]:
         """Those who have anything open."""
-        return self._handshake.sessions.held() | self._modern.held()
+        return self._handshake.sessions.held() | self._modern.held() | self._inside.keys()
 
     def _in_use(self) -> set[Access]:
         """Those who have something open that is going on."""
@@ -101,14 +104,20 @@ class Application:
                 raise
             await refusal.reply_plain(send)
             return
-        if first == MCP:
-            endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
-            await self._mcp(Request(scope, receive, send, headers, access, endpoint))
-        elif first in self._plugins:
-            scope.setdefault("state", {}).update(identity=access.identity(), principal=access.principal)
-            await self._plugins[first](scope, receive, send)
-        else:
-            raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
+        self._inside[access] += 1
+        try:
+            if first == MCP:
+                endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
+                await self._mcp(Request(scope, receive, send, headers, access, endpoint))
+            elif first in self._plugins:
+                scope.setdefault("state", {}).update(identity=access.identity(), principal=access.principal)
+                await self._plugins[first](scope, receive, send)
+            else:
+                raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
+        finally:
+            self._inside[access] -= 1
+            if not self._inside[access]:
+                del self._inside[access]
 
     async def _mcp(self, request: Request) -> None:
         method, version = request.scope["method"], text(request.headers.get(VERSION))
@@ -129,6 +138,9 @@ class Application:
         if not _is_json(headers.get(b"content-type", b"")):
             raise Refusal(415, INVALID_REQUEST, f"Content-Type must be {PLAIN}")
         message = messages.read(await self._body(request))
+        if request.access is not LOCAL:
+            # The body may have taken long, and the key may have ended meanwhile: then it opens nothing.
+            request = request._replace(access=await self._callers.access(headers))
         id = None if message.id is UNSET else message.id
         check_repeated(headers, request.scope["headers"], id)
         modern = version in MODERN_REVISIONS or (b"mcp-session-id" not in headers and messages.says_modern(message))

@@ -113,7 +113,8 @@ def settings_types(config: Config) -> dict[str, type[Any]]:
 
     types: dict[str, type[Any]] = {}
     for record in plugins(replace(config, gateway=replace(config.gateway, block=()))):
-        if record.state is State.FOUND:
+        blocked = record.file and {record.name, record.dist} & set(config.gateway.block)
+        if record.state is State.FOUND and not blocked:
             try:
                 found = getattr(record.entry_point.load(), "settings_type", None)
             except (Exception, SystemExit):  # noqa: S112 - the doctor reports it
