@@ -89,6 +89,8 @@ class GoodHistory:
             too_old = before is not None and record.started_at < before
             if not too_old and (keep_bytes is None or self.size() <= keep_bytes):
                 break
+            if not all(self.has_ended(self.rows["execution"][member]) for member in self.family(record.id)):
+                continue
             self.forget(record.id)
             gone += 1
         return gone

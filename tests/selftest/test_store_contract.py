@@ -65,6 +65,7 @@ HISTORY: dict[str, set[str]] = {
     "LosesTokens": {
         "test_every_field_of_a_record_comes_back",
         "test_numbers_are_exact_whatever_the_time_asked_for",
+        "test_numbers_too_large_to_add_up_lose_nothing",
         "test_sums_follow_what_is_replaced",
         "test_totals_add_up_what_is_in_each_group",
         "test_totals_agree_with_a_plain_filter",
@@ -135,23 +136,38 @@ HISTORY: dict[str, set[str]] = {
         "test_numbers_are_exact_whatever_the_time_asked_for",
         "test_totals_agree_with_a_plain_filter",
     },
-    "AddsWhatIsReplaced": {"test_sums_follow_what_is_replaced", "test_what_moves_to_another_time_is_counted_there"},
-    "DeletesWhatIsRunning": {"test_pruning_by_size_deletes_the_oldest_first", "test_pruning_spares_what_has_not_ended"},
+    "AddsWhatIsReplaced": {
+        "test_numbers_too_large_to_add_up_lose_nothing",
+        "test_sums_follow_what_is_replaced",
+        "test_what_moves_to_another_time_is_counted_there",
+    },
+    "DeletesWhatIsRunning": {
+        "test_pruning_by_size_deletes_the_oldest_first",
+        "test_pruning_spares_those_inside_which_something_still_runs",
+        "test_pruning_spares_what_has_not_ended",
+    },
+    "DeletesWhatRunsInside": {"test_pruning_spares_those_inside_which_something_still_runs"},
     "LeavesChildrenBehind": {
+        "test_pruning_spares_those_inside_which_something_still_runs",
         "test_pruning_spares_what_has_not_ended",
         "test_pruning_takes_what_ran_inside_along_and_nothing_else",
         "test_writing_goes_on_while_old_executions_are_deleted",
     },
-    "LeavesGrandchildrenBehind": {"test_pruning_takes_what_ran_inside_along_and_nothing_else"},
+    "LeavesGrandchildrenBehind": {
+        "test_pruning_spares_those_inside_which_something_still_runs",
+        "test_pruning_takes_what_ran_inside_along_and_nothing_else",
+    },
     "DeletesTheNewestFirst": {"test_pruning_by_size_deletes_the_oldest_first"},
     "DeletesOneTooMany": {
         "test_pruning_by_size_stops_where_age_says_nothing",
         "test_pruning_deletes_what_started_earlier",
+        "test_pruning_spares_those_inside_which_something_still_runs",
         "test_pruning_spares_what_has_not_ended",
         "test_pruning_takes_what_ran_inside_along_and_nothing_else",
         "test_writing_goes_on_while_old_executions_are_deleted",
     },
     "CountsEverythingDeleted": {
+        "test_pruning_spares_those_inside_which_something_still_runs",
         "test_pruning_spares_what_has_not_ended",
         "test_pruning_takes_what_ran_inside_along_and_nothing_else",
         "test_writing_goes_on_while_old_executions_are_deleted",
@@ -178,6 +194,8 @@ EXPECTED: dict[str, set[str]] = {
     "KeepsTheFirst": {
         "test_a_record_replaces_an_earlier_one_with_its_id",
         "test_a_transcript_goes_with_the_record_that_is_replaced",
+        "test_numbers_too_large_to_add_up_lose_nothing",
+        "test_pruning_spares_those_inside_which_something_still_runs",
         "test_sums_follow_what_is_replaced",
         "test_what_is_replaced_is_found_by_its_new_words",
         "test_what_moves_to_another_time_is_counted_there",
@@ -223,6 +241,7 @@ EXPECTED: dict[str, set[str]] = {
     },
     "CountsWhatIsLeft": {
         "test_pages_of_a_search_neither_skip_nor_repeat",
+        "test_pruning_spares_those_inside_which_something_still_runs",
         "test_the_last_page_has_no_cursor_and_every_page_has_the_total",
         "test_writing_goes_on_while_old_executions_are_deleted",
     },

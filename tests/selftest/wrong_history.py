@@ -207,6 +207,11 @@ class DeletesWhatIsRunning(Good):
         return True
 
 
+class DeletesWhatRunsInside(Good):
+    def has_ended(self, record):
+        return record.parent is not None or super().has_ended(record)
+
+
 class LeavesChildrenBehind(Good):
     def family(self, id):
         return [id]

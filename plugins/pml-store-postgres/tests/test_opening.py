@@ -225,3 +225,21 @@ async def test_writes_are_durable_as_asked_for(emptied, asked_for, setting):
     async with PostgresStore(Settings(url=emptied.url, schema=emptied.schema, synchronous=asked_for)) as store:
         await store._writer.write(apply=lambda c: seen.append(c.execute("SHOW synchronous_commit").fetchone()[0]))
     assert seen == [setting]
+
+
+async def test_why_it_cannot_be_used_is_not_its_own_cause(url):
+    execute(url, "CREATE SCHEMA pml", "CREATE TABLE pml.bookmark (url text)")
+    with pytest.raises(StoreError, match="another program") as caught:
+        await PostgresStore(Settings(url=url)).__aenter__()
+    assert caught.value.__cause__ is not caught.value
+    assert caught.value.__context__ is not caught.value
+
+
+async def test_a_step_of_the_schema_may_take_as_long_as_it_takes(url, monkeypatch):
+    monkeypatch.setattr(database, "STATEMENT_S", 1)
+    step = ("SELECT pg_sleep(1.5)",)
+    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, step))
+    async with PostgresStore(Settings(url=url)) as store:
+        seen = []
+        await store._writer.write(apply=lambda c: seen.append(c.execute("SHOW statement_timeout").fetchone()[0]))
+    assert seen == ["1s"]

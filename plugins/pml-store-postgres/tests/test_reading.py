@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import json
+from base64 import b64decode, b64encode
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Scope, Status
-from pml_store_postgres import PostgresStore, queries, sums
+from pml_store_postgres import PostgresStore, Settings, StoreError, queries, sums
 from pml_store_postgres.conditions import FAILED
 from pml_store_postgres.database import Database
-from pml_store_postgres.rows import micros
+from pml_store_postgres.rows import BEGINNING, micros
 from pml_testing.fakes import EPOCH
 from pml_testing.records import ALICE, EVERYONE, SHARED, ended, execution
 
@@ -203,3 +206,83 @@ async def test_a_read_that_is_cancelled_harms_nobody(emptied):
 def test_readers_cannot_write(explained):
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
         explained.connection.execute("DELETE FROM execution")
+
+
+@pytest.mark.parametrize("at", [10**30, -(10**30), 2**63, -(2**63)])
+@pytest.mark.parametrize("text", [None, "anything"])
+async def test_a_forged_cursor_with_a_time_that_is_none_is_refused(emptied, at, text):
+    async with PostgresStore(emptied) as store:
+        await store.executions.put(execution(1))
+        cursor = b64encode(json.dumps(["pml-postgres-1", at, "x"]).encode()).decode()
+        with pytest.raises(ValueError, match="`cursor` is not one that this store gave"):
+            await store.executions.find(ExecutionQuery(scope=ALICE, cursor=cursor, text=text))
+
+
+async def test_a_forged_cursor_of_documents_with_a_time_that_is_none_is_refused(emptied):
+    async with PostgresStore(emptied) as store:
+        for n in range(2):
+            await store.documents.put("test", str(n), {})
+        cursor = (await store.documents.find("test", limit=1)).cursor
+        mark, _, key = json.loads(b64decode(cursor.translate({45: "+", 95: "/"}) + "=" * (-len(cursor) % 4)))
+        for at in (10**30, -(10**30), "1"):
+            forged = b64encode(json.dumps([mark, at, key]).encode()).decode()
+            with pytest.raises(ValueError, match="`cursor` is not one that this store gave"):
+                await store.documents.find("test", cursor=forged)
+
+
+@pytest.mark.parametrize(("told", "kept"), [(float("inf"), 1e9), (float("-inf"), -1e9), (float("nan"), None)])
+async def test_a_cost_that_is_no_amount_loses_no_record(emptied, told, kept):
+    async with PostgresStore(emptied) as store:
+        await store.executions.put(execution(1, cost_usd=told, tokens_in=-5))
+        record = await store.executions.get(execution(1).id, ALICE)
+        assert (record.cost_usd, record.tokens_in) == (kept, 0)
+        (total,) = await store.executions.totals(ExecutionQuery(scope=ALICE), "agent")
+        assert (total.executions, total.cost_usd, total.tokens_in) == (1, kept or 0, 0)
+
+
+def test_days_to_keep_have_a_bound():
+    """Of more than that there is no time to count back to."""
+    (days,) = (field for field in fields(Settings) if field.name == "keep_days")
+    assert datetime.now(UTC) - timedelta(days=days.metadata["le"])
+
+
+async def test_text_is_found_with_decades_between_the_first_and_the_last(emptied):
+    """There may be one with a wrong time; it does not make each day since then be asked for."""
+    async with PostgresStore(emptied) as store:
+        await store.executions.put(execution(1, intent="zebra", started_at=BEGINNING))
+        await store.executions.put(execution(2, intent="zebra", started_at=datetime.now(UTC)))
+        many = Scope(principals=frozenset({"alice", *(f"user {n}" for n in range(sums.MOST_OWNERS - 1))}))
+        for scope in (EVERYONE, ALICE, many):
+            page = await store.executions.find(ExecutionQuery(scope=scope, text="zebra", limit=1))
+            assert (page.total, [record.id for record in page.items]) == (2, [execution(2).id])
+            (total,) = await store.executions.totals(ExecutionQuery(scope=scope, text="zebra"), "agent")
+            assert total.executions == 2
+
+
+async def test_text_is_found_on_thousands_of_days(emptied):
+    """What is asked of the index of words is more than PostgreSQL takes at once."""
+    days, words = 3000, " ".join(f"{letter}{'x' * 300}" for letter in "abc")
+    many = Scope(principals=frozenset({"alice", *(f"user {n}" for n in range(sums.MOST_OWNERS - 1))}))
+    async with PostgresStore(emptied) as store:
+        for n in range(days):
+            at = BEGINNING + timedelta(days=2 * n, hours=n % 24)
+            store.executions.record(execution(n, intent=words, principal=f"user {n % 100}", started_at=at))
+        for scope, expected in ((EVERYONE, days), (many, days // 100 * (sums.MOST_OWNERS - 1))):
+            page = await store.executions.find(ExecutionQuery(scope=scope, text=words, limit=3))
+            assert (page.total, len(page.items)) == (expected, 3)
+        since, until = BEGINNING + timedelta(hours=5), BEGINNING + timedelta(days=2 * days - 2, hours=5)
+        page = await store.executions.find(ExecutionQuery(scope=EVERYONE, text=words, since=since, until=until))
+        assert page.total == days - 2
+
+
+async def test_a_server_that_fails_a_new_reader_is_said_in_words(emptied, monkeypatch):
+    def fail(self, connection, **_how):
+        connection.execute("SELECT 1 / 0")
+
+    async with PostgresStore(emptied) as store:
+        await store.executions.put(execution(1))
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "_set_up", fail)
+            with pytest.raises(StoreError, match="cannot be used \\(division by zero\\)"):
+                await store.executions.get(execution(1).id, ALICE)
+        assert await store.executions.get(execution(1).id, ALICE) == execution(1)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
+from base64 import b64decode, b64encode
 from contextlib import closing
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -76,3 +80,38 @@ async def test_a_read_that_is_cancelled_harms_nobody(store):
         reading.cancel()
     done = await asyncio.gather(*readings, return_exceptions=True)
     assert done[1::2] == [execution(1)] * 10
+
+
+@pytest.mark.parametrize("at", [10**30, -(10**30), 2**63, -(2**63)])
+@pytest.mark.parametrize("text", [None, "anything"])
+async def test_a_forged_cursor_with_a_time_that_is_none_is_refused(store, at, text):
+    await store.executions.put(execution(1))
+    cursor = b64encode(json.dumps(["pml-sqlite-1", at, "x"]).encode()).decode()
+    with pytest.raises(ValueError, match="`cursor` is not one that this store gave"):
+        await store.executions.find(ExecutionQuery(scope=ALICE, cursor=cursor, text=text))
+
+
+async def test_a_forged_cursor_of_documents_with_a_time_that_is_none_is_refused(store):
+    for n in range(2):
+        await store.documents.put("test", str(n), {})
+    cursor = (await store.documents.find("test", limit=1)).cursor
+    mark, _, key = json.loads(b64decode(cursor.translate({45: "+", 95: "/"}) + "=" * (-len(cursor) % 4)))
+    for at in (10**30, -(10**30), "1"):
+        forged = b64encode(json.dumps([mark, at, key]).encode()).decode()
+        with pytest.raises(ValueError, match="`cursor` is not one that this store gave"):
+            await store.documents.find("test", cursor=forged)
+
+
+@pytest.mark.parametrize(("told", "kept"), [(float("inf"), 1e9), (float("-inf"), -1e9), (float("nan"), None)])
+async def test_a_cost_that_is_no_amount_loses_no_record(store, told, kept):
+    await store.executions.put(execution(1, cost_usd=told, tokens_in=-5))
+    record = await store.executions.get(execution(1).id, ALICE)
+    assert (record.cost_usd, record.tokens_in) == (kept, 0)
+    (total,) = await store.executions.totals(ExecutionQuery(scope=ALICE), "agent")
+    assert (total.executions, total.cost_usd, total.tokens_in) == (1, kept or 0, 0)
+
+
+def test_days_to_keep_have_a_bound():
+    """Of more than that there is no time to count back to."""
+    (days,) = (field for field in fields(Settings) if field.name == "keep_days")
+    assert datetime.now(UTC) - timedelta(days=days.metadata["le"])

@@ -76,6 +76,29 @@ class PruneContract:
         assert await ids(store) == [execution(n).id for n in (0, 1, 10, 11)]
         assert [len(await store.traces.of(execution(10 + n).id, EVERYONE)) for n in range(4)] == [1, 1, 0, 0]
 
+    @pytest.mark.parametrize(
+        ("how", "end"), [({"before": start_of(1000)}, 660), ({"keep_bytes": 0}, 30)], ids=["age", "size"]
+    )
+    async def test_pruning_spares_those_inside_which_something_still_runs(
+        self, store: Store, how: dict[str, Any], end: int
+    ) -> None:
+        """However many there are of them, and whatever ended before or inside them."""
+        spared, gone = range(0, end, 3), range(end, end + 30, 3)
+        for n in (*spared, *gone):
+            running = {"status": ("running", "pending")[n % 2], "duration_ms": None} if n in spared else {}
+            store.executions.record(execution(n))
+            store.executions.record(execution(n + 1, parent=execution(n).id))
+            store.executions.record(execution(n + 2, parent=execution(n + 1).id, **running))
+        await store.traces.append([ended(2, execution(2).id)])
+        async with asyncio.timeout(MINUTE_S):
+            assert await store.executions.prune(**how) == len(gone)
+            assert await ids(store) == [execution(n).id for n in range(end)]
+            assert await store.executions.prune(**how) == 0
+        assert len(await store.traces.of(execution(2).id, EVERYONE)) == 1
+        await store.executions.put(execution(2, parent=execution(1).id))
+        assert await store.executions.prune(**how) == 1
+        assert await ids(store) == [execution(n).id for n in range(3, end)]
+
     async def test_pruning_takes_numbers_words_and_transcripts_along(self, store: Store) -> None:
         for n in range(4):
             members: dict[str, Any] = {"cost_usd": 1.0, "intent": "zebra", "transcript": [{"n": n}]}

@@ -165,6 +165,31 @@ class TotalsContract:
                 page = await store.executions.find(ExecutionQuery(scope=ALICE, agent=agent))
                 assert page.total == len(page.items) == (record.agent == agent)
 
+    async def test_numbers_too_large_to_add_up_lose_nothing(self, store: Store) -> None:
+        """What an agent tells may be any number. A store may write down less; it adds up what it has written."""
+        absurd: dict[str, Any] = dict.fromkeys(("tokens_in", "tokens_out", "context_used"), 2**63 - 1)
+        for n in range(3):
+            store.executions.record(execution(n, **absurd, context_max=2**70, duration_ms=2**62, cost_usd=2.0**60))
+        await store.executions.put(execution(3, tokens_in=5, tokens_out=7, duration_ms=9, cost_usd=0.5))
+        query = ExecutionQuery(scope=ALICE)
+        stored = list((await store.executions.find(query)).items)
+        assert [record.id for record in stored] == [execution(n).id for n in (3, 2, 1, 0)]
+        assert (stored[0].tokens_in, stored[0].cost_usd) == (5, 0.5)
+        for record in stored[1:]:
+            assert min(record.tokens_in or 0, record.tokens_out or 0, record.duration_ms or 0) >= 10**12
+            assert (record.cost_usd or 0) >= 10**9
+        for by in GROUPINGS:
+            found = await store.executions.totals(query, by)
+            assert_totals(found, plain_totals(stored, query, by), by)
+            for total in found:
+                assert {type(total.tokens_in), type(total.tokens_out), type(total.mean_duration_ms)} == {int}
+        (activity,) = await store.executions.activity(query)
+        assert activity.executions == 4
+        for n in range(3):
+            await store.executions.put(execution(n, tokens_in=1))
+        (total,) = await store.executions.totals(query, "agent")
+        assert (total.tokens_in, total.tokens_out, total.cost_usd) == (8, 7, 0.5)
+
     async def test_what_moves_to_another_time_is_counted_there(self, store: Store) -> None:
         """Also of two that the same agent began, the later one of which moves away."""
         store.executions.record(execution(0, started_at=EPOCH))

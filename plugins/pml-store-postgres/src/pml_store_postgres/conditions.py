@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Status
 
-from .rows import micros
-from .texts import name, query_of, wanted_of
+from .rows import micros, moment
+from .texts import name, queries_of, wanted_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionQuery, Scope
@@ -93,7 +93,7 @@ def within(since: int, until: int) -> Condition:
     return found if until == LAST else found & Condition("started_at < %s", (until,))
 
 
-def asked_for(query: ExecutionQuery, days: range) -> Condition:
+def asked_for(query: ExecutionQuery, days: Sequence[int]) -> Condition:
     """All that ``query`` says but when; ``days`` are those that a search for text goes through."""
     found = scope_of(query.scope)
     if query.agent is not None:
@@ -111,8 +111,14 @@ def asked_for(query: ExecutionQuery, days: range) -> Condition:
     if not query.include_dry_runs:
         found &= Condition("NOT dry_run")
     if wanted := wanted_of(query.text):
-        found &= Condition("NOT nested AND words @@ %s::tsquery", (query_of(wanted, days),)) if days else NONE
+        found &= saying(wanted, days) if days else NONE
     return found
+
+
+def saying(words: Sequence[str], days: Sequence[int], whose: Sequence[str] = ()) -> Condition:
+    """Executions of one of ``days`` with all of ``words``, of any of ``whose``."""
+    queries = tuple(queries_of(words, days, whose))
+    return Condition(f"NOT nested AND ({' OR '.join(['words @@ %s::tsquery'] * len(queries))})", queries)
 
 
 def _status(statuses: Iterable[str]) -> Condition:
@@ -162,7 +168,8 @@ def read_cursor(cursor: str) -> tuple[int, str]:
         mark, started_at, id_ = json.loads(binascii.a2b_base64(text + b"=" * (-len(text) % 4)))
         if mark != CURSOR_MARK or type(started_at) is not int or type(id_) is not str:
             raise ValueError(mark)
-    except (ValueError, TypeError):
+        moment(started_at)
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise ValueError("`cursor` is not one that this store gave; leave it out to start at the newest") from None
     return started_at, name(id_)
 

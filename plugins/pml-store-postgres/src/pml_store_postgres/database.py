@@ -128,11 +128,16 @@ class Database:
             connection.execute(STAGING)
         except BaseException as exc:
             connection.close()
-            raise self._explained(exc) from exc
+            self._explain(exc)
+            raise
         return connection
 
     def open_reader(self) -> Connection[Any]:
-        """A connection that can only read; may be handed from thread to thread."""
+        """A connection that can only read; may be handed from thread to thread.
+
+        Raises:
+            StoreError: The address is none, nobody answers or the server refuses.
+        """
         connection = self._connect()
         try:
             self._set_up(connection, lock_timeout=0)
@@ -141,8 +146,9 @@ class Database:
                 "SET default_transaction_read_only = on; SET default_transaction_isolation = 'repeatable read'; "
                 "SET plan_cache_mode = force_custom_plan; SET work_mem = '32MB'"
             )
-        except BaseException:
+        except BaseException as exc:
             connection.close()
+            self._explain(exc)
             raise
         return connection
 
@@ -208,7 +214,8 @@ class Database:
         if self._version(connection) == len(MIGRATIONS):
             return
         with connection.transaction():
-            connection.execute("SET LOCAL lock_timeout = 0")
+            # Of much data a step may take long, and so may another gateway's.
+            connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [self.lock])
             # Again: another gateway may have done it while this one waited.
             self._apply(connection, self._version(connection))
@@ -224,13 +231,18 @@ class Database:
             connection.execute("INSERT INTO pml_store VALUES (0)")
         connection.execute(f"UPDATE pml_store SET version = {len(MIGRATIONS)}")  # noqa: S608
 
-    def _explained(self, exc: BaseException) -> BaseException:
+    def _explain(self, exc: BaseException) -> None:
+        """Say in words what the server said; nothing of what is none of its errors.
+
+        Raises:
+            StoreError: ``exc`` is one of its errors.
+        """
         import psycopg
 
         if not isinstance(exc, psycopg.Error):
-            return exc
+            return
         said = self.without_secrets(in_words(exc))
         if isinstance(exc, psycopg.errors.InsufficientPrivilege):
             remedy = f"let an administrator run: CREATE SCHEMA {self.schema} AUTHORIZATION <the user of the url>"
-            return StoreError(f"the user may not use {self.place} ({said})", remedy)
-        return StoreError(f"{self.place} cannot be used ({said})", UNREACHABLE)
+            raise StoreError(f"the user may not use {self.place} ({said})", remedy) from exc
+        raise StoreError(f"{self.place} cannot be used ({said})", UNREACHABLE) from exc

@@ -206,10 +206,10 @@ def read_cursor(cursor: str) -> Place:
     try:
         text = cursor.encode("ascii").translate(bytes.maketrans(b"-_", b"+/"))
         mark, changed_at, key = json.loads(binascii.a2b_base64(text + b"=" * (-len(text) % 4)))
-        if mark != CURSOR_MARK or type(changed_at) is not int:
+        if mark != CURSOR_MARK or type(changed_at) is not int or not 0 <= changed_at < 2**63:
             raise ValueError(mark)
         return Place(changed_at, bytes.fromhex(key))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise ValueError(
             "`cursor` is not one that this store gave; leave it out to start at the last changed"
         ) from None

@@ -15,10 +15,15 @@ STEP = 200
 """Most executions without a parent that one step deletes, so that nobody waits long."""
 
 _FAMILIES = f"""
-    WITH RECURSIVE oldest AS (
+    WITH RECURSIVE needed AS (
+        SELECT id, parent FROM execution WHERE {IS_OPEN}
+        UNION
+        SELECT e.id, e.parent FROM execution AS e JOIN needed ON e.id = needed.parent
+    ), oldest AS (
         SELECT id, row_number() OVER (ORDER BY started_at, id) AS place FROM (
             SELECT started_at, id FROM execution
             WHERE NOT nested AND NOT ({IS_OPEN}) AND (%(before)s::int8 IS NULL OR started_at < %(before)s)
+                AND id NOT IN (SELECT id FROM needed)
             ORDER BY started_at, id LIMIT {STEP}
         ) AS first_ones
     ), family AS (
@@ -27,6 +32,7 @@ _FAMILIES = f"""
         SELECT family.place, e.id FROM execution AS e JOIN family ON e.parent = family.id
     )
 """
+"""The oldest of those in which everything has ended, with what ran inside."""
 _BY_AGE = f"{_FAMILIES} SELECT place, id FROM family"
 _BY_SIZE = f"""{_FAMILIES}, sizes AS (
         SELECT family.place, sum(e.size_bytes + coalesce((

@@ -40,6 +40,11 @@ STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
 PLAIN_BYTES = 4096
 """JSON over this size is deflated; PostgreSQL keeps what is large apart from the rows."""
 
+MOST = 10**12
+"""Largest number of tokens and of milliseconds; what is more is written as this, so that sums stay within 63 bits."""
+MOST_MICROS = 10**15
+"""The same of costs, in millionths of a dollar."""
+
 ROW_BYTES = 900
 """What an execution takes besides its texts, in the row and in the indexes [bytes]."""
 
@@ -109,7 +114,6 @@ class Encoded:
 
         Raises:
             TypeError: It holds what is not JSON, or a time without a zone.
-            OverflowError: It holds a number over 63 bits.
         """
         transcript = None if record.transcript is None else encode(record.transcript)
         self.transcript: Row | None = None
@@ -155,9 +159,9 @@ def _row(record: ExecutionRecord, size: int) -> Row:
     )
     return (
         started_at,
-        None if record.duration_ms is None else _number(record.duration_ms),
-        None if record.cost_usd is None else _number(record.cost_usd * 1_000_000),
-        *map(_given, (record.tokens_in, record.tokens_out, record.context_used, record.context_max)),
+        _whole(record.duration_ms),
+        None if record.cost_usd is None else _bounded(record.cost_usd * 1_000_000, -MOST_MICROS, MOST_MICROS),
+        *map(_whole, (record.tokens_in, record.tokens_out, record.context_used, record.context_max)),
         size,
         asked_deflated | answered_deflated << 1,
         nested,
@@ -190,15 +194,13 @@ def _whose(record: ExecutionRecord) -> Iterator[str]:
         yield owner("agent", record.agent)
 
 
-def _given(number: int | None) -> int | None:
-    return None if number is None else _number(number)
+def _whole(number: float | None) -> int | None:
+    return None if number is None else _bounded(number, 0, MOST)
 
 
-def _number(number: float) -> int:
-    whole = round(number)
-    if not -(2**63) <= whole < 2**63:
-        raise OverflowError(f"{whole} is no 64-bit number")
-    return whole
+def _bounded(number: float, least: int, most: int) -> int | None:
+    # What is no number is not equal to itself.
+    return None if number != number else round(min(max(number, least), most))  # noqa: PLR0124
 
 
 def _packed(raw: bytes | None) -> tuple[bytes | None, int]:

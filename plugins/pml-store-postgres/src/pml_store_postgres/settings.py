@@ -41,6 +41,7 @@ class Settings:
         "Executions that started longer ago are deleted, with what ran inside and their transcripts [days]; 0: never. "
         "What has not ended stays.",
         ge=0,
+        le=36_500,
     )
     keep_bytes: int = setting(
         10 * 1024**3,

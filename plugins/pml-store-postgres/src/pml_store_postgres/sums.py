@@ -25,11 +25,12 @@ from .conditions import (
     asked_for,
     classes_of,
     is_target,
+    saying,
     when,
     within,
 )
 from .rows import BEGINNING, DAY, moment
-from .texts import owner, query_of, restored, wanted_of
+from .texts import owner, restored, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -107,18 +108,18 @@ def pieces(since: int, until: int) -> Iterator[tuple[int, int, int]]:
         yield 0, last_hour * HOUR, until
 
 
-def days_of(connection: Connection[Any], query: ExecutionQuery) -> range:
-    """On which days since 1970 there may be what is found by text; none for a query without."""
+def days_of(connection: Connection[Any], query: ExecutionQuery) -> list[int]:
+    """On which days since 1970 there may be what is found by text, in order; none for a query without."""
     if not query.text:
-        return range(0)
-    row = connection.execute(
-        "SELECT min(bucket), max(bucket) FROM execution_sum "
-        f"WHERE facet = 0 AND everyone AND principal = '' AND grain = {DAY_HOURS}"
-    ).fetchone()
+        return []
     since, until = when(query)
-    if row is None or row[0] is None:
-        return range(0)
-    return range(max(row[0], since // DAY), min(row[1] + 1, -(-until // DAY)))
+    rows = connection.execute(
+        "SELECT DISTINCT bucket FROM execution_sum "
+        f"WHERE facet = 0 AND everyone AND principal = '' AND grain = {DAY_HOURS} AND bucket >= %s AND bucket < %s "
+        "ORDER BY bucket",
+        (since // DAY, -(-until // DAY)),
+    ).fetchall()
+    return [day for (day,) in rows]
 
 
 def parts_of(query: ExecutionQuery, asked: Condition, facet: int = 0) -> Parts:
@@ -213,16 +214,13 @@ def _count_words(
     """Of whole days from the index alone, where nothing else has to be looked up; of the ends from the rows as well."""
     since, until = when(query)
     days = days_of(connection, query)
-    whole = range(max(days.start, -(-since // DAY)), min(days.stop, until // DAY))
+    whole = [day for day in days if -(-since // DAY) <= day < until // DAY]
     if not whole:
         parts = [asked & within(since, until)]
     else:
-        parts = [Condition("NOT nested AND words @@ %s::tsquery", (query_of(wanted, whole, whose),))]
-        for start, end in ((since, whole.start * DAY), (whole.stop * DAY, until)):
-            ends = range(max(days.start, start // DAY), min(days.stop, -(-end // DAY)))
-            if ends:
-                said = Condition("NOT nested AND words @@ %s::tsquery", (query_of(wanted, ends, whose),))
-                parts.append(said & within(max(start, since), min(end, until)))
+        parts = [saying(wanted, whole, whose)]
+        if ends := [day for day in days if not whole[0] <= day <= whole[-1]]:
+            parts.append(saying(wanted, ends, whose) & within(since, until))
     counts = " + ".join(f"(SELECT count(*) FROM execution WHERE {part.sql})" for part in parts)
     row = connection.execute(f"SELECT {counts}", tuple(v for part in parts for v in part.values)).fetchone()
     return int(row[0]) if row else 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 NAME_BYTES = 480
 """Longest text in an index [bytes]; five of them have to fit into one entry, which PostgreSQL limits to 2704 bytes."""
@@ -17,6 +17,10 @@ SEARCHED_CHARACTERS = 2048
 """How much of each text is searched; see :attr:`pml_hookspecs.ExecutionQuery.text`."""
 WORD_CHARACTERS = 500
 """Longest word; PostgreSQL takes no more than 2046 bytes."""
+QUERY_BYTES = 500_000
+"""Longest text of a query; PostgreSQL takes no more than 1 MiB of words."""
+QUERY_DAYS = 500
+"""Most days in one query: PostgreSQL goes as deep as there are."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
@@ -80,9 +84,15 @@ def words_of(day: int, texts: Iterable[str], documents: Iterable[bytes], whose: 
     return " ".join({mark + word for word in (*_words("\n".join(searched)), *whose)})
 
 
-def query_of(words: Sequence[str], days: Iterable[int], whose: Sequence[str] = ()) -> str:
-    """The text of a ``tsquery`` for executions of one of ``days`` with all of ``words``, of any of ``whose``."""
-    return " | ".join(_query_of_day(words, _mark(day), whose) for day in days)
+def queries_of(words: Sequence[str], days: Sequence[int], whose: Sequence[str] = ()) -> Iterator[str]:
+    """Texts of ``tsquery`` for executions of one of ``days`` with all of ``words``, of any of ``whose``.
+
+    As many as it takes for each to be one that PostgreSQL takes.
+    """
+    parts = [_query_of_day(words, mark, whose) for mark in dict.fromkeys(map(_mark, days))]
+    together = max(1, min(QUERY_DAYS, QUERY_BYTES // max(len(part.encode()) + 3 for part in parts)))
+    for first in range(0, len(parts), together):
+        yield " | ".join(parts[first : first + together])
 
 
 def _query_of_day(words: Sequence[str], mark: str, whose: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pml_hookspecs import ExecutionId, ExecutionRecord, Failure, Status, encode, split_tool_id
 
 from . import sums, text
-from .row_values import NOTHING, Row, as_json, as_object, clean, insert, micros, moment
+from .row_values import NOTHING, Row, as_json, as_object, bounded, clean, insert, micros, moment
 from .schema_history import FARTHEST, SPILLED, TIES
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
 
 FOREVER = (1 << 63) - 1
+
+MOST = 10**12
+"""Largest number of tokens and of milliseconds; what is more is written as this."""
+MOST_MICROS = 10**15
+"""The same of costs, in millionths of a dollar."""
 
 INLINE_BYTES = 4096
 """JSON over this size lives in ``execution_body``, deflated."""
@@ -130,7 +135,7 @@ def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row
         micros(record.started_at),
         _whole(record.duration_ms),
         1 if record.dry_run else 0,
-        NOTHING if record.cost_usd is None else round(record.cost_usd * 1_000_000),
+        NOTHING if record.cost_usd is None else bounded(record.cost_usd * 1_000_000, -MOST_MICROS, MOST_MICROS),
         _whole(record.tokens_in),
         _whole(record.tokens_out),
         _whole(record.context_used),
@@ -148,7 +153,7 @@ def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row
 
 
 def _whole(number: float | None) -> int | str:
-    return NOTHING if number is None else round(number)
+    return bounded(number, 0, MOST)
 
 
 def _body_row(execution: str, part: str, raw: bytes) -> Row:

@@ -11,7 +11,7 @@ from pml_hookspecs import ExecutionRecord, Page
 
 from . import conditions, execution_rows, summaries
 from .execution_rows import COLUMNS, FOREVER, ID, STARTED_AT
-from .row_values import Row, clean
+from .row_values import Row, clean, moment
 from .schema_history import FARTHEST, SPILLED, TIES
 
 if TYPE_CHECKING:
@@ -146,7 +146,8 @@ def read_cursor(cursor: str) -> tuple[int, str]:
         mark, started_at, id_ = json.loads(binascii.a2b_base64(raw + b"=" * (-len(raw) % 4)))
         if mark != CURSOR_MARK or type(started_at) is not int or type(id_) is not str:
             raise ValueError(mark)
-    except (ValueError, TypeError):
+        moment(started_at)
+    except (ValueError, TypeError, OverflowError, RecursionError):
         raise ValueError("`cursor` is not one that this store gave; leave it out to start at the newest") from None
     return started_at, id_
 

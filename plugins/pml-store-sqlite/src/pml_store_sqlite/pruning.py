@@ -30,14 +30,14 @@ SELECT place, id, started_at FROM execution INDEXED BY execution_by_time
 WHERE (started_at, place) > (?, ?) AND started_at >= ? AND started_at < ? AND nested = 0 AND NOT {IS_OPEN}
 ORDER BY started_at, place LIMIT {FAMILIES}
 """
-_FAMILY = """
+_FAMILY = f"""
 WITH RECURSIVE family (id, place) AS (
     SELECT id, place FROM execution WHERE id = ?
     UNION
     SELECT child.id, child.place FROM execution AS child INDEXED BY execution_by_parent
     JOIN family ON child.parent = family.id
 )
-SELECT id, place FROM family
+SELECT f.id, f.place, e.{IS_OPEN} FROM family AS f CROSS JOIN execution AS e ON e.place = f.place
 """
 _ORPHANS = f"""
 SELECT e.place, e.id FROM execution AS e INDEXED BY execution_by_time
@@ -56,6 +56,8 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 class Pruning:
     """Deletes what started earlier than a time, or the oldest until a size is reached. Each step is a transaction.
+
+    An execution goes with all that ran inside, and only when all of that has ended.
 
     The index of text does not get smaller by what is deleted from it, but when its pieces are merged, which is much
     work. So, where a size is to be reached, executions are deleted until it should be, by what each takes; then the
@@ -102,8 +104,12 @@ class Pruning:
         heads = connection.execute(_NEXT, [*self._last, started_at, self._before]).fetchall()
         members: dict[str, int] = {}
         for place, id_, started_at in heads:
-            members.update(connection.execute(_FAMILY, [id_]))
             self._last = (started_at, place)
+            family = connection.execute(_FAMILY, [id_]).fetchall()
+            if any(is_open for _, _, is_open in family):
+                # Something inside still runs. It is not come back to before the next time.
+                continue
+            members.update((member, at) for member, at, _ in family)
             self.gone += 1
             if self._is_much(len(members)):
                 break
