@@ -46,7 +46,7 @@ class Process:
 
 def _machine() -> str:
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{platform.node()} {boot} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return ""
@@ -55,7 +55,7 @@ def _machine() -> str:
 def _started(pid: int) -> str:
     """When the kernel started it, in its own ticks; a process that ended and was not waited for has gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:
         return ""
     return "" if fields[0] in ("Z", "X") else fields[19]
