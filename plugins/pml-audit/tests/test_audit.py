@@ -6,73 +6,22 @@ import time
 from dataclasses import replace
 
 import pytest
+from audit_kit import ALICE, BOSS, call, gateway, until_there
 
-import pml_approvals.plugin
-import pml_execution_tools.plugin
 from pml_approvals.requests import Requests
 from pml_approvals.settings import Settings as ApprovalSettings
-from pml_audit import lifespan, plugin, recorder
+from pml_audit import lifespan
 from pml_audit.recorder import Recorder
 from pml_audit.settings import Settings
 from pml_audit.verify import verify
 from pml_audit.wrapper import Audit
 from pml_core.nulls import MemoryStore
-from pml_hookspecs import Failure, Session, Status, ToolCall, Workflow
-from pml_testing.dispatching import Code, InOrder, hooks
-from pml_testing.fakes import FakeRun, FakeServices, outcome
-from pml_testing.gateway import Client, ScriptedServer, running
-from pml_testing.wrapper import Next, WrapperContract
+from pml_hookspecs import Status, Workflow
+from pml_testing.fakes import FakeRun, FakeServices
+from pml_testing.gateway import Client
+from pml_testing.wrapper import Next
 
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-40")]
-ALICE = Session(key="a", principal="alice", client="tester/1", endpoint="work")
-BOSS = Session(key="b", principal="boss", scopes=frozenset({"approve"}))
-SCHEMA = {"type": "object"}
-TOOLS = [
-    {"name": "read", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
-    {"name": "drop", "inputSchema": SCHEMA, "annotations": {"destructiveHint": True}},
-]
-
-
-class Limited:
-    """Ends as a limiter would."""
-
-    phase = 700
-
-    async def __call__(self, task, run, call_next):
-        if getattr(task, "tool", "") != "fs:slow":
-            return await call_next(task, run)
-        details = {"rule": "few", "retry_after_s": 3}
-        failure = Failure("limit.time_out", "Too slow.", retryable=True, details=details)
-        return outcome(task.id, status=Status.TIMED_OUT, failure=failure)
-
-
-def no_drops(entry, session):
-    return not (entry.name == "drop" and session.principal == "mallory")
-
-
-def gateway(table=None, plugins=None, **options):
-    used = {
-        ("executor", "in_order"): InOrder,
-        ("executor", "code"): Code,
-        ("hooks", "audit"): plugin,
-        ("hooks", "approvals"): pml_approvals.plugin,
-        ("hooks", "execution_tools"): pml_execution_tools.plugin,
-        ("hooks", "others"): hooks(wrappers=[Limited()], filters=[no_drops]),
-    }
-    servers = {"fs": ScriptedServer([*TOOLS, {"name": "slow", "inputSchema": SCHEMA}])}
-    tables = {"audit": {"poll_s": 0.02, **(table or {})}}
-    return running(servers, plugins={**used, **(plugins or {})}, tables=tables, **options)
-
-
-def call(tool, **arguments):
-    return ToolCall(id="a", tool=tool, arguments=arguments)
-
-
-async def until_there(rows, kind, count=1):
-    async with asyncio.timeout(10):
-        while len(rows(kind)) < count:  # noqa: ASYNC110 - another thread writes it
-            await asyncio.sleep(0.005)
-    return rows(kind)
 
 
 # Denials
@@ -398,154 +347,3 @@ async def test_arguments_of_any_kind_leave_a_row_of_bearable_size(folder, rows, 
     assert row["target"] == "pml:list_recent_executions"
     assert len(json.dumps(row)) < 1 << 20
     assert verify(folder).broken is None
-
-
-# When the files cannot be written
-
-
-class Unwritable:
-    """Makes a recorder's files fail until told otherwise."""
-
-    def __init__(self, recording):
-        self._append, recording.trail.append = recording.trail.append, self
-        self.broken = True
-
-    def __call__(self, rows):
-        if self.broken:
-            raise OSError(28, "No space left on device")
-        return self._append(rows)
-
-
-async def test_while_the_disk_is_full_calls_go_on_and_rows_are_written_later(folder, rows, monkeypatch):
-    services = FakeServices("audit", store=MemoryStore())
-    recording = Recorder(services, Settings())
-    disk = Unwritable(recording)
-    audit = Audit(recording, Settings())
-    failure = Failure("policy.denied", "no")
-    for _ in range(5):
-        ended = await audit(call("fs:x"), FakeRun(), Next(Status.DENIED, failure))
-        assert ended.failure is failure
-    errors = [line for line in services.log.lines if line[0] == "error"]
-    assert len(errors) == 1
-    assert "cannot be written" in errors[0][1]
-    disk.broken = False
-    await asyncio.wrap_future(recording.sync())
-    assert len(rows("denied")) == 5
-    assert any("again" in line[1] for line in services.log.lines)
-    await recording.close()
-
-
-async def test_what_there_is_no_room_for_is_counted_in_a_row(folder, rows, monkeypatch):
-    monkeypatch.setattr(recorder, "MOST_HELD", 10)
-    services = FakeServices("audit", store=MemoryStore())
-    recording = Recorder(services, Settings())
-    disk = Unwritable(recording)
-    for _ in range(25):
-        await recording.wait(recording.record("denied"))
-    disk.broken = False
-    await recording.close()
-    assert len(rows("denied")) == 10
-    assert rows("audit.dropped")[0]["count"] == 15
-
-
-async def test_an_answer_does_not_wait_for_a_disk_that_hangs(folder, monkeypatch):
-    import threading
-
-    services = FakeServices("audit", store=MemoryStore())
-    recording = Recorder(services, Settings(wait_s=0.02))
-    gate, append = threading.Event(), recording.trail.append
-    recording.trail.append = lambda rows: (gate.wait(20), append(rows))[1]
-    started = time.monotonic()
-    await Audit(recording, Settings())(call("fs:x"), FakeRun(), Next(Status.DENIED, Failure("policy.denied", "no")))
-    assert time.monotonic() - started < 5
-    gate.set()
-    await recording.close()
-
-
-async def test_rows_are_on_disk_after_an_interval_when_so_configured(folder, monkeypatch):
-    synced = []
-    real = recorder.os.fsync
-    monkeypatch.setattr(recorder.os, "fsync", lambda fd: (synced.append(fd), real(fd)))
-    recording = Recorder(FakeServices("audit", store=MemoryStore()), Settings(fsync="interval"))
-    await recording.wait(recording.record("denied"))
-    assert synced == []
-    await asyncio.wrap_future(recording.sync())
-    assert len(synced) == 1
-    await recording.close()
-
-
-async def test_with_fsync_always_a_row_is_on_disk_when_it_is_acknowledged(folder, monkeypatch):
-    from pml_audit import trail
-
-    synced = []
-    real = trail.os.fsync
-    monkeypatch.setattr(trail.os, "fsync", lambda fd: (synced.append(fd), real(fd)))
-    recording = Recorder(FakeServices("audit", store=MemoryStore()), Settings(fsync="always"))
-    await asyncio.wrap_future(recording.record("denied"))
-    assert synced
-    await recording.close()
-
-
-async def test_how_far_the_rows_go_is_kept_in_the_store(folder):
-    from pml_audit.watch import KeptHead
-
-    async with gateway() as made:
-        await made.dispatcher.start(call("fs:read"), ALICE)
-        services = made.assembly.services("audit")
-        recording = plugin._parts[services][0]
-    kept = await KeptHead(services, folder).read()
-    assert kept == recording.trail.tip
-    assert kept.n == verify(folder).rows
-
-
-async def test_a_start_after_rows_and_head_were_cut_off_says_so(folder, rows):
-    store = MemoryStore()
-
-    async def one_life():
-        services = FakeServices("audit", store=store)
-        (life,) = plugin.pml_lifespan(services)
-        async with life:
-            pass
-        await services.stop()
-        return services
-
-    await one_life()
-    for path in (folder / "audit.jsonl", folder / "audit.head"):
-        path.unlink()
-    services = await one_life()
-    assert any(level == "error" and "not as it was left" in event for level, event, _ in services.log.lines)
-    assert rows("audit.broken")
-
-
-# What it costs
-
-
-async def test_a_call_that_leaves_no_row_costs_few_microseconds(folder):
-    audit = Audit(Recorder(FakeServices("audit", store=MemoryStore()), Settings()), Settings())
-    task, run, made = call("fs:read"), FakeRun(session=ALICE), outcome("a")
-    audit.seen(int(time.time() // 86_400), ALICE.principal, ALICE.endpoint)
-
-    async def following(task, run):
-        return made
-
-    async def per_call_us(function):
-        best = float("inf")
-        for _ in range(7):
-            started = time.thread_time()
-            for _ in range(2000):
-                await function(task, run)
-            best = min(best, (time.thread_time() - started) / 2000)
-        return best * 1e6
-
-    took = await per_call_us(lambda t, r: audit(t, r, following)) - await per_call_us(following)
-    assert took <= 6
-
-
-class TestContract(WrapperContract):
-    @pytest.fixture
-    def wrapper(self, folder):
-        return Audit(Recorder(FakeServices("audit", store=MemoryStore()), Settings(wait_s=0)), Settings())
-
-    @pytest.fixture
-    def tasks(self):
-        return [call("pml:list_recent_executions"), call("pml:answer_approval")]

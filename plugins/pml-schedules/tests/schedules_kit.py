@@ -130,3 +130,16 @@ def tool(**more: Any) -> Schedule:
 def settings(**schedules: Schedule) -> Settings:
     """With these, by name."""
     return Settings(schedules=schedules)
+
+
+async def claims(gateway):
+    found = await gateway.scheduler.ledger.claims({})
+    return {claim.key.partition("@")[2][11:16]: (claim.state, claim.status) for claim in found}
+
+
+async def finish(gateway):
+    """All runs under way end well."""
+    for id, *_ in gateway.started:
+        record = await gateway.store.executions.get(id, EVERYONE)
+        if record.status == "pending":
+            await gateway.end(id)
