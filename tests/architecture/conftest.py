@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import configparser
+import os
+import subprocess
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,8 +46,14 @@ class Distribution:
 
     @property
     def factor(self) -> str:
-        """Its name in ``tox.ini``."""
+        """Its part of its lanes' names."""
         return self.module.removeprefix("pml_")
+
+    @property
+    def needs_for_tests(self) -> list[str]:
+        """Its dependency group ``test``."""
+        document = tomllib.loads((self.folder / "pyproject.toml").read_text(encoding="utf-8"))
+        return list(document["dependency-groups"]["test"])
 
     @property
     def package(self) -> Path:
@@ -106,12 +115,35 @@ def workspace() -> Mapping[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="session")
-def tox() -> configparser.ConfigParser:
-    """``tox.ini`` as it stands, with nothing filled in."""
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string((ROOT / "tox.ini").read_text(encoding="utf-8"))
+def _lanes_of(root: Path) -> configparser.ConfigParser:
+    """Every lane that runs when none is named, as tox itself understands ``tox.ini`` and ``toxfile.py``."""
+    keys = ("description", "deps", "commands_pre", "commands", "set_env")
+    # As a child of a lane it would take that lane's settings.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TOX_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "tox", "config", "-k", *keys],
+        check=False,
+        cwd=root,
+        capture_output=True,
+        text=True,
+        env=env | {"NO_COLOR": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",), strict=False)
+    parser.read_string(done.stdout)
     return parser
+
+
+@pytest.fixture(scope="session")
+def lanes() -> configparser.ConfigParser:
+    """The lanes of this tree."""
+    return _lanes_of(ROOT)
+
+
+@pytest.fixture(scope="session")
+def lanes_of() -> Callable[[Path], configparser.ConfigParser]:
+    """The lanes of another tree."""
+    return _lanes_of
 
 
 @pytest.fixture(scope="session")

@@ -9,11 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from conftest import Distribution
 
 PYTHONS = ("py311", "py312", "py313")
-ALONE_ON = ("py311", "py313")
+ENDS = ("lowest", "highest")
+ALONE = ("py311-{}-lowest", "py313-{}-highest")
+EVERYTHING = ("types", "imports", "docs", "kill", "e2e", "py311-broken", "py312-neighbours-highest", "py313-all-lowest")
+"""Lanes that hold every plugin; the last stands for six."""
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -21,22 +26,9 @@ def lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def env_list(tox: configparser.ConfigParser) -> set[str]:
-    """``env_list`` with its braces expanded."""
-
-    def expand(text: str) -> list[str]:
-        head, brace, rest = text.partition("{")
-        if not brace:
-            return [text]
-        choices, _, tail = rest.partition("}")
-        return [head + choice.strip() + end for choice in choices.split(",") for end in expand(tail)]
-
-    return {name for line in lines(tox["tox"]["env_list"]) for name in expand(line)}
-
-
-def under(factor: str, option: str) -> list[str]:
-    """What ``factor`` alone adds to an option of ``[testenv]``."""
-    return [line.removeprefix(f"{factor}: ") for line in lines(option) if line.startswith(f"{factor}: ")]
+def lane(lanes: configparser.ConfigParser, name: str, option: str) -> list[str]:
+    """The lines of an option of a lane."""
+    return lines(lanes[f"testenv:{name}"][option])
 
 
 def test_it_has_the_five_things(distribution: Distribution) -> None:
@@ -78,42 +70,46 @@ def test_its_readme_says_what_each_dependency_is_for(plugin: Distribution) -> No
     assert [name for name in asked if name != "pml-hookspecs" and name not in readme] == []
 
 
-def test_tox_tests_it_alone(plugin: Distribution, tox: configparser.ConfigParser) -> None:
-    testenv = tox["testenv"]
-    wanted = {f"{python}-{plugin.factor}" for python in ALONE_ON}
-    assert wanted <= env_list(tox)
-    assert f"./{plugin.path}" in under(plugin.factor, testenv["deps"])
-    commands = under(plugin.factor, testenv["commands"])
-    assert f"pytest {plugin.path}/tests tests/architecture/test_installed.py {{posargs}}" in commands
+@pytest.mark.parametrize("name", ALONE)
+def test_tox_tests_it_alone(name: str, plugin: Distribution, lanes: configparser.ConfigParser) -> None:
+    alone = name.format(plugin.factor)
+    assert f"./{plugin.path}" in lane(lanes, alone, "deps")
+    commands = lane(lanes, alone, "commands")
+    assert commands[0] == f"pytest {plugin.path}/tests tests/architecture/test_installed.py"
+    assert commands[-1] == "pml plugins list"
+    lowest = "UV_RESOLUTION=lowest-direct" in lane(lanes, alone, "set_env")
+    assert lowest is name.endswith("lowest")
 
 
-def test_tox_gives_its_tests_what_they_ask_for(plugin: Distribution, tox: configparser.ConfigParser) -> None:
-    document = tomllib.loads((plugin.folder / "pyproject.toml").read_text(encoding="utf-8"))
-    option = tox["testenv"]["deps"]
-    given = {*lines(option), *under(plugin.factor, option)}
-    asked = {need.partition(";")[0] for need in document["dependency-groups"]["test"]}
-    asked = {need for need in asked if not need.startswith("pml-testing")}
-    ours = {f"./plugins/{found.group()}" for need in asked if (found := re.match(r"pml-[a-z-]+", need))}
-    assert ({need for need in asked if not need.startswith("pml-")} | ours) - given == set()
+def test_tox_gives_its_tests_what_they_ask_for_and_no_other_plugin(
+    plugin: Distribution, plugins: list[Distribution], lanes: configparser.ConfigParser
+) -> None:
+    given = lane(lanes, ALONE[0].format(plugin.factor), "deps")
+    asked = [*plugin.project["dependencies"], *plugin.needs_for_tests]
+    ours = {one.name: f"./{one.path}" for one in plugins}
+    named = {need: found.group() for need in asked if (found := REQUIREMENT_NAME.match(need))}
+    assert {ours.get(named[need], need) for need in plugin.needs_for_tests if named[need] != "pml-testing"} <= {*given}
+    libraries = {f"./{one.path}" for one in plugins if one.library}
+    asked_for = {ours[name] for name in named.values() if name in ours} | {f"./{plugin.path}"}
+    assert ({*given} & {*ours.values()}) - libraries <= asked_for
 
 
 def test_tox_holds_it_alone_to_the_contracts_it_has_to_keep(
-    plugin: Distribution, tox: configparser.ConfigParser
+    plugin: Distribution, lanes: configparser.ConfigParser
 ) -> None:
-    commands = under(plugin.factor, tox["testenv"]["commands"])
-    names = ",".join(plugin.contracted)
-    wanted = [f"pytest --pml-contract={names} {{posargs}}"] if names else []
+    commands = lane(lanes, ALONE[1].format(plugin.factor), "commands")
+    wanted = [f"pytest --pml-contract={','.join(plugin.contracted)}"] if plugin.contracted else []
     assert [line for line in commands if "--pml-contract" in line] == wanted
 
 
-def test_tox_tests_it_with_all_others(plugin: Distribution, tox: configparser.ConfigParser) -> None:
-    assert f"./{plugin.path}" in lines(tox["plugins"]["deps"])
-    together = "all,broken,kill,e2e: {[plugins]deps}"
-    assert together in lines(tox["testenv"]["deps"])
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_tox_tests_it_with_all_others(name: str, plugin: Distribution, lanes: configparser.ConfigParser) -> None:
+    assert f"./{plugin.path}" in lane(lanes, name, "deps")
 
 
-def test_tox_checks_the_types_of_it(distribution: Distribution, tox: configparser.ConfigParser) -> None:
-    assert f"{distribution.path}/src" in tox["testenv:types"]["commands"].replace("\\", " ").split()
+def test_tox_checks_the_types_of_it(distribution: Distribution, lanes: configparser.ConfigParser) -> None:
+    checked = [word.strip("\\") for line in lane(lanes, "types", "commands") for word in line.split()]
+    assert any(path.endswith(f"{distribution.path}/src") for path in checked)
 
 
 def test_the_workspace_installs_it(distribution: Distribution, workspace: Mapping[str, Any]) -> None:
@@ -146,23 +142,21 @@ def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
     assert plugin.library or f'"{plugin.name}~=' in text
 
 
-def test_tox_has_a_lane_for_everything_there_is_to_hold(tox: configparser.ConfigParser) -> None:
-    ends = [f"{python}-{what}-{end}" for python in PYTHONS for what in ("core", "all") for end in ("lowest", "highest")]
-    broken = [f"{python}-broken" for python in ALONE_ON]
-    assert {*ends, *broken, "e2e", "imports", "kill", "lint", "selftest", "types"} <= env_list(tox)
+def test_tox_has_a_lane_for_everything_there_is_to_hold(lanes: configparser.ConfigParser) -> None:
+    ends = [f"testenv:{python}-{what}-{end}" for python in PYTHONS for what in ("core", "all") for end in ENDS]
+    single = ("lint", "types", "imports", "selftest", "kill", "e2e", "py311-broken", "py313-broken")
+    assert {*ends, *(f"testenv:{name}" for name in single)} <= {*lanes.sections()}
 
 
-def test_every_broken_distribution_is_installed_by_its_lane(root: Path, tox: configparser.ConfigParser) -> None:
+def test_every_broken_distribution_is_installed_by_its_lane(root: Path, lanes: configparser.ConfigParser) -> None:
     folders = {f"./{path.parent.relative_to(root).as_posix()}" for path in root.glob("tests/broken/*/pyproject.toml")}
-    testenv = tox["testenv"]
-    installed = set(under("broken", testenv["deps"]))
-    installed |= {word for line in under("broken", testenv["commands_pre"]) for word in line.split()[1:]}
+    installed = {word for line in lane(lanes, "py311-broken", "commands_pre") for word in line.split()}
     assert folders
-    assert folders <= installed
+    assert folders <= installed | {*lane(lanes, "py311-broken", "deps")}
 
 
-def test_every_suite_is_run_by_some_lane(root: Path, tox: configparser.ConfigParser) -> None:
-    commands = " ".join(tox[section].get("commands", "") for section in tox.sections()).split()
+def test_every_suite_is_run_by_some_lane(root: Path, lanes: configparser.ConfigParser) -> None:
+    commands = " ".join(lanes[section]["commands"] for section in lanes.sections()).split()
     suites = {path.parent.relative_to(root).parts[1] for path in (root / "tests").glob("*/test_*.py")}
     run = {"bench"} | {word.split("/")[1] for word in commands if word.startswith("tests/")}
     assert suites - run == set()

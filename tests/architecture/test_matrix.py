@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Distribution
 
 ROOT = Path(__file__).parents[2]
@@ -32,20 +34,9 @@ def lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def under(factor: str, option: str) -> list[str]:
-    return [line.removeprefix(f"{factor}: ") for line in lines(option) if line.startswith(f"{factor}: ")]
-
-
-def environments(tox: configparser.ConfigParser) -> set[str]:
-    """Names of all lanes."""
-
-    def expand(text: str) -> list[str]:
-        found = re.search(r"\{([^{}]*)\}", text)
-        if found is None:
-            return [text]
-        return [one for choice in found[1].split(",") for one in expand(text.replace(found[0], choice.strip(), 1))]
-
-    return {name for line in lines(tox["tox"]["env_list"]) for name in expand(line)}
+def lane(lanes: configparser.ConfigParser, name: str, option: str) -> list[str]:
+    """The lines of an option of a lane."""
+    return lines(lanes[f"testenv:{name}"][option])
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -85,36 +76,61 @@ def test_every_folder_that_is_a_distribution_is_of_a_known_kind(plugins: list[Di
     assert folders() == core | {one.path for one in plugins} | examples
 
 
+@pytest.mark.parametrize("what", ["core", "all", "examples"])
+@pytest.mark.parametrize("end", ENDS)
 def test_every_distribution_is_tested_together_on_the_oldest_and_the_newest(
-    tox: configparser.ConfigParser, plugins: list[Distribution]
+    what: str, end: str, lanes: configparser.ConfigParser, plugins: list[Distribution]
 ) -> None:
-    lanes = environments(tox)
-    for what in ("core", "all", "examples"):
-        for end in ENDS:
-            assert [lane for lane in lanes if lane.endswith(f"-{what}-{end}")], f"no lane for {what} on the {end}"
-    deps = tox["testenv"]["deps"]
-    assert {"./hookspecs", "./pml_core", "./tests"} <= set(lines(deps))
-    assert {f"./{one.path}" for one in plugins} | {"./plugins/pml"} == set(lines(tox["plugins"]["deps"]))
-    assert {f"./examples/{folder.name}" for folder in EXAMPLES} == set(lines(tox["examples"]["deps"]))
-    assert "{[examples]deps}" in under("examples", deps)
-    assert "lowest: UV_RESOLUTION = lowest-direct" in lines(tox["testenv"]["set_env"])
+    wanted = {"core": set(), "all": {one.path for one in plugins} | {"plugins/pml"}}
+    wanted["examples"] = {f"examples/{folder.name}" for folder in EXAMPLES}
+    named = [name.removeprefix("testenv:") for name in lanes.sections() if name.endswith(f"-{what}-{end}")]
+    assert named
+    for name in named:
+        installed = {line.removeprefix("./") for line in lane(lanes, name, "deps")}
+        assert {"hookspecs", "pml_core", "tests"} | wanted[what] <= installed
+        lowest = "UV_RESOLUTION=lowest-direct" in lane(lanes, name, "set_env")
+        assert lowest is (end == "lowest")
 
 
-def test_every_distribution_is_tested_alone(tox: configparser.ConfigParser, plugins: list[Distribution]) -> None:
+def test_every_distribution_is_tested_alone(lanes: configparser.ConfigParser, plugins: list[Distribution]) -> None:
     """Plugins have lanes of their own; of the examples, each has an environment of its own in the lane downstream."""
-    lanes = environments(tox)
-    assert [one.name for one in plugins if not any(lane.endswith(f"-{one.factor}") for lane in lanes)] == []
-    assert "downstream" in lanes
+    assert [one.name for one in plugins if f"testenv:py311-{one.factor}-lowest" not in lanes] == []
+    assert [one.name for one in plugins if f"testenv:py313-{one.factor}-highest" not in lanes] == []
+    assert "testenv:downstream" in lanes
 
 
-def test_every_distribution_is_built_and_installed_from_what_is_built(tox: configparser.ConfigParser) -> None:
-    assert {"wheels", "downstream"} <= environments(tox)
-    for lane in ("wheels", "downstream"):
-        section = tox[f"testenv:{lane}"]
+def test_a_new_folder_has_its_lanes_by_being_there(
+    tmp_path: Path, lanes_of: Callable[[Path], configparser.ConfigParser]
+) -> None:
+    for name in ("tox.ini", "toxfile.py", "hookspecs", "pml_core", "tests"):
+        file = ROOT / name if "." in name else ROOT / name / "pyproject.toml"
+        copied = tmp_path / file.relative_to(ROOT)
+        copied.parent.mkdir(exist_ok=True)
+        copied.write_bytes(file.read_bytes())
+    added = tmp_path / "plugins" / "pml-brand-new"
+    (added / "src").mkdir(parents=True)
+    (added / "pyproject.toml").write_text(
+        '[project]\nname = "pml-brand-new"\ndescription = "what it is for"\n'
+        'dependencies = ["pml-hookspecs>=0.1,<1"]\n[project.entry-points."pml.store"]\nnew = "pml_brand_new:New"\n'
+        '[dependency-groups]\ntest = ["pml-testing>=0.1,<1", "anything>=1"]\n',
+        encoding="utf-8",
+    )
+    lanes = lanes_of(tmp_path)
+    for name in ("py311-brand_new-lowest", "py313-brand_new-highest"):
+        assert lanes[f"testenv:{name}"]["description"] == "pml-brand-new alone: what it is for"
+        paths = ["./hookspecs", "./pml_core", "./tests", "./plugins/pml-brand-new"]
+        assert lane(lanes, name, "deps") == [*paths, "anything>=1"]
+    assert "pytest --pml-contract=new" in lane(lanes, "py313-brand_new-highest", "commands")
+    for name in ("types", "py311-all-lowest", "py312-neighbours-highest"):
+        assert "./plugins/pml-brand-new" in lane(lanes, name, "deps")
+
+
+def test_every_distribution_is_built_and_installed_from_what_is_built(lanes: configparser.ConfigParser) -> None:
+    for name in ("wheels", "downstream"):
         # Nothing of the checkout may be installed there, nor may the root's conftest be read.
-        assert [need for need in lines(section["deps"]) if "/" in need] == []
-        command = f"pytest --confcutdir=tests/downstream tests/downstream/test_{lane}.py {{posargs}}"
-        assert lines(section["commands"]) == [command]
+        assert [need for need in lane(lanes, name, "deps") if "/" in need] == []
+        command = f"pytest --confcutdir=tests/downstream tests/downstream/test_{name}.py"
+        assert lane(lanes, name, "commands") == [command]
     path = ROOT / "tests" / "downstream" / "conftest.py"
     spec = spec_from_file_location("downstream_conftest", path)
     assert spec is not None
@@ -127,18 +143,10 @@ def test_every_distribution_is_built_and_installed_from_what_is_built(tox: confi
     assert {one.folder.relative_to(ROOT).as_posix() for one in module.DISTRIBUTIONS} == folders()
 
 
-def test_every_lane_says_what_it_is_for(tox: configparser.ConfigParser) -> None:
+def test_every_lane_says_what_it_is_for(lanes: configparser.ConfigParser) -> None:
     """So that ``tox list`` reads well."""
-    told = lines(tox["testenv"]["description"])
-    factors = {factor.strip() for line in told for factor in line.partition(":")[0].split(",")}
-    silent = []
-    for lane in environments(tox):
-        section = f"testenv:{lane}"
-        if section in tox:
-            silent += [] if tox[section].get("description") else [lane]
-        else:
-            silent += [] if factors & set(lane.split("-")) - set(ENDS) else [lane]
-    assert silent == []
+    silent = [name for name in lanes.sections() if lanes[name]["description"].strip(" -").startswith("on the")]
+    assert silent + [name for name in lanes.sections() if not lanes[name]["description"].strip()] == []
 
 
 def test_there_are_examples_of_every_kind() -> None:
@@ -183,8 +191,8 @@ def test_an_example_imports_the_hook_specs_and_what_it_declares(example: Path, s
     assert imported - known == set()
 
 
-def test_the_lane_of_the_examples_runs_their_tests_and_contracts(tox: configparser.ConfigParser) -> None:
-    commands = under("examples", tox["testenv"]["commands"])
+def test_the_lane_of_the_examples_runs_their_tests_and_contracts(lanes: configparser.ConfigParser) -> None:
+    commands = lane(lanes, "py311-examples-lowest", "commands")
     contracted = set()
     for folder in EXAMPLES:
         for group, entries in project(folder)["entry-points"].items():
@@ -193,10 +201,12 @@ def test_the_lane_of_the_examples_runs_their_tests_and_contracts(tox: configpars
             if group not in ("pml.plugins", "pml.transport") or HOOKS_WITH_CONTRACT in texts:
                 contracted |= set(entries)
     assert commands == [
-        "pytest examples tests/architecture/test_installed.py {posargs}",
-        f"pytest --pml-contract={','.join(sorted(contracted))} {{posargs}}",
+        "pytest examples tests/architecture/test_installed.py",
+        f"pytest --pml-contract={','.join(sorted(contracted))}",
+        "pml plugins list",
     ]
 
 
-def test_the_types_of_the_examples_are_checked(example: Path, tox: configparser.ConfigParser) -> None:
-    assert f"examples/{example.name}/src" in tox["testenv:types"]["commands"].replace("\\", " ").split()
+def test_the_types_of_the_examples_are_checked(example: Path, lanes: configparser.ConfigParser) -> None:
+    checked = " ".join(lane(lanes, "types", "commands")).split()
+    assert any(path.endswith(f"examples/{example.name}/src") for path in checked)
