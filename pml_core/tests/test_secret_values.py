@@ -25,6 +25,11 @@ from pml_core import secret_values
         ({"args": ["@modelcontextprotocol/server-sequential-thinking"]},) * 2,
         ({"url": "https://h/mcp?api_key=abcdef&x=1"}, {"url": "https://h/mcp?api_key=********&x=1"}),
         ({"url": "https://h/s/Ab1" + "Cd2" * 10 + "/mcp"}, {"url": "https://h/s/********/mcp"}),
+        ({"token": "tok-5", "limit": 5}, {"token": "********", "limit": 5}),
+        (
+            {"options": {"token": "tok-5", "spec": "https://h/a.json", "auth": [{"password": "p w"}]}},
+            {"options": {"token": "********", "spec": "https://h/a.json", "auth": [{"password": "********"}]}},
+        ),
         (
             {"args": "not a list", "env": 5, "url": None, "headers": {"A": 1}},
             {"args": "not a list", "env": 5, "url": None},

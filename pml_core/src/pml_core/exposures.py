@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import ExposureMode, Peer, Session, View
@@ -41,6 +42,7 @@ class Exposures:
         self._before = before
         self._drivers: dict[str, ExposureMode] = {}
         self._modes: dict[str, Exposure] = {}
+        self._replaced: list[tuple[ExposureMode, AbstractSet[asyncio.Task[None]]]] = []
         self._unknown: set[str] = set()
         self._opening = asyncio.Lock()
         self._endpoints: dict[str, View] = {}
@@ -57,10 +59,24 @@ class Exposures:
             self._endpoints[endpoint] = View(
                 endpoint, self._known(said.tools_exposure), said.intent, said.execution_mode
             )
+        # Those of a mode that is made anew: what the new one begins is not among them.
+        earlier = {} if self._before is None else {m: self._supervisor.running(m) for m in self._before._drivers}  # noqa: SLF001 - one of its own kind
         for view in self._endpoints.values():
             if view.mode not in self._modes:
                 self._keep(view.mode, await self._driver(view.mode))
+        if self._before is not None:
+            self._replaced = [
+                (driver, earlier[mode])
+                for mode, driver in self._before._drivers.items()  # noqa: SLF001 - as above
+                if self._drivers.get(mode) is not driver
+            ]
         self._before = None
+
+    async def leave_replaced(self) -> None:
+        """Leave the modes of the configuration before that are not in use any more."""
+        for driver, tasks in self._replaced:
+            await self._supervisor.leave(driver, tasks)
+        self._replaced = []
 
     def endpoints(self) -> Sequence[View]:
         """As configured, the default one first."""

@@ -110,6 +110,7 @@ class Reload:
         gateway.logs.level(config.gateway.log_level)
         await gateway.fleet.change(config.servers)
         gateway.lists_may_differ()
+        await exposures.leave_replaced()
 
 
 def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> list[tuple[str, ToolFilter]]:

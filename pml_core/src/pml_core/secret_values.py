@@ -79,13 +79,29 @@ def replaced(table: Mapping[str, Any], replacement: Callable[[Secret], str]) -> 
     return copy
 
 
+_PARTS = ("env", "headers", "args", "url", "command", "cwd")
+"""What every server's table may have; the rest are options of its transport, of any shape."""
+
+
 def masked(table: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a table that can be shown. Of env and headers only what is plainly harmless is left to be read."""
     copy = replaced(table, lambda _: MASK)
+    copy |= {name: _without_secrets(name, value) for name, value in copy.items() if name not in _PARTS}
     for key in ("env", "headers"):
         if isinstance(texts := copy.get(key), Mapping):
             copy[key] = {name: text if _can_be_shown(text) else MASK for name, text in texts.items()}
     return copy
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    """``value`` without what its name, or a name in it, tells to be secret."""
+    if isinstance(value, Mapping):
+        return {key: _without_secrets(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(name, inner) for inner in value]
+    if not isinstance(value, str):
+        return value
+    return _replaced(value, _parts(name, value), name, lambda _: MASK)
 
 
 def found_in(table: Mapping[str, Any]) -> list[Secret]:

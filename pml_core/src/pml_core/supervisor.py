@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -22,6 +23,8 @@ class Supervisor:
         self._stack = AsyncExitStack()
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
         self._entered: set[str] = set()
+        self._things: dict[int, _Bounded] = {}
+        """What was entered and is left before the end, if it is, by identity."""
         self.health: dict[str, str] = {}
         """Plugin name to ``"up"`` or what is wrong."""
 
@@ -36,8 +39,9 @@ class Supervisor:
             return True
         self._stack.push_async_callback(self._stop_tasks, plugin)
         self._entered.add(plugin)
+        bounded = self._things[id(thing)] = _Bounded(plugin, thing, self._log)
         try:
-            await self._stack.enter_async_context(_Bounded(plugin, thing, self._log))
+            await self._stack.enter_async_context(bounded)
         except Exception as exc:
             if required:
                 raise OperatorError(f"{plugin}: {exc}" if str(exc) else f"{plugin}: {exc!r}") from exc
@@ -45,6 +49,16 @@ class Supervisor:
             return False
         self.health[plugin] = "up"
         return True
+
+    def running(self, plugin: str) -> AbstractSet[asyncio.Task[None]]:
+        """The background tasks of a plugin as of now."""
+        return frozenset(self._tasks.get(plugin, ()))
+
+    async def leave(self, thing: Any, tasks: AbstractSet[asyncio.Task[None]]) -> None:
+        """Leave what another has taken the place of, with the background tasks that it had begun."""
+        await _stop(tasks)
+        if (bounded := self._things.pop(id(thing), None)) is not None:
+            await bounded.leave()
 
     def fault(self, plugin: str, where: str, exc: Exception) -> None:
         """A plugin failed and is left out.
@@ -76,11 +90,7 @@ class Supervisor:
         task.add_done_callback(mine.discard)
 
     async def _stop_tasks(self, plugin: str) -> None:
-        tasks = list(self._tasks.get(plugin, ()))
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLOSING_S)
+        await _stop(self.running(plugin))
 
     def on_close(self, func: Callable[..., Awaitable[object]], *args: Any) -> None:
         """Have ``func`` awaited on the way out, within a bound, before everything entered earlier is left."""
@@ -103,13 +113,28 @@ class _Bounded(AbstractAsyncContextManager[None]):
 
     def __init__(self, plugin: str, thing: Any, log: Any) -> None:
         self._plugin, self._thing, self._log = plugin, thing, log
+        self._left = False
 
     async def __aenter__(self) -> None:
         await self._thing.__aenter__()
 
     async def __aexit__(self, *exc: object) -> None:
+        await self.leave()
+
+    async def leave(self) -> None:
+        """Once; the second time nothing is left to do."""
+        if self._left:
+            return
+        self._left = True
         async with _bounded(self._plugin, self._log):
             await self._thing.__aexit__(None, None, None)
+
+
+async def _stop(tasks: AbstractSet[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=CLOSING_S)
 
 
 @asynccontextmanager
