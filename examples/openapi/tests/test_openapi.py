@@ -9,6 +9,7 @@ from pml_example_openapi import OpenApi
 from pml_hookspecs import Endpoint, RpcError, TransportError
 
 pytestmark = pytest.mark.anyio
+KEY = {"Authorization": "Bearer abc"}
 
 
 class Handler:
@@ -20,7 +21,7 @@ def connect(address, **options):
     return OpenApi().connect(Endpoint(name="pets", address=f"openapi:{address}", options=options), Handler())
 
 
-async def call(link, name, **arguments):
+async def call(link, name, /, **arguments):
     answer = await link.request("tools/call", {"name": name, "arguments": arguments}, timeout_s=5)
     return answer["structuredContent"]
 
@@ -28,7 +29,7 @@ async def call(link, name, **arguments):
 async def test_operations_are_tools_of_a_gateway(gateway, pets):
     async with gateway([OpenApi], {"pets": f"openapi:{pets}/openapi.json"}) as client:
         listed = {tool["name"]: tool for tool in (await client.request("tools/list"))["tools"]}
-        assert list(listed) == ["pets__get_pet", "pets__listPets", "pets__post_pets", "pets__removePet"]
+        assert list(listed) == ["pets__POST_pets", "pets__get_pet", "pets__listPets", "pets__removePet"]
         answer = await client.call("pets__get_pet", {"id": "rex"})
         assert answer["structuredContent"]["path"] == "/v1/pets/rex"
         assert json.loads(answer["content"][0]["text"]) == answer["structuredContent"]
@@ -47,33 +48,32 @@ async def test_parameters_and_bodies_make_the_schema(pets):
         },
         "annotations": {"readOnlyHint": True, "destructiveHint": False},
     }
-    schema = tools["post_pets"]["inputSchema"]
-    assert schema["required"] == ["body"]
-    assert schema["properties"]["body"] == {"$ref": "#/$defs/Pet"}
-    assert schema["$defs"]["Pet"]["properties"]["owner"] == {"$ref": "#/$defs/Owner"}
-    assert tools["get_pet"]["description"] == "GET /pets/{id}"
-    assert tools["removePet"]["annotations"]["destructiveHint"]
+    schema = tools["POST_pets"]["inputSchema"]
+    assert schema["required"] == ["name"]
+    assert schema["properties"] == {"name": {"type": "string"}, "owner": {"$ref": "#/$defs/Owner"}}
+    assert schema["$defs"] == {"Owner": {"type": "object", "properties": {"boss": {"$ref": "#/$defs/Owner"}}}}
+    assert [tools[name]["annotations"]["destructiveHint"] for name in ("POST_pets", "removePet")] == [False, True]
 
 
 async def test_arguments_go_where_the_document_says(pets):
-    async with connect(f"{pets}/openapi.json", headers={"Authorization": "Bearer abc"}) as link:
+    async with connect(f"{pets}/openapi.json", headers=KEY) as link:
         listed = await call(link, "listPets", limit=3, **{"X-Trace": "7"})
         assert (listed["query"], listed["trace"], listed["key"]) == ("limit=3", "7", "Bearer abc")
-        added = await call(link, "post_pets", body={"name": "größe"})
-        assert (added["method"], added["body"]) == ("POST", {"name": "größe"})
+        added = await call(link, "POST_pets", name="größe", owner={"boss": {}})
+        assert (added["method"], added["body"]) == ("POST", {"name": "größe", "owner": {"boss": {}}})
         odd = await call(link, "removePet", id="a/b?c#d é%")
         assert (odd["method"], odd["path"]) == ("DELETE", "/v1/pets/a/b?c#d é%")
         assert odd["raw"].count("/") == 3
+    async with connect(f"{pets}/openapi.json") as link:
+        assert (await call(link, "listPets"))["key"] is None
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [
-        ("get_pet", {"id": ".."}, "would lead to another path"),
-        ("get_pet", {"id": ""}, "would lead to another path"),
-        ("get_pet", {}, "id is missing"),
-        ("listPets", {"size": 1}, "unknown argument 'size'; there are limit, X-Trace"),
-        ("nothing", {}, "Unknown tool: nothing"),
+        ("get_pet", {"id": ".."}, "cannot contain dot segments"),
+        ("get_pet", {}, "Missing required path parameters: {'id'}"),
+        ("nothing", {}, "nothing"),
     ],
 )
 async def test_what_no_request_can_be_made_of_is_refused(pets, name, arguments, problem):
@@ -86,7 +86,9 @@ async def test_a_status_from_400_on_is_an_error_of_the_tool(pets):
     async with connect(f"{pets}/openapi.json") as link:
         answer = await link.request("tools/call", {"name": "get_pet", "arguments": {"id": "nobody"}}, timeout_s=5)
         assert answer["isError"]
-        assert answer["content"][0]["text"] == '404 Not Found: {"error": "no such pet"}'
+        text = answer["content"][0]["text"]
+        assert "404" in text
+        assert "no such pet" in text
 
 
 async def test_what_is_not_json_is_text(pets):
@@ -95,38 +97,20 @@ async def test_what_is_not_json_is_text(pets):
     assert answer.value == {"content": [{"type": "text", "text": "Roses are red."}]}
 
 
-async def test_a_document_can_be_a_file(pets, services_module, tmp_path):
-    file = tmp_path / "openapi.json"
-    file.write_text(json.dumps(services_module.PETS))
-    with pytest.raises(TransportError, match="set base_url"):
-        async with connect(file):
-            raise AssertionError
-    async with connect(file, base_url=f"{pets}/v2/") as link:
-        assert (await call(link, "get_pet", id="rex"))["path"] == "/v2/pets/rex"
-
-
-@pytest.mark.parametrize(
-    ("document", "problem"),
-    [
-        ("openapi.yaml", "is no OpenAPI document in JSON"),
-        ("v1/pets", "is no OpenAPI document in JSON"),
-        ("v1/nobody", "cannot be read: .*404"),
-    ],
-)
-async def test_a_document_that_cannot_be_used_is_said(pets, document, problem):
-    with pytest.raises(TransportError, match=problem):
+@pytest.mark.parametrize("document", ["openapi.yaml", "v1/pets", "v1/nobody", "v1/moved"])
+async def test_a_document_that_cannot_be_used_is_said(pets, document):
+    with pytest.raises(TransportError, match=f"server 'pets': no OpenAPI document at {pets}/{document}: .+"):
         async with connect(f"{pets}/{document}"):
             raise AssertionError
 
 
-async def test_mistakes_in_the_configuration_are_said_at_once():
-    with pytest.raises(ValueError, match=r"\[servers.pets\] era: not an option"):
-        connect("x.json", era=1)
-    with pytest.raises(ValueError, match="say which document"):
-        connect("")
-    with pytest.raises(TransportError, match=r"'pets': its OpenAPI document cannot be read: .*no-such"):
-        async with connect("/no-such-file.json"):
-            raise AssertionError
+async def test_mistakes_in_the_configuration_are_said():
+    with pytest.raises(ValueError, match=r"\[servers.pets\] era: the options are base_url and headers"):
+        connect("http://127.0.0.1:9/x.json", era=1)
+    for address in ("", "./openapi.json"):
+        with pytest.raises(TransportError, match="server 'pets': no OpenAPI document at "):
+            async with connect(address):
+                raise AssertionError
 
 
 async def test_a_service_that_went_away_fails_calls_and_not_the_gateway(services_module):
@@ -158,28 +142,25 @@ def leading(services_module, stranger):
         yield start
 
 
-async def test_a_document_cannot_send_headers_to_another_host(leading, stranger):
-    address = leading("{stranger}/v1")
-    with pytest.raises(TransportError, match=f"leads to {stranger}/v1: set base_url"):
-        async with connect(f"{address}/openapi.json", headers={"Authorization": "Bearer abc"}):
-            raise AssertionError
-    async with connect(f"{address}/openapi.json", base_url=f"{stranger}/v1") as link:
-        assert (await call(link, "listPets"))["path"] == "/v1/pets"
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [("{stranger}/v1", "/pets"), ("/", "@{host}/pets"), ("/", "//{host}/pets"), ("//{stranger}", "/pets")],
+)
+async def test_a_document_cannot_send_the_token_to_another_host(leading, stranger, url, path):
+    address = leading(url, path)
+    async with connect(f"{address}/openapi.json", headers=KEY) as link:
+        assert (await call(link, "listPets"))["port"] == int(address.rpartition(":")[2])
 
 
-async def test_a_path_that_is_none_is_no_tool(leading):
-    async with connect(f"{leading('/')}/openapi.json") as link:
-        assert (await link.request("tools/list", {}, timeout_s=5))["tools"]
-    async with connect(f"{leading('/', '@{host}/pets')}/openapi.json") as link:
-        assert (await link.request("tools/list", {}, timeout_s=5))["tools"] == []
+async def test_the_service_can_be_elsewhere_if_the_user_says_so(pets, stranger):
+    async with connect(f"{pets}/openapi.json", base_url=f"{stranger}/v2/") as link:
+        listed = await call(link, "listPets")
+    assert (listed["path"], listed["port"]) == ("/v2/pets", int(stranger.rpartition(":")[2]))
 
 
 async def test_redirects_are_not_followed(pets):
-    async with connect(f"{pets}/openapi.json", headers={"Authorization": "Bearer abc"}) as link:
+    async with connect(f"{pets}/openapi.json", headers=KEY) as link:
         moved = {"name": "get_pet", "arguments": {"id": "moved"}}
         answer = await link.request("tools/call", moved, timeout_s=5)
     assert answer["isError"]
-    assert answer["content"][0]["text"].startswith("302 Found")
-    with pytest.raises(TransportError, match="302"):
-        async with connect(f"{pets}/v1/moved"):
-            raise AssertionError
+    assert "302" in answer["content"][0]["text"]

@@ -5,8 +5,7 @@ import time
 import pytest
 
 import pml_example_redact_patterns as plugin
-from pml_example_redact_patterns import E_MAIL, Redaction, Settings
-from pml_example_redact_patterns.cleaning import Cleaner
+from pml_example_redact_patterns import Redaction, Settings
 from pml_hookspecs import CodeRun, Failure, RawObject, Status, ToolCall
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 from pml_testing.gateway import ScriptedServer
@@ -93,8 +92,8 @@ def test_a_pattern_that_is_none_is_named():
 
 def test_a_long_text_is_searched_in_time():
     began = time.perf_counter()
-    assert len(Cleaner(Settings().patterns).clean("x" * 1_000_000)) == 1_000_000
-    assert Cleaner({"e-mail": E_MAIL}).clean("a." * 200_000 + "@") is not None
+    assert len(Redaction(Settings()).clean("x" * 1_000_000)) == 1_000_000
+    assert Redaction(Settings()).clean("a." * 200_000 + "@") is not None
     assert time.perf_counter() - began < 2
 
 
@@ -117,12 +116,21 @@ async def test_names_in_results_are_cleaned_and_no_member_is_lost():
         ("n", 0),
         ("[e-mail] 3", {"[e-mail]": 2}),
         ("[e-mail] 2", 3),
-        ("[e-mail] 4", 4),
+        ("[e-mail] 5", 4),
     ]
     assert seen[0].arguments == {"by": {"ada@example.org": CLEAN}}
 
 
+def test_a_name_that_looks_like_a_numbered_one_is_not_overwritten():
+    clean = Redaction(Settings()).clean
+    assert clean({"[e-mail] 3": 1, "ada@example.org": 2, "bob@example.org": 3}) == {
+        "[e-mail] 3": 1,
+        "[e-mail]": 2,
+        "[e-mail] 3 3": 3,
+    }
+
+
 def test_many_names_that_would_be_the_same_are_told_apart_in_time():
     began = time.perf_counter()
-    assert len(Cleaner(Settings().patterns).clean({f"a{n}@example.org": n for n in range(50_000)})) == 50_000
+    assert len(Redaction(Settings()).clean({f"a{n}@example.org": n for n in range(50_000)})) == 50_000
     assert time.perf_counter() - began < 2

@@ -24,7 +24,6 @@ else:
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 TAKEN = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
-APART_S = 0.05
 NO_STREAM = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -103,22 +102,9 @@ def pieces(server: Server, request: dict[str, Any], params: dict[str, Any]) -> N
         server.write(bytes([byte]))
 
 
-def gather(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
-    """Wait for ``count`` such requests; then answer each with its params, the highest ``n`` first.
-
-    Requests come on connections of their own, so only time puts their answers in order.
-    """
-    server.held.append(request)
-    if len(server.held) == params["count"]:
-        held = sorted(server.held, key=lambda request: -request["params"]["n"])
-        server.held.clear()
-        for place, waiting in enumerate(held):
-            asyncio.get_running_loop().call_later(APART_S * place, server.answer, waiting, waiting["params"])
-
-
 async def main() -> None:
     """Serve until standard input ends."""
-    METHODS.update(pieces=pieces, gather=gather)
+    METHODS.update(pieces=pieces)
     server = HttpServer()
     listener = await asyncio.start_server(server.connected, "127.0.0.1", 0, limit=1 << 20)
     os.write(1, b"http://127.0.0.1:%d/mcp\n" % listener.sockets[0].getsockname()[1])

@@ -92,6 +92,27 @@ def gather(server: Server, request: dict[str, Any], params: dict[str, Any]) -> N
             server.answer(held, held["params"])
 
 
+def stack(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
+    """Wait for ``count`` such requests; then answer the one with the highest ``n``, and another at each ``unstack``."""
+    server.held.append(request)
+    if len(server.held) == params["count"]:
+        answer_highest(server)
+
+
+def unstack(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
+    """Answer the one with the highest ``n`` of those that ``stack`` has left waiting, then this."""
+    answer_highest(server)
+    server.answer(request, {})
+
+
+def answer_highest(server: Server) -> None:
+    """Answer the one with the highest ``n`` of those that wait, if any, with its params."""
+    server.held.sort(key=lambda request: int(request["params"]["n"]))
+    if server.held:
+        highest = server.held.pop()
+        server.answer(highest, highest["params"])
+
+
 def hold(server: Server, request: dict[str, Any], params: dict[str, Any]) -> None:
     """Do not answer until ``release``."""
     server.held.append(request)
@@ -211,7 +232,7 @@ def unknown(server: Server, request: dict[str, Any], params: dict[str, Any]) -> 
     server.send({"id": request["id"], "error": {"code": -32601, "message": f"no method {request['method']}"}})
 
 
-_PLAIN = (echo, refuse, gather, hold, release, seen, say, pieces, big, describe)
+_PLAIN = (echo, refuse, gather, stack, unstack, hold, release, seen, say, pieces, big, describe)
 _CALLING = (tell, ask, ask_in_vain, take_back)
 _MISBEHAVING = (complain, leave, kill, close_output, close_input, deafen, spawn)
 METHODS = {function.__name__: function for function in (*_PLAIN, *_CALLING, *_MISBEHAVING)} | {"initialize": hold}

@@ -16,13 +16,14 @@ from pml_hookspecs import Link, Origin, RawObject, RpcError, Transport, Transpor
 
 from . import servers
 
-SOON_S = 5.0
+SOON_S = 20.0
 """Longest that anything here may take on a busy machine [s]."""
 NO_SUCH_COMMAND = "stdio:pml-no-such-command --flag"
-START_S = 10.0
+START_S = 30.0
 """Longest that a Python program with the transport in it may take to start, and then to answer [s]."""
 POLL_S = 0.02
-LONG_S = 30.0
+LONG_S = 60.0
+"""Never reached unless something is wrong [s]."""
 
 
 def over_stdio(script: str) -> str:

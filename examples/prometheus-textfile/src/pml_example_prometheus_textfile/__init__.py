@@ -6,17 +6,17 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Self
 
 from pml_hookspecs import setting
-
-from .sums import Sums
 
 if TYPE_CHECKING:
     from pml_hookspecs import Ended, Services, Span
 
 __all__ = ["PrometheusTextfile", "Settings"]
+NAME = "pml_task_duration_seconds"
+MOST, OTHER = 2000, "other"
+"""So many sets of labels are told apart, for clients can make up names of tools; what comes then is ``other``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Settings:
     """The table ``[plugins.prometheus_textfile]``."""
 
     path: str = setting("", "File to write; metrics/pml.prom in the folder PML_HOME, or in ~/.pml, if empty.")
-    interval_s: float = setting(5.0, "How often the file is written while tasks end [s].", ge=0.01)
+    interval_s: float = setting(5.0, "How often the file is written [s].", ge=0.01)
 
 
 class PrometheusTextfile:
@@ -34,41 +34,44 @@ class PrometheusTextfile:
 
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """Without ``services`` the file is written by :meth:`flush` only."""
+        from prometheus_client import CollectorRegistry, Summary
+
         self._settings, self._services = settings or Settings(), services
         home = Path(os.environ.get("PML_HOME") or "~/.pml")
         self._path = Path(self._settings.path or home / "metrics" / "pml.prom").expanduser()
-        self._sums, self._written, self._writing = Sums(), 0, Lock()
+        self._registry, self._labels = CollectorRegistry(), set[tuple[str, str, str]]()
+        self._seconds = Summary(NAME, "How long tasks took.", ("task", "tool", "status"), registry=self._registry)
 
     async def __aenter__(self) -> Self:
         if self._services is not None:
             self._services.spawn(self._write_now_and_then, name="metrics")
         return self
 
+    async def __aexit__(self, *_: object) -> None:
+        """What was spawned is ended by the gateway, after a last :meth:`flush`."""
+
     def started(self, span: Span) -> None:
         """Nothing to do: a span is counted when it ends."""
 
     def ended(self, ended: Ended) -> None:
-        tool = str(ended.span.attributes.get("gen_ai.tool.name", ""))
-        self._sums.add(ended.span.name, tool, ended.status.value, ended.end_ns - ended.span.start_ns)
+        labels = ended.span.name, str(ended.span.attributes.get("gen_ai.tool.name", "")), ended.status.value
+        if labels not in self._labels and len(self._labels) >= MOST:
+            labels = OTHER, OTHER, ended.status.value
+        self._labels.add(labels)
+        self._seconds.labels(*labels).observe((ended.end_ns - ended.span.start_ns) / 1e9)
 
     async def flush(self) -> None:
-        """Write the file, in one step for its readers; nothing when no span has ended since the last time."""
-        if (count := self._sums.count) == self._written:
-            return
         try:
-            await asyncio.to_thread(self._write, self._sums.text())
-            self._written = count
+            await asyncio.to_thread(self._write)
         except OSError as exc:
             if self._services is not None:
                 self._services.log.warning("metrics are not written", path=str(self._path), error=str(exc))
 
-    def _write(self, text: str) -> None:
-        # One that was given up may still be writing in its thread.
-        with self._writing:
-            new = self._path.with_suffix(".new")
-            new.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(text, encoding="utf-8")
-            new.replace(self._path)
+    def _write(self) -> None:
+        from prometheus_client import write_to_textfile
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_to_textfile(str(self._path), self._registry)
 
     async def _write_now_and_then(self) -> None:
         while True:

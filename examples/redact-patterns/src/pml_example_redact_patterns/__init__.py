@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Phase, ToolCall, hookimpl, setting
-
-from .cleaning import Cleaner
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Outcome, Run, Services, Task, Wrapper
@@ -29,30 +29,48 @@ settings_type = Settings  # what the gateway reads [plugins.redact_patterns] wit
 
 
 class Redaction:
-    """Cleans all calls of tools, those of code and workflows as well. Implements :class:`pml_hookspecs.Wrapper`.
-
-    Of results names of members are cleaned too. Those of arguments stay, because tools know arguments by their names.
-    """
+    """Cleans all calls of tools, those of code and workflows as well. Implements :class:`pml_hookspecs.Wrapper`."""
 
     phase = Phase.ADAPT
 
     def __init__(self, settings: Settings) -> None:
         """Raises ValueError for what is no regular expression; the gateway then says so and goes without."""
-        self._settings, self._clean = settings, Cleaner(settings.patterns).clean
+        self._settings, self._patterns = settings, {}
+        for name, pattern in settings.patterns.items():
+            try:
+                self._patterns[f"[{name}]".replace("\\", r"\\")] = re.compile(pattern)
+            except re.error as exc:
+                raise ValueError(f"[plugins.redact_patterns] patterns.{name} is no regular expression: {exc}") from exc
 
     async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
         if not isinstance(task, ToolCall):
             return await call_next(task, run)
-        if self._settings.arguments and (given := self._clean(task.arguments, names=False)) is not task.arguments:
-            task = replace(task, arguments=given)
+        if self._settings.arguments and (arguments := self.clean(task.arguments, names=False)) != task.arguments:
+            task = replace(task, arguments=arguments)
         outcome = await call_next(task, run)
         if not self._settings.results:
             return outcome
-        output, failure = self._clean(outcome.output), outcome.failure
-        if failure is not None:
-            failure = replace(failure, message=self._clean(failure.message), details=self._clean(failure.details))
-        same = output is outcome.output and failure == outcome.failure
+        output, failed = self.clean(outcome.output), outcome.failure
+        failure = failed and replace(failed, message=self.clean(failed.message), details=self.clean(failed.details))
+        same = output == outcome.output and failure == outcome.failure
         return outcome if same else replace(outcome, output=output, failure=failure)
+
+    def clean(self, value: Any, *, names: bool = True) -> Any:
+        """``value`` without what fits. ``names`` of members too: not of arguments, which tools know by their names."""
+        if isinstance(value, str):
+            for mark, pattern in self._patterns.items():
+                value = pattern.sub(mark, value)
+        if isinstance(value, list):
+            return [self.clean(member, names=names) for member in value]
+        if not isinstance(value, Mapping):
+            return value
+        made: dict[str, Any] = {}
+        for name, member in value.items():
+            new = self.clean(name) if names else name
+            while new in made:  # two names that are the same now: no member is lost
+                new = f"{new} {len(made) + 1}"
+            made[new] = self.clean(member, names=names)
+        return made
 
 
 @hookimpl
