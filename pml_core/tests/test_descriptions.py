@@ -46,7 +46,7 @@ async def test_a_description_is_known_before_the_server_runs_again_and_while_it_
     server = ScriptedServer(["read"])
     server.instructions = "Reads files."
     async with running({"fs": server}, plugins=plugins):
-        await until(lambda: store.catalog._entries and store.catalog._statuses)
+        await until(lambda: store.catalog.tools.values and store.catalog.reports.values)
     server.refuse = "broken"
     async with running({"fs": server}, plugins=plugins) as made:
         await until(lambda: made.catalog.status("fs").state == "down")
@@ -54,4 +54,4 @@ async def test_a_description_is_known_before_the_server_runs_again_and_while_it_
         server.refuse, server.instructions = "", "Reads other files."
         await until(lambda: made.catalog.status("fs").state == "up")
         assert made.catalog.status("fs").description == "Reads other files."
-        await until(lambda: store.catalog._statuses["fs"].description == "Reads other files.")
+        await until(lambda: store.catalog.reports.values["fs"].description == "Reads other files.")

@@ -3,12 +3,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_core.config import ServerSettings
 from pml_core.execution_run import ExecutionRun, Terms
-from pml_core.memory_executions import MemoryExecutions
+from pml_core.nulls import MemoryStore
 from pml_core.recorder import HEAD_BYTES, Recorder, kind_and_target, request_of
 from pml_core.redaction import MASK, Redactor
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, RawObject, Session, Status, ToolCall, Workflow, encode
@@ -24,7 +24,7 @@ values = st.recursive(
 
 
 def record_of(task, result=None, *, limit=65536, secrets=(), status="running", intent=""):
-    redactor, executions = Redactor(), MemoryExecutions(10)
+    redactor, executions = Redactor(), MemoryStore(remembered=10).executions
     redactor.learn(secrets)
     recorder = Recorder(executions, redactor, limit, None)
     session = Session(key="k", principal="alice", client="tester/1")
@@ -62,14 +62,12 @@ def test_what_has_only_begun_has_no_end():
     assert (record.principal, record.agent) == ("alice", "tester")
 
 
-@settings(max_examples=100, deadline=None)
 @given(values)
 def test_a_response_is_kept_as_it_is_when_it_is_short_enough(value):
     record = record_of(CodeRun(id="c", language="x", source=""), outcome("c", value))
     assert json.loads(encode(record.response)) == json.loads(json.dumps(value))
 
 
-@settings(max_examples=100, deadline=None)
 @given(values, st.integers(256, 400))
 def test_what_is_too_long_is_cut_and_says_so(value, limit):
     given_value = {"v": value, "pad": "é" * 150}

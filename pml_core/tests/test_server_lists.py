@@ -142,7 +142,7 @@ async def test_a_start_shows_the_tools_of_last_time_until_the_server_is_up():
     server = Lister({None: {"tools": named("new")}})
     async with running({"fs": server}) as made:
         store = made.store
-        await until(lambda: store.catalog._entries)
+        await until(lambda: store.catalog.tools.values)
 
     class Kept:
         def __call__(self, settings, services):

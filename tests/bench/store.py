@@ -144,14 +144,16 @@ async def keep_up(store: Any, rows: int, per_s: int, seconds: float, table: Tabl
     """Whether so many rows a second are written for so long."""
     everyone = ExecutionQuery(scope=Scope(principals=None), limit=1)
     before = (await store.executions.find(everyone)).total
-    started, began, n, deepest = datetime.now(UTC), time.perf_counter(), 0, 0
+    started, began, n, deepest, shown = datetime.now(UTC), time.perf_counter(), 0, 0, 0
     while (passed := time.perf_counter() - began) < seconds:
         due = int(passed * per_s)
         for i in range(n, due):
             store.executions.record(record(rows + i, datetime.now(UTC)))
         n = due
         deepest = max(deepest, (await store.health())["queued"])
-        print(f"\rrecording: {passed:.0f} of {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
+        if int(passed) > shown:
+            shown = int(passed)
+            print(f"\rrecording: {shown} of {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
         await asyncio.sleep(0.005)
     print(file=sys.stderr)
     written = (await store.executions.find(everyone)).total - before

@@ -7,7 +7,9 @@ import psycopg
 import pytest
 
 from pml_hookspecs import ExecutionQuery
-from pml_store_postgres import PostgresStore, Settings, StoreError, batches, writer
+from pml_store_postgres import PostgresStore, Settings, StoreError
+from pml_store_postgres.session import ServerSession
+from pml_stores import writer
 from pml_testing.records import EVERYONE, ended, execution
 
 pytestmark = pytest.mark.anyio
@@ -175,7 +177,7 @@ async def test_a_connection_lost_while_committing_is_not_tried_again_unasked(emp
     async with PostgresStore(emptied) as store:
         await store.documents.put("test", "a", {})
         tried = []
-        transaction = batches.Session._transaction
+        transaction = ServerSession.transaction
 
         def lose(session, connection, work):
             tried.append(None)
@@ -185,7 +187,7 @@ async def test_a_connection_lost_while_committing_is_not_tried_again_unasked(emp
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
         with monkeypatch.context() as patch:
-            patch.setattr(batches.Session, "_transaction", lose)
+            patch.setattr(ServerSession, "transaction", lose)
             with pytest.raises(StoreError, match="closed the connection"):
                 await store.documents.put("test", "a", {})
         assert len(tried) == 1

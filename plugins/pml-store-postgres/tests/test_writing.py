@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 
 from pml_hookspecs import ExecutionQuery, RawObject, Scope, encode
-from pml_store_postgres import PostgresStore, Settings, StoreError, texts
-from pml_store_postgres.batches import Session
-from pml_testing.records import EVERYONE, ended, execution, tools
+from pml_store_postgres import PostgresStore, Settings, StoreError, rows, texts
+from pml_store_postgres.session import ServerSession
+from pml_testing.records import EVERYONE, assert_same, ended, execution, some_executions, tools
 
 pytestmark = pytest.mark.anyio
 
@@ -51,6 +51,21 @@ async def test_what_is_recorded_is_written_soon_without_being_asked_for(emptied,
         assert time.monotonic() - start < 1
 
 
+async def test_what_is_too_much_for_one_statement_is_written_in_several(emptied, monkeypatch):
+    monkeypatch.setattr(rows, "STATEMENT_BYTES", 3000)
+    records = some_executions()
+    encoded = [rows.Encoded(record) for record in records]
+    portions = list(rows._portions(encoded))
+    assert [one for some in portions for one in some] == encoded
+    assert 1 < len(portions) < len(records)
+    async with at(emptied) as store:
+        for record in records:
+            store.executions.record(record)
+        for record in records:
+            there = await store.executions.get(record.id, EVERYONE, transcript=True)
+            assert_same(there, record)
+
+
 async def test_the_writer_sleeps_while_nothing_happens(emptied):
     async with at(emptied, flush_interval_ms=1) as store:
         await store.executions.put(execution(0))
@@ -61,8 +76,8 @@ async def test_the_writer_sleeps_while_nothing_happens(emptied):
 
 
 async def test_many_who_wait_are_written_in_few_transactions(emptied, monkeypatch):
-    transactions, transaction = [], Session._transaction
-    monkeypatch.setattr(Session, "_transaction", lambda *given: transactions.append(None) or transaction(*given))
+    transactions, transaction = [], ServerSession.transaction
+    monkeypatch.setattr(ServerSession, "transaction", lambda *given: transactions.append(None) or transaction(*given))
     async with at(emptied) as store:
         await asyncio.gather(*(store.executions.put(execution(n)) for n in range(500)))
         versions = await asyncio.gather(*(store.documents.put("test", f"{n}", {}) for n in range(500)))

@@ -102,8 +102,8 @@ def test_writing_and_sweeping_use_indexes(explained):
 
 async def test_many_documents_are_written_in_few_transactions(path):
     async with at(path) as store:
-        transactions, transaction = [], store._writer._transaction
-        store._writer._transaction = lambda *work: transactions.append(None) or transaction(*work)
+        transactions, transaction = [], store._writer._session.transaction
+        store._writer._session.transaction = lambda *work: transactions.append(None) or transaction(*work)
         versions = await asyncio.gather(*(store.documents.put("test", f"{n}", {}, marks=MARKS) for n in range(500)))
         assert versions == [1] * 500
         assert len(transactions) < 20

@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Failure, encode
-from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, housekeeping, sums
+from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, sums
 from pml_store_sqlite.database import Database
+from pml_stores import housekeeping
 from pml_testing.fakes import EPOCH
 from pml_testing.records import ALICE, EVERYONE, assert_same, ended, execution, some_executions
 from pml_testing.store_totals import over_days

@@ -9,7 +9,8 @@ from contextlib import closing
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Scope
-from pml_store_sqlite import Settings, SqliteStore, StoreError, writer
+from pml_store_sqlite import Settings, SqliteStore, StoreError
+from pml_stores import writer
 from pml_testing.records import ended, execution
 
 pytestmark = pytest.mark.anyio
@@ -142,8 +143,8 @@ async def test_closing_on_a_locked_file_ends_and_says_how_much_is_lost(path, ser
             for n in range(1, 31):
                 store.executions.record(execution(n))
             await until(lambda: store._writer.trouble)
-            attempts, transaction = [], store._writer._transaction
-            store._writer._transaction = lambda *work: attempts.append(None) or transaction(*work)
+            attempts, transaction = [], store._writer._session.transaction
+            store._writer._session.transaction = lambda *work: attempts.append(None) or transaction(*work)
             async with asyncio.timeout(5):
                 await store.__aexit__(None, None, None)
             assert len(attempts) == 1

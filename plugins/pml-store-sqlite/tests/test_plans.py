@@ -100,7 +100,7 @@ def test_a_page_of_some_people_and_agents_is_looked_for_in_each_of_their_indexes
     history.find(explained, ExecutionQuery(scope=scope, since=EPOCH))
     plan = "\n".join(explained.plans[-1][1])
     assert plan.count("USING INDEX execution_by_principal (principal=? AND started_at>?)") == 2
-    assert plan.count("USING INDEX execution_by_agent (agent=? AND started_at>?)") == 1
+    assert plan.count("USING INDEX execution_by_own_agent (agent=? AND started_at>?)") == 1
 
 
 def test_a_total_is_a_sum_of_sums(explained):

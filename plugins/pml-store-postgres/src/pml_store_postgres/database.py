@@ -5,9 +5,9 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from .arrays import allow
 from .errors import StoreError
 from .migrations import MIGRATIONS
-from .rows import STAGING
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -125,7 +125,7 @@ class Database:
             )
             self._check_server(connection)
             self._migrate(connection)
-            connection.execute(STAGING)
+            allow(connection)
         except BaseException as exc:
             connection.close()
             self._explain(exc)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pml_stores import errors
 
-class StoreError(Exception):
+
+class StoreError(errors.StoreError):
     """The database cannot be used. The message says which, what is wrong with it and what to do; never a password."""
 
-    def __init__(self, problem: str, remedy: str) -> None:
-        """``problem`` names the database; ``remedy`` is an imperative clause."""
-        self.problem, self.remedy = problem, remedy
-        super().__init__(f"store driver 'postgres': {problem}; {remedy}")
+    driver = "postgres"
+
+
+def closed(place: str) -> StoreError:
+    """For those who come before the store is entered, or after it is left."""
+    return StoreError(f"{place} is closed", "use the store only between entering and leaving it")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
 STEP = 200
 """Most executions without a parent that one step deletes, so that nobody waits long."""
+LATEST = (1 << 63) - 1
+SPANS = 2000
+"""Most spans of nothing that is recorded that one step deletes."""
+UNRECORDED_S = 3600
+"""So young a span may be of an execution that is not recorded yet [s]: it is not deleted for its size."""
 
 _FAMILIES = f"""
     WITH RECURSIVE needed AS (
@@ -50,6 +56,18 @@ _ORPHANS = f"""
     ORDER BY started_at, id LIMIT {STEP}
 """
 
+_SPANS = f"""
+    SELECT s.trace_id, s.span_id FROM span AS s WHERE s.start_ns < %(before_ns)s
+        AND NOT EXISTS (SELECT FROM execution AS e WHERE e.id = s.execution)
+    LIMIT {SPANS}
+"""
+"""Of nothing that is recorded."""
+_DELETE_SPANS = """
+    DELETE FROM span USING unnest(%s::text[], %s::text[]) AS gone (trace_id, span_id)
+    WHERE span.trace_id = gone.trace_id AND span.span_id = gone.span_id
+"""
+_OLDEST = f"SELECT started_at FROM execution WHERE NOT ({IS_OPEN}) ORDER BY started_at LIMIT 1"
+
 
 @dataclass(slots=True)
 class Pruning:
@@ -67,12 +85,12 @@ class Pruning:
             if deleted := self._delete(connection, _BY_AGE, before=self.before):
                 self.gone += deleted
                 return True
-            if self._delete(connection, _ORPHANS, before=self.before):
+            if self._delete(connection, _ORPHANS, before=self.before) or _delete_spans(connection, self.before):
                 return True
         if self.keep_bytes is not None and (surplus := stored_bytes(connection) - self.keep_bytes) > 0:
             deleted = self._delete(connection, _BY_SIZE, before=None, surplus=surplus)
             self.gone += deleted
-            return deleted > 0
+            return _delete_spans(connection, _age_of_all(connection)) > 0 or deleted > 0
         # What nothing is counted in any more.
         connection.execute("DELETE FROM execution_sum WHERE succeeded = 0 AND failed = 0 AND running = 0")
         return False
@@ -86,6 +104,22 @@ class Pruning:
         connection.execute("DELETE FROM span WHERE execution = ANY(%s)", [ids])
         connection.execute("DELETE FROM execution WHERE id = ANY(%s)", [ids])
         return len({place for place, _ in rows})
+
+
+def _delete_spans(connection: Connection[Any], before: int) -> int:
+    """Delete spans of nothing that is recorded that began before a time [µs]; how many, not all at once."""
+    rows = connection.execute(_SPANS, {"before_ns": min(before, LATEST // 1000) * 1000}).fetchall()
+    if rows:
+        traces, spans = zip(*rows, strict=True)
+        connection.execute(_DELETE_SPANS, [list(traces), list(spans)])
+    return len(rows)
+
+
+def _age_of_all(connection: Connection[Any]) -> int:
+    """When the oldest execution that has ended began, or an hour ago if there is none that old [µs]."""
+    row = connection.execute(_OLDEST).fetchone()
+    an_hour_ago = int((time.time() - UNRECORDED_S) * 1_000_000)
+    return an_hour_ago if row is None else min(int(row[0]), an_hour_ago)
 
 
 def stored_bytes(connection: Connection[Any]) -> int:

@@ -22,6 +22,7 @@ from pml_hookspecs import (
     encode,
 )
 
+from .arrays import Array
 from .texts import blob, clean, name, owner, restored, unblob, words_of
 
 if TYPE_CHECKING:
@@ -60,21 +61,19 @@ EXECUTION_COLUMNS: Mapping[str, str] = {
 """Names and types, as they stand in rows."""
 READ = ", ".join(f"e.{column}" for column in EXECUTION_COLUMNS)
 STARTED_AT, ID = (list(EXECUTION_COLUMNS).index(column) for column in ("started_at", "id"))
+_SIZE = list(EXECUTION_COLUMNS).index("size_bytes")
 
 _COLUMNS = ", ".join(EXECUTION_COLUMNS)
 _UPDATES = ", ".join(f"{column} = excluded.{column}" for column in [*EXECUTION_COLUMNS, "words"] if column != "id")
-STAGING = (
-    f"CREATE TEMPORARY TABLE staging ({', '.join(f'{c} {t}' for c, t in EXECUTION_COLUMNS.items())}, words text) "
-    "ON COMMIT DELETE ROWS"
-)
-"""Where a batch is before it is written, in one statement."""
-_STAGE = f"COPY pg_temp.staging ({_COLUMNS}, words) FROM STDIN (FORMAT binary)"
-_STAGED_TYPES = (*EXECUTION_COLUMNS.values(), "text")
+_TYPES = (*EXECUTION_COLUMNS.values(), "text")
 _WRITE = (
-    f"INSERT INTO execution ({_COLUMNS}, words) SELECT {_COLUMNS}, words::tsvector FROM pg_temp.staging "  # noqa: S608
+    "WITH forgotten AS (DELETE FROM execution_transcript WHERE execution = ANY(%b)) "  # noqa: S608
+    f"INSERT INTO execution ({_COLUMNS}, words) SELECT {_COLUMNS}, words::tsvector "
+    f"FROM unnest({', '.join(['%b'] * len(_TYPES))}) AS given ({_COLUMNS}, words) "
     f"ON CONFLICT (id) DO UPDATE SET {_UPDATES}"
 )
-_FORGET_TRANSCRIPTS = "DELETE FROM execution_transcript WHERE execution IN (SELECT id FROM pg_temp.staging)"
+STATEMENT_BYTES = 32 * 1024 * 1024
+"""A statement with so much has enough; PostgreSQL takes no more than 1 GiB."""
 _WRITE_TRANSCRIPT = "INSERT INTO execution_transcript (execution, size_bytes, deflated) VALUES (%s, %s, %s)"
 
 SPAN_COLUMNS = (
@@ -126,18 +125,26 @@ class Encoded:
 
 
 def write_executions(connection: Connection[Any], executions: Sequence[Encoded]) -> None:
-    """Insert or replace ``executions``, whose ids differ. In a transaction in which this is done once."""
-    if not executions:
-        return
-    cursor = connection.cursor()
-    with cursor.copy(_STAGE) as copy:
-        copy.set_types(_STAGED_TYPES)
-        for execution in executions:
-            copy.write_row(execution.row)
-    cursor.execute(_FORGET_TRANSCRIPTS)
-    cursor.execute(_WRITE)
+    """Insert or replace ``executions``, whose ids differ."""
+    for some in _portions(executions):
+        columns = zip(*(execution.row for execution in some), strict=True)
+        arrays = [Array(type_name, column) for type_name, column in zip(_TYPES, columns, strict=True)]
+        connection.execute(_WRITE, [arrays[ID], *arrays])
     if transcripts := [execution.transcript for execution in executions if execution.transcript]:
-        cursor.executemany(_WRITE_TRANSCRIPT, transcripts)
+        connection.cursor().executemany(_WRITE_TRANSCRIPT, transcripts)
+
+
+def _portions(executions: Sequence[Encoded]) -> Iterator[list[Encoded]]:
+    some: list[Encoded] = []
+    size = 0
+    for execution in executions:
+        some.append(execution)
+        size += execution.row[_SIZE]
+        if size >= STATEMENT_BYTES:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _row(record: ExecutionRecord, size: int) -> Row:

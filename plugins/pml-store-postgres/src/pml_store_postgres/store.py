@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
+
+from pml_stores.database_store import DatabaseStore, log_of
 
 from .errors import StoreError
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
-    from pml_hookspecs import Json, Services
+    from psycopg import Connection
+
+    from pml_hookspecs import CatalogEntry, Ended, Json, Services
 
 HEALTH_S = 1.0
 """How long a self-check waits for the database."""
@@ -19,14 +23,7 @@ SIZE_S = 10.0
 """How long a size that was asked for is good: measuring takes the server some milliseconds."""
 
 
-class _Silence:
-    """A log for a store that was given none."""
-
-    def __getattr__(self, level: str) -> Callable[..., None]:
-        return lambda *_args, **_fields: None
-
-
-class PostgresStore:
+class PostgresStore(DatabaseStore):
     """Implements :class:`pml_hookspecs.Store` in one schema of a PostgreSQL database, which several gateways may share.
 
     One thread writes, many operations to a transaction; a few threads read. Statements do not run on the event loop.
@@ -40,56 +37,55 @@ class PostgresStore:
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """Connects to nothing. Without ``services`` nothing is logged."""
         # Imported here: `pml plugins list` loads the class and needs neither asyncio nor the statements.
+        from pml_stores.housekeeping import Housekeeping
+        from pml_stores.parts import SqlCatalog, SqlSecrets, SqlTraces
+        from pml_stores.writer import Writer
+
+        from . import queries, rows, secret_rows
         from .database import Database
         from .documents import PostgresDocuments
-        from .housekeeping import Housekeeping
-        from .parts import PostgresCatalog, PostgresExecutions, PostgresTraces
+        from .executions import PostgresExecutions
         from .readers import Readers
-        from .secret_rows import PostgresSecrets
-        from .writer import Writer
+        from .session import ASKED_REST_S, ServerSession
 
-        settings = settings or Settings()
-        log: Any = _Silence() if services is None else services.log
+        settings, log = settings or Settings(), log_of(services)
         self._database = Database(settings)
-        self._writer = Writer(self._database, settings, log)
-        self._readers = Readers(self._database)
+        self._writer = writer = Writer(
+            ServerSession(self._database),
+            log,
+            queue_rows=settings.queue_rows,
+            flush_interval_s=settings.flush_interval_ms / 1000,
+            asked_rest_s=ASKED_REST_S,
+        )
+        self._readers = readers = Readers(self._database)
         self._size, self._measured_until = 0, 0.0
-        self.executions = PostgresExecutions(self._writer, self._readers)
-        self.traces = PostgresTraces(self._writer, self._readers)
-        self.catalog = PostgresCatalog(self._writer, self._readers)
-        self.secrets = PostgresSecrets(self._writer, self._readers)
-        self.documents = PostgresDocuments(self._writer, self._readers)
-        self._housekeeping = Housekeeping(self.executions, self.documents, settings, log)
-
-    async def __aenter__(self) -> Self:
-        await self._writer.start()
-        self._readers.start()
-        self._housekeeping.start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        # Each of them, also when this is cancelled.
-        try:
-            await self._housekeeping.stop()
-        finally:
-            try:
-                await self._readers.stop()
-            finally:
-                await self._writer.stop()
+        self.executions = PostgresExecutions(writer, readers)
+        self.traces = SqlTraces(writer, readers, write=_write_spans, spans=queries.spans)
+        self.catalog = SqlCatalog(
+            writer,
+            readers,
+            write_tools=_write_tools,
+            tools=queries.tools,
+            write_status=rows.write_status,
+            statuses=queries.statuses,
+        )
+        self.secrets = SqlSecrets(writer, readers, write=secret_rows.write, read=secret_rows.read)
+        self.documents = PostgresDocuments(writer, readers)
+        self._housekeeping = Housekeeping(
+            self.executions,
+            self.documents,
+            log,
+            driver="postgres",
+            keep_days=settings.keep_days,
+            keep_bytes=settings.keep_bytes,
+        )
 
     async def health(self) -> Mapping[str, Json]:
         """Server, database and schema, its version, size [bytes], rows waiting, dropped and unwritable, and trouble."""
         from .migrations import MIGRATIONS
 
-        return {
-            "database": self._database.place,
-            "schema_version": len(MIGRATIONS),
-            "size_bytes": await self._size_bytes(),
-            "queued": self._writer.queued,
-            "drops": self._writer.drops,
-            "unwritable": self._writer.unwritable,
-            "trouble": self._writer.trouble,
-        }
+        place: Mapping[str, Json] = {"database": self._database.place, "schema_version": len(MIGRATIONS)}
+        return {**place, "size_bytes": await self._size_bytes(), **self._told()}
 
     async def _size_bytes(self) -> int | None:
         """None while the database is out of reach, or the store not entered."""
@@ -107,3 +103,15 @@ class PostgresStore:
                 return None
             self._measured_until = time.monotonic() + SIZE_S
         return self._size
+
+
+def _write_spans(connection: Connection[Any], spans: Sequence[Ended]) -> None:
+    from .rows import span_row, write_spans
+
+    write_spans(connection, [span_row(ended) for ended in spans])
+
+
+def _write_tools(connection: Connection[Any], server: str, fingerprint: str, entries: Sequence[CatalogEntry]) -> None:
+    from .rows import tool_rows, write_tools
+
+    write_tools(connection, server, tool_rows(server, fingerprint, entries))

@@ -191,6 +191,6 @@ def _choose_index(found: Conditions, query: ExecutionQuery) -> None:
             f"INDEXED BY execution_by_principal WHERE principal = {found.value(clean(name))}"
             for name in sorted(query.scope.principals)
         ] + [
-            f"INDEXED BY execution_by_agent WHERE agent = {found.value(clean(name))}"
+            f"INDEXED BY execution_by_own_agent WHERE as_agent = 1 AND agent = {found.value(clean(name))}"
             for name in sorted(query.scope.agents)
         ]

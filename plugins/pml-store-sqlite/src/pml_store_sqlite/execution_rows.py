@@ -57,7 +57,7 @@ def write(connection: sqlite3.Connection, records: Sequence[ExecutionRecord]) ->
     rows = [_row(place, record, bodies, texts) for place, record in zip(places, records, strict=True)]
     insert(connection, "execution", COLUMNS, rows)
     insert(connection, "execution_body", BODY_COLUMNS, bodies)
-    insert(connection, text.TABLE, text.COLUMNS, texts)
+    text.add(connection, texts)
     sums.add(connection, rows, COLUMNS)
 
 
@@ -69,7 +69,7 @@ def delete(connection: sqlite3.Connection, places: Sequence[int]) -> None:
         f"DELETE FROM execution_body WHERE execution IN (SELECT id FROM execution WHERE bodies <> 0 AND {sums.THESE})",
         [these],
     )
-    connection.execute(f"DELETE FROM {text.TABLE} WHERE rowid IN (SELECT value FROM json_each(?))", [these])
+    text.forget(connection, these)
     connection.execute(f"DELETE FROM execution WHERE {sums.THESE}", [these])
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
-from . import history, pruning, summaries
+from . import history, pruning, summaries, text
+from .errors import StoreError
 from .row_values import micros
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Sequence
     from datetime import datetime
 
     from pml_hookspecs import AgentActivity, ExecutionId, ExecutionQuery, ExecutionRecord, Page, Scope
     from pml_hookspecs.store import Grouping, Total
+    from pml_stores.writer import Writer
 
     from .readers import Readers
-    from .writer import Writer
 
 
 class SqliteExecutions:
     """Implements :class:`pml_hookspecs.Executions`."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer[sqlite3.Connection], readers: Readers) -> None:
         """Use the store's threads."""
         self._writer, self._readers = writer, readers
         self.record = writer.record
@@ -47,17 +50,17 @@ class SqliteExecutions:
             ValueError: ``limit`` is out of range or the cursor is not one of this store's.
         """
         history.check_query(query)
-        await self._writer.catch_up()
+        await self._catch_up(query)
         return await self._readers.read(lambda c: history.find(c, query))
 
     async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
         """One row per agent; simulated executions count as succeeded, whatever else has ended as failed."""
-        await self._writer.catch_up()
+        await self._catch_up(query)
         return await self._readers.read(lambda c: summaries.activity(c, query))
 
     async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
         """One row per group, counted as :meth:`activity` does."""
-        await self._writer.catch_up()
+        await self._catch_up(query)
         return await self._readers.read(lambda c: summaries.totals(c, query, by))
 
     async def prune(self, *, before: datetime | None = None, keep_bytes: int | None = None) -> int:
@@ -79,6 +82,16 @@ class SqliteExecutions:
         if keep_bytes is not None:
             gone += await self._prune(pruning.Pruning(keep_bytes=keep_bytes))
         return gone
+
+    async def _catch_up(self, query: ExecutionQuery) -> None:
+        """Wait until what was recorded can be read, and found by text if that is asked for."""
+        await self._writer.catch_up()
+        if not query.text:
+            return
+        if await self._readers.read(text.is_waiting):
+            # A file that cannot be written is searched as it is.
+            with contextlib.suppress(StoreError):
+                await self._writer.write(apply=text.make_searchable)
 
     async def _prune(self, pruned: pruning.Pruning) -> int:
         while not pruned.done:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 from . import execution_rows, sums, text
@@ -21,6 +22,10 @@ PAGES = 500
 CAUTION = 0.8
 """Part of what is too much that is deleted before it is seen how much that was."""
 MERGE = f"INSERT INTO {text.TABLE} ({text.TABLE}, rank) VALUES ('merge', ?)"
+SPANS = 2000
+"""Most spans looked at in one transaction."""
+UNRECORDED_S = 3600
+"""So young a span may be of an execution that is not recorded yet [s]: it is not deleted for its size."""
 LEAST_CHANGES = 2
 """With fewer, SQLite had nothing to merge: the command itself counts as one."""
 FOREVER = (1 << 63) - 1
@@ -43,6 +48,11 @@ _ORPHANS = f"""
 SELECT e.place, e.id FROM execution AS e INDEXED BY execution_by_time
 WHERE e.started_at < ? AND e.nested = 1 AND NOT {IS_OPEN}
 AND NOT EXISTS (SELECT 1 FROM execution AS p WHERE p.id = e.parent) LIMIT {MEMBERS}
+"""
+
+_SPANS = """
+SELECT s.rowid, s.start_ns < ?, NOT EXISTS (SELECT 1 FROM execution AS e WHERE e.id = s.execution)
+FROM span AS s WHERE s.rowid > ? ORDER BY s.rowid LIMIT ?
 """
 
 
@@ -70,6 +80,7 @@ class Pruning:
         self._keep_bytes = keep_bytes
         self._last = (-FOREVER, -FOREVER)
         self._step = self._families if keep_bytes is None else self._measure
+        self._last_span = 0
         self._enough_bytes = 0
         self._each_bytes = 0.0
         self.gone = 0
@@ -78,12 +89,12 @@ class Pruning:
 
     def step(self, connection: sqlite3.Connection) -> None:
         """Do some of the work."""
-        there = (self._step, self._last, self._enough_bytes, self.gone, self.done)
+        there = (self._step, self._last, self._last_span, self._enough_bytes, self.gone, self.done)
         try:
             self._step(connection)
         except BaseException:
             # The transaction is undone; it may be tried again.
-            self._step, self._last, self._enough_bytes, self.gone, self.done = there
+            self._step, self._last, self._last_span, self._enough_bytes, self.gone, self.done = there
             raise
 
     def _measure(self, connection: sqlite3.Connection) -> None:
@@ -93,7 +104,7 @@ class Pruning:
             f"SELECT coalesce(sum(executions), 0) FROM {sums.BY_AGENT.table} WHERE grain = {sums.DAY}"
         ).fetchone()
         if used <= keep or not rows:
-            self._step = self._give_back
+            self._step = self._give_back if used <= keep else self._spans
             return
         self._each_bytes = used / rows
         self._enough_bytes = int((used - keep) * CAUTION)
@@ -119,7 +130,7 @@ class Pruning:
         elif self._keep_bytes is not None:
             self._enough_bytes -= int(len(members) * self._each_bytes)
             if self._enough_bytes <= 0:
-                self._step = self._begin_merging
+                self._step = self._spans_as_old
 
     def _is_much(self, members: int) -> bool:
         if self._keep_bytes is not None and members * self._each_bytes >= self._enough_bytes:
@@ -131,7 +142,33 @@ class Pruning:
         orphans = connection.execute(_ORPHANS, [self._before]).fetchall()
         _delete(connection, {id_: place for place, id_ in orphans})
         if not orphans:
-            self._step = self._give_back if self._keep_bytes is None else self._begin_last_merging
+            self._step = self._spans
+
+    def _spans_as_old(self, connection: sqlite3.Connection) -> None:
+        """Spans of nothing that is recorded, as old as the executions that are gone."""
+        if self._is_through(connection, self._last[0]):
+            self._step = self._begin_merging
+
+    def _spans(self, connection: sqlite3.Connection) -> None:
+        """The same, as old as may be."""
+        by_age = self._keep_bytes is None
+        if self._is_through(connection, self._before if by_age else int((time.time() - UNRECORDED_S) * 1_000_000)):
+            self._step = self._give_back if by_age else self._begin_last_merging
+
+    def _is_through(self, connection: sqlite3.Connection, before: int) -> bool:
+        """Delete some spans that began before a time [µs]; whether there were no more.
+
+        Spans are written in the order of their ends, more or less: where many are young, so are all behind them.
+        """
+        before_ns = min(before, FOREVER // 1000) * 1000
+        found = connection.execute(_SPANS, [before_ns, self._last_span, SPANS]).fetchall()
+        gone = [row for row, is_old, is_alone in found if is_old and is_alone]
+        connection.execute("DELETE FROM span WHERE rowid IN (SELECT value FROM json_each(?))", [json.dumps(gone)])
+        if len(found) == SPANS and any(is_old for _, is_old, _ in found):
+            self._last_span = found[-1][0]
+            return False
+        self._last_span = 0
+        return True
 
     def _begin_merging(self, connection: sqlite3.Connection) -> None:
         connection.execute(MERGE, [-PAGES])

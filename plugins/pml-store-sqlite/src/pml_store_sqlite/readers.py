@@ -1,78 +1,35 @@
-"""The threads that read."""
+"""The connections that read, each in a thread of its own."""
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from .errors import StoreError
+import pml_stores.readers
+
+from .errors import StoreError, closed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import ThreadPoolExecutor
-
     from .database import Database
 
-T = TypeVar("T")
 
-THREADS = 4
+class Readers(pml_stores.readers.Readers[sqlite3.Connection]):
+    """Read the file."""
 
-
-class Readers:
-    """A few threads, each reading with a connection of its own, opened when first needed."""
+    driver = "sqlite"
 
     def __init__(self, database: Database) -> None:
         """Starts nothing."""
+        super().__init__()
         self._database = database
-        self._pool: ThreadPoolExecutor | None = None
-        self._idle: list[sqlite3.Connection] = []
-        self._closed = True
 
-    def start(self) -> None:
-        """Allow reading."""
-        self._closed = False
+    def open(self) -> sqlite3.Connection:
+        return self._database.open_reader()
 
-    async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Answer of ``question``, all of it from one state of the file.
+    def closed(self) -> StoreError:
+        return closed(self._database.path)
 
-        Raises:
-            StoreError: The file cannot be read, or the store is closed.
-        """
-        if self._closed:
-            raise StoreError(f"{self._database.path} is closed", "use the store only between entering and leaving it")
-        if self._pool is None:
-            # A start without reads does not pay for it.
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._pool = ThreadPoolExecutor(THREADS, "pml-store-sqlite-read")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
-
-    def _answer(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            connection = self._connection()
-            try:
-                connection.execute("BEGIN")
-                answer = question(connection)
-                connection.rollback()
-            except BaseException:
-                connection.close()
-                raise
-        except sqlite3.Error as exc:
-            raise StoreError(f"{self._database.path} cannot be read ({exc})", "check the file and its disk") from exc
-        self._idle.append(connection)
-        return answer
-
-    def _connection(self) -> sqlite3.Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._database.open_reader()
-
-    async def stop(self) -> None:
-        """Wait for the reads under way and close the connections."""
-        self._closed = True
-        if self._pool is not None:
-            await asyncio.to_thread(self._pool.shutdown)
-        while self._idle:
-            self._idle.pop().close()
+    def unreadable(self, exc: BaseException) -> StoreError | None:
+        if not isinstance(exc, sqlite3.Error):
+            return None
+        return StoreError(f"{self._database.path} cannot be read ({exc})", "check the file and its disk")

@@ -74,6 +74,7 @@ FROM (
 )
 """
 
+_OF_AGENT = "agent, started_at, principal, as_agent, status, nested, dry_run, triggered_by"
 _ASKED = "principal, agent, as_agent, status, nested, dry_run, triggered_by"
 
 _OPEN = "status IN ('pending', 'running')"
@@ -88,8 +89,11 @@ _INDEXES = (
     # What a list may be narrowed by is in the index, so that only what is given out is read from the rows.
     _index("by_time", f"started_at, {_ASKED}"),
     _index("by_principal", f"principal, started_at, {_ASKED.partition(', ')[2]}"),
-    _index("by_agent", "agent, started_at, principal, as_agent, status, nested, dry_run, triggered_by"),
+    _index("by_agent", _OF_AGENT),
     _index("by_server", f"server, started_at, target, {_ASKED}", "kind = 'tool'"),
+    # What agents did themselves, which others than their principals may see: with those of the other index, somebody
+    # who may see an agent that others use would have all of theirs gone through.
+    _index("by_own_agent", _OF_AGENT, "as_agent = 1"),
     # Few rows are in these; the lists of states are spelled as the queries spell them, or they would not be used.
     _index("open", f"started_at, {_ASKED}", _OPEN),
     _index("failed", f"started_at, {_ASKED}", _FAILED),
@@ -133,6 +137,8 @@ HISTORY: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     *_INDEXES,
     *(table.create() for table in sums.TABLES),
     text.CREATE,
+    *text.SET_UP,
+    text.CREATE_WAITING,
     _fill,
 )
 """Statements, and what SQL alone cannot do."""

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from . import queries
-from .documents import SqliteDocuments
-from .executions import SqliteExecutions
-from .migrations import MIGRATIONS
-from .rows import write_spans, write_status, write_tools
-from .secret_rows import SqliteSecrets
+from pml_stores.database_store import DatabaseStore, log_of
+
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from pml_hookspecs import (
-        CatalogEntry,
-        Ended,
-        ExecutionId,
-        Json,
-        Scope,
-        ServerStatus,
-        Services,
-    )
-
-    from .readers import Readers
-    from .writer import Writer
+    from pml_hookspecs import Json, Services
 
 
-class _Silence:
-    """A log for a store that was given none."""
-
-    def __getattr__(self, level: str) -> Callable[..., None]:
-        return lambda *_args, **_fields: None
-
-
-class SqliteStore:
+class SqliteStore(DatabaseStore):
     """Implements :class:`pml_hookspecs.Store` in one SQLite file, which several gateways may share.
 
     One thread writes, many operations to a transaction; a few threads read. Statements do not run on the event loop.
@@ -51,86 +28,51 @@ class SqliteStore:
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """Touches no file. Without ``services`` nothing is logged."""
         # Imported here: `pml plugins list` loads the class and needs neither asyncio nor sqlite3.
+        from pml_stores.housekeeping import Housekeeping
+        from pml_stores.parts import SqlCatalog, SqlSecrets, SqlTraces
+        from pml_stores.writer import Writer
+
+        from . import queries, rows, secret_rows
         from .database import Database
-        from .housekeeping import Housekeeping
+        from .documents import SqliteDocuments
+        from .executions import SqliteExecutions
         from .readers import Readers
-        from .writer import Writer
+        from .session import ASKED_REST_S, FileSession
 
-        settings = settings or Settings()
-        log = _Silence() if services is None else services.log
+        settings, log = settings or Settings(), log_of(services)
         self._database = Database(settings, log)
-        self._writer = Writer(self._database, settings, log)
-        self._readers = Readers(self._database)
-        self.executions = SqliteExecutions(self._writer, self._readers)
-        self.traces = SqliteTraces(self._writer, self._readers)
-        self.catalog = SqliteCatalog(self._writer, self._readers)
-        self.secrets = SqliteSecrets(self._writer, self._readers)
-        self.documents = SqliteDocuments(self._writer, self._readers)
-        self._housekeeping = Housekeeping(self.executions, self.documents, settings, log)
-
-    async def __aenter__(self) -> Self:
-        await self._writer.start()
-        self._readers.start()
-        self._housekeeping.start()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        # Readers before the writer: the last connection to close folds the write-ahead log into the file.
-        try:
-            await self._housekeeping.stop()
-        finally:
-            try:
-                await self._readers.stop()
-            finally:
-                await self._writer.stop()
+        self._writer = writer = Writer(
+            FileSession(self._database),
+            log,
+            queue_rows=settings.queue_rows,
+            flush_interval_s=settings.flush_interval_ms / 1000,
+            asked_rest_s=ASKED_REST_S,
+        )
+        self._readers = readers = Readers(self._database)
+        self.executions = SqliteExecutions(writer, readers)
+        self.traces = SqlTraces(writer, readers, write=rows.write_spans, spans=queries.spans)
+        self.catalog = SqlCatalog(
+            writer,
+            readers,
+            write_tools=rows.write_tools,
+            tools=queries.tools,
+            write_status=rows.write_status,
+            statuses=queries.statuses,
+        )
+        self.secrets = SqlSecrets(writer, readers, write=secret_rows.write, read=secret_rows.read)
+        self.documents = SqliteDocuments(writer, readers)
+        self._housekeeping = Housekeeping(
+            self.executions,
+            self.documents,
+            log,
+            driver="sqlite",
+            keep_days=settings.keep_days,
+            keep_bytes=settings.keep_bytes,
+        )
 
     async def health(self) -> Mapping[str, Json]:
         """Path, schema version, size [bytes], rows waiting, dropped and unwritable since the start, current trouble."""
-        return {
-            "path": self._database.path,
-            "schema_version": len(MIGRATIONS),
-            "size_bytes": self._database.size_bytes(),
-            "queued": self._writer.queued,
-            "drops": self._writer.drops,
-            "unwritable": self._writer.unwritable,
-            "trouble": self._writer.trouble,
-        }
+        from .migrations import MIGRATIONS
 
-
-class SqliteTraces:
-    """Implements :class:`pml_hookspecs.Traces`."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer, self._readers = writer, readers
-
-    async def append(self, spans: Sequence[Ended]) -> None:
-        """Add finished spans; those known already stay as they are."""
-        await self._writer.write(apply=partial(write_spans, spans=spans))
-
-    async def of(self, execution: ExecutionId, scope: Scope) -> Sequence[Ended]:
-        """Spans of one execution in start order."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: queries.spans(c, execution, scope))
-
-
-class SqliteCatalog:
-    """Implements :class:`pml_hookspecs.CatalogCache`."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer, self._readers = writer, readers
-
-    async def replace(self, server: str, fingerprint: str, entries: Sequence[CatalogEntry]) -> None:
-        """Make ``entries`` all that ``server`` has, in one transaction."""
-        await self._writer.write(apply=partial(write_tools, server=server, fingerprint=fingerprint, entries=entries))
-
-    async def entries(self, server: str, fingerprint: str) -> Sequence[CatalogEntry]:
-        """By tool name; empty when nothing is known under this fingerprint."""
-        return await self._readers.read(lambda c: queries.tools(c, server, fingerprint))
-
-    async def report(self, status: ServerStatus) -> None:
-        """Remember how a server is doing."""
-        await self._writer.write(apply=partial(write_status, status=status))
-
-    async def statuses(self) -> Sequence[ServerStatus]:
-        """The last report of each server, by name."""
-        return await self._readers.read(queries.statuses)
+        place: Mapping[str, Json] = {"path": self._database.path, "schema_version": len(MIGRATIONS)}
+        return {**place, "size_bytes": self._database.size_bytes(), **self._told()}

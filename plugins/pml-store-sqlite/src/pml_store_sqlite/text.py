@@ -4,6 +4,7 @@ Words are letters and digits side by side, here and in the index. What a user ty
 Whose an execution is stands in a column of the index beside its text, so that counting what somebody may see of what is
 found reads the index alone.
 """
+# ruff: noqa: S608 - the SQL is put together from this module's own text; every value is a parameter
 
 from __future__ import annotations
 
@@ -13,10 +14,15 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from .row_values import insert
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import sqlite3
+    from collections.abc import Iterable, Sequence
 
     from pml_hookspecs import ExecutionRecord, Scope
+
+    from .row_values import Row
 
 SEARCHED_CHARACTERS = 2048
 """Of each part of an execution."""
@@ -34,6 +40,21 @@ CREATE = (
     "said, who, detail = column, columnsize = 0, prefix = '1 2 3', "
     "tokenize = \"unicode61 remove_diacritics 0 categories 'L* N*'\")"
 )
+
+WAITING = "execution_unsearched"
+"""What the index does not have yet. It takes many at a time: each taking makes one more piece of it."""
+AT_ONCE = 64
+"""The index takes what waits as soon as it is so much."""
+PAGES_EACH = 2
+"""Pages of the index merged for each execution written, at most; it takes about one for the pieces not to get more."""
+CREATE_WAITING = f"CREATE TABLE {WAITING} (place INTEGER PRIMARY KEY NOT NULL, said TEXT NOT NULL, who TEXT NOT NULL)"
+SET_UP = tuple(
+    f"INSERT INTO {TABLE} ({TABLE}, rank) VALUES ('{option}', {number})"
+    # Left alone, SQLite merges hundreds of pages in some transactions and none in the others.
+    for option, number in (("automerge", 0), ("usermerge", 8), ("crisismerge", 64))
+)
+_MERGE = f"INSERT INTO {TABLE} ({TABLE}, rank) VALUES ('merge', ?)"
+_TAKE = f"INSERT INTO {TABLE} (rowid, said, who) SELECT place, said, who FROM {WAITING} ORDER BY place"
 
 _WORD = re.compile(r"[^\W_]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -103,3 +124,33 @@ def whose(scope: Scope) -> str | None:
     if not 0 < len(names) <= MOST_NAMES:
         return None
     return " AND {who} : (" + " OR ".join(f'"{name}"' for name in names) + ")"
+
+
+def add(connection: sqlite3.Connection, texts: Sequence[Row]) -> None:
+    """Add rows of :data:`COLUMNS`, to be found after :func:`make_searchable` at the latest."""
+    if not texts:
+        return
+    insert(connection, WAITING, ("place", *COLUMNS[1:]), texts)
+    (waiting,) = connection.execute(f"SELECT count(*) FROM {WAITING}").fetchone()
+    if waiting >= AT_ONCE:
+        make_searchable(connection)
+    # Not both in one small transaction: others wait for it.
+    if waiting < AT_ONCE or len(texts) >= AT_ONCE:
+        connection.execute(_MERGE, [PAGES_EACH * len(texts)])
+
+
+def make_searchable(connection: sqlite3.Connection) -> None:
+    """Have the index take what waits."""
+    connection.execute(_TAKE)
+    connection.execute(f"DELETE FROM {WAITING}")
+
+
+def is_waiting(connection: sqlite3.Connection) -> bool:
+    """Whether a search would miss something."""
+    return connection.execute(f"SELECT 1 FROM {WAITING} LIMIT 1").fetchone() is not None
+
+
+def forget(connection: sqlite3.Connection, places: str) -> None:
+    """Delete what executions at ``places``, a JSON array, say."""
+    for table, column in ((WAITING, "place"), (TABLE, "rowid")):
+        connection.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", [places])

@@ -1,14 +1,13 @@
-"""The parts of the store: executions, traces and the catalog."""
+"""Executions: the part of the store that keeps history."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from . import queries, sums
 from .conditions import check_query
 from .pruning import Pruning
-from .rows import micros, span_row, tool_rows, write_spans, write_status, write_tools
+from .rows import micros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,26 +18,23 @@ if TYPE_CHECKING:
 
     from pml_hookspecs import (
         AgentActivity,
-        CatalogEntry,
-        Ended,
         ExecutionId,
         ExecutionQuery,
         ExecutionRecord,
         Grouping,
         Page,
         Scope,
-        ServerStatus,
         Total,
     )
+    from pml_stores.writer import Writer
 
     from .readers import Readers
-    from .writer import Writer
 
 
 class PostgresExecutions:
     """Implements :class:`pml_hookspecs.Executions`."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer[Connection[Any]], readers: Readers) -> None:
         self._writer, self._readers = writer, readers
         self.record = writer.record
 
@@ -97,43 +93,3 @@ class PostgresExecutions:
         while more:
             await self._writer.write(apply=step)
         return pruning.gone
-
-
-class PostgresTraces:
-    """Implements :class:`pml_hookspecs.Traces`."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer, self._readers = writer, readers
-
-    async def append(self, spans: Sequence[Ended]) -> None:
-        """Add finished spans; those known already stay as they are."""
-        await self._writer.write(apply=lambda connection: write_spans(connection, [span_row(s) for s in spans]))
-
-    async def of(self, execution: ExecutionId, scope: Scope) -> Sequence[Ended]:
-        """Spans of one execution in start order."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: queries.spans(c, execution, scope))
-
-
-class PostgresCatalog:
-    """Implements :class:`pml_hookspecs.CatalogCache`."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer, self._readers = writer, readers
-
-    async def replace(self, server: str, fingerprint: str, entries: Sequence[CatalogEntry]) -> None:
-        """Make ``entries`` all that ``server`` has, in one transaction."""
-        rows = tool_rows(server, fingerprint, entries)
-        await self._writer.write(apply=partial(write_tools, server=server, rows=rows))
-
-    async def entries(self, server: str, fingerprint: str) -> Sequence[CatalogEntry]:
-        """By tool name; empty when nothing is known under this fingerprint."""
-        return await self._readers.read(lambda c: queries.tools(c, server, fingerprint))
-
-    async def report(self, status: ServerStatus) -> None:
-        """Remember how a server is doing."""
-        await self._writer.write(apply=partial(write_status, status=status))
-
-    async def statuses(self) -> Sequence[ServerStatus]:
-        """The last report of each server, by name."""
-        return await self._readers.read(queries.statuses)

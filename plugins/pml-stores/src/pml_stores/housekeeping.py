@@ -5,32 +5,50 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import StoreError
 
 if TYPE_CHECKING:
-    from .documents import SqliteDocuments
-    from .executions import SqliteExecutions
-    from .settings import Settings
+    from pml_hookspecs import Executions
 
 FIRST_S, BETWEEN_S = 30.0, 600.0
 """From the start until something is deleted for the first time, and from then on. A gateway that runs shorter than the
-first deletes nothing: the next one does."""
+first deletes nothing: the next one does. Several gateways with one database each do it, one after the other."""
+
+
+class Swept(Protocol):
+    """Documents, of which some expire."""
+
+    async def sweep(self) -> None:
+        """Delete what has expired."""
+        ...
 
 
 class Housekeeping:
     """A task of the store: now and then deletes executions by age and size, and documents that have expired."""
 
-    def __init__(self, executions: SqliteExecutions, documents: SqliteDocuments, settings: Settings, log: Any) -> None:
-        """Starts nothing."""
-        self._executions, self._documents, self._log = executions, documents, log
-        self._keep_days, self._keep_bytes = settings.keep_days, settings.keep_bytes
+    def __init__(
+        self, executions: Executions, documents: Swept, log: Any, *, driver: str, keep_days: int, keep_bytes: int
+    ) -> None:
+        """Starts nothing.
+
+        Args:
+            executions: Of which the old ones are deleted.
+            documents: Of which the expired ones are deleted.
+            log: Where it is told.
+            driver: Whose task it is.
+            keep_days: Executions that started longer ago go [days]; 0: none.
+            keep_bytes: The oldest go until what is stored is no larger [bytes]; 0: none.
+        """
+        self._executions, self._documents, self._log, self._driver = executions, documents, log, driver
+        self._keep_days, self._keep_bytes = keep_days, keep_bytes
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Begin."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="pml-store-sqlite-housekeeping")
+        name = f"pml-store-{self._driver}-housekeeping"
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=name)
 
     async def stop(self) -> None:
         """End; what is being deleted is deleted or stays, never half of it."""
@@ -59,7 +77,7 @@ class Housekeeping:
         """Delete what is old; how many executions without a parent.
 
         Raises:
-            StoreError: The file cannot be written just now.
+            StoreError: The database cannot be written just now.
         """
         before = datetime.now(UTC) - timedelta(days=self._keep_days) if self._keep_days else None
         gone = await self._executions.prune(before=before, keep_bytes=self._keep_bytes or None)

@@ -7,22 +7,23 @@ import contextlib
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
-from .batches import Later, Operation, Session
 from .errors import StoreError
+from .session import C, Later, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pml_hookspecs import ExecutionRecord
 
-    from .batches import Work
-    from .database import Database
-    from .settings import Settings
+    from .session import Session
 
 BATCH = 512
 """Most operations in one transaction."""
+
+ASKED_S = 1.0
+"""So long after somebody had to wait for what is queued, the thread sleeps ``asked_rest_s`` at most."""
 
 RETRY_S = 0.5
 """Wait between attempts while the database cannot be written."""
@@ -34,7 +35,7 @@ CLOSING_S = 1.0
 """How long a closing that is cancelled still blocks for the last rows."""
 
 
-class Writer:
+class Writer(Generic[C]):
     """Writes what is queued, many operations to a transaction, in the order they were queued.
 
     The event loop's side is :meth:`record`, :meth:`write_later`, :meth:`write` and :meth:`catch_up`; the rest runs in
@@ -42,16 +43,35 @@ class Writer:
     interpreter from the event loop, and not at all when a task waits for it.
     """
 
-    def __init__(self, database: Database, settings: Settings, log: Any) -> None:
-        """Starts nothing."""
-        self._database, self._log = database, log
-        self._limit = settings.queue_rows
-        self._flush_interval_s = settings.flush_interval_ms / 1000
+    def __init__(
+        self,
+        session: Session[C, Any],
+        log: Any,
+        *,
+        queue_rows: int,
+        flush_interval_s: float,
+        asked_rest_s: float | None = None,
+    ) -> None:
+        """Starts nothing.
+
+        Args:
+            session: The database; used in the thread.
+            log: Where troubles are told.
+            queue_rows: Most operations to hold in memory while the database cannot be written.
+            flush_interval_s: Longest that what nobody waits for stays in memory [s].
+            asked_rest_s: The same while readers have to wait for it, so that little is queued when the next one asks
+                [s]; None for ``flush_interval_s``.
+        """
+        self._session, self._log = session, log
+        self._limit = queue_rows
+        self._rest_s = flush_interval_s
+        self._asked_rest_s = flush_interval_s if asked_rest_s is None else min(asked_rest_s, flush_interval_s)
         self._queue: deque[Any] = deque()
-        self._waiting: set[Operation] = set()
+        self._waiting: set[Operation[C]] = set()
         self._busy = False
+        self._asked_at = -ASKED_S
         self._wake, self._hurry, self._closing = threading.Event(), threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="pml-store-postgres", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"pml-store-{session.driver}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -59,10 +79,13 @@ class Writer:
         self.drops = 0
         """Records and documents that a full queue or a closed store did not take."""
         self.unwritable = 0
-        """Those that PostgreSQL has no form for, and those left over when the store closed on a database in trouble."""
-        self.trouble: str | None = None
-        """Why the database cannot be written just now."""
+        """Those that the database has no form for, and those left over when the store closed on one in trouble."""
         self._why: StoreError | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the database cannot be written just now, as it says itself; None while it can."""
+        return None if self._why is None else self._why.said
 
     @property
     def queued(self) -> int:
@@ -70,7 +93,7 @@ class Writer:
         return len(self._queue)
 
     async def start(self) -> None:
-        """Connect and start the thread.
+        """Open the database and start the thread.
 
         Raises:
             StoreError: The database cannot be used.
@@ -101,7 +124,7 @@ class Writer:
         self._hurry.set()
         self._wake.set()
 
-    def record(self, record: ExecutionRecord | Later) -> None:
+    def record(self, record: ExecutionRecord | Later[C]) -> None:
         """Queue ``record``. Never blocks, never raises."""
         queue = self._queue
         if len(queue) >= self._limit:
@@ -111,7 +134,7 @@ class Writer:
         if not self._wake.is_set():
             self._wake.set()
 
-    def write_later(self, apply: Work, **what: Any) -> None:
+    def write_later(self, apply: Callable[[C], object], **what: Any) -> None:
         """Queue ``apply``, as :meth:`record` does records. The one field of ``what`` names it in the log."""
         self.record(Later(apply, what))
 
@@ -121,7 +144,7 @@ class Writer:
         (kind,) = what
         self._say_seldom("row", f"{kind} cannot be stored", **what, error=repr(exc))
 
-    async def write(self, record: ExecutionRecord | None = None, apply: Work | None = None) -> None:
+    async def write(self, record: ExecutionRecord | None = None, apply: Callable[[C], object] | None = None) -> None:
         """Write and wait until it is durable, and so everything queued before.
 
         Raises:
@@ -129,8 +152,8 @@ class Writer:
             Exception: What ``apply`` raised, or what stands against the record.
         """
         if self._closing.is_set() or not self._thread.is_alive():
-            raise self._closed()
-        if self.trouble and self._queue:
+            raise self._session.closed()
+        if self._why is not None and self._queue:
             # What waits in the queue is what finds out whether the database is well again.
             raise self._unwell()
         operation = Operation(record, apply)
@@ -143,12 +166,13 @@ class Writer:
     async def catch_up(self) -> None:
         """Wait until everything queued is written; returns as well when the database cannot be written just now."""
         # In this order: the thread is busy before it takes from the queue.
-        if (self._queue or self._busy) and not self.trouble:
+        if (self._queue or self._busy) and self._why is None:
+            self._asked_at = time.monotonic()
             with contextlib.suppress(StoreError):
                 await self.write()
 
     def _run(self) -> None:
-        session = Session(self._database)
+        session = self._session
         try:
             session.open()
         except Exception as exc:  # raised in start()
@@ -162,37 +186,38 @@ class Writer:
                     self._rest()
                     # Asked before writing: nothing is queued after closing began, so this time everything is written.
                     closing = self._closing.is_set()
-                    self._drain(session)
+                    self._drain()
         finally:
             self._give_up()
             self._tell(_finish, [(self._ended, None)])
 
     def _rest(self) -> None:
         self._wake.wait()
-        if self.trouble:
+        if self._why is not None:
             self._closing.wait(RETRY_S)
         else:
-            self._hurry.wait(self._flush_interval_s)
+            asked = time.monotonic() - self._asked_at < ASKED_S
+            self._hurry.wait(self._asked_rest_s if asked else self._rest_s)
         self._hurry.clear()
         self._wake.clear()
 
-    def _drain(self, session: Session) -> None:
+    def _drain(self) -> None:
         self._busy = True
-        while self._queue and self._write_batch(session):
+        while self._queue and self._write_batch():
             if len(self._queue) < BATCH and not self._hurry.is_set() and not self._closing.is_set():
                 break
         self._busy = False
         if self._queue:
             self._wake.set()
 
-    def _write_batch(self, session: Session) -> bool:
+    def _write_batch(self) -> bool:
         taken = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
         batch = [item for item in taken if not (type(item) is Operation and item.given_up)]
         if all(type(item) is Operation and item.idle for item in batch):
             self._settle(batch, {})
             return True
         try:
-            faults = session.write(batch)
+            faults = self._session.write(batch)
         except Exception as exc:  # whatever it is, the rows are kept and tried again
             self._hold_back(exc, batch)
             return False
@@ -200,10 +225,10 @@ class Writer:
         return True
 
     def _written(self, batch: Sequence[Any], faults: dict[int, Exception]) -> None:
-        if self.trouble:
-            self.trouble = None
+        if self._why is not None:
+            self._why = None
             self._last_heard.pop("database", None)
-            self._say("info", "store can write again", database=self._database.place, queued=self.queued)
+            self._say("info", "store can write again", **self._session.named, queued=self.queued)
         for index, exc in faults.items():
             item = batch[index]
             if type(item) is not Operation:
@@ -217,17 +242,13 @@ class Writer:
 
     def _hold_back(self, exc: Exception, batch: Sequence[Any]) -> None:
         """The database cannot be written: keep what nobody waits for, and tell the tasks that wait."""
-        self._why = self._database.unwell(exc)
-        self.trouble = self._why.problem
+        self._why = why = self._session.unwell(exc)
         self._queue.extendleft(item for item in reversed(batch) if type(item) is not Operation)
-        self._say_seldom("database", "store cannot write", error=str(self._why), queued=self.queued)
+        self._say_seldom("database", "store cannot write", **self._session.named, error=why.said, queued=self.queued)
         self._fail_waiting(self._unwell)
 
     def _unwell(self) -> StoreError:
-        return StoreError(self._why.problem, self._why.remedy) if self._why else self._closed()
-
-    def _closed(self) -> StoreError:
-        return StoreError(f"{self._database.place} is closed", "use the store only between entering and leaving it")
+        return self._session.closed() if self._why is None else self._why.again()
 
     def _fail_waiting(self, why: Callable[[], StoreError]) -> None:
         waiting = list(self._waiting)
@@ -241,8 +262,8 @@ class Writer:
         self._queue.clear()
         if lost:
             self.unwritable += lost
-            self._say("error", "store closed with rows it could not write", database=self._database.place, rows=lost)
-        self._fail_waiting(self._closed)
+            self._say("error", "store closed with rows it could not write", **self._session.named, rows=lost)
+        self._fail_waiting(self._session.closed)
 
     def _tell(self, function: Callable[..., None], settled: list[tuple[Any, Exception | None]]) -> None:
         # A closed loop has nobody left who waits.

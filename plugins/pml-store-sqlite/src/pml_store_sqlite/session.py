@@ -1,0 +1,78 @@
+"""The connection that writes, in the writer's thread."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from pml_stores.session import Session
+
+from . import execution_rows
+from .checkpoints import Checkpoints
+from .database import is_storage_fault
+from .errors import StoreError, closed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pml_hookspecs import ExecutionRecord
+
+    from .database import Database
+
+ASKED_REST_S = 0.002
+"""Longest that the writer sleeps while readers wait for it: a write is cheap, and little is queued then."""
+
+
+class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
+    """Writes to the file; what is written is moved from the write-ahead log beside it."""
+
+    driver = "sqlite"
+
+    def __init__(self, database: Database) -> None:
+        """Opens nothing."""
+        self._database = database
+        self._connection: sqlite3.Connection | None = None
+        self._checkpoints = Checkpoints(database)
+
+    @property
+    def named(self) -> Mapping[str, Any]:
+        return {"path": self._database.path}
+
+    def open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self._database.open_writer()
+            self._checkpoints.start()
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._checkpoints.stop()
+            self._connection.close()
+            self._connection = None
+
+    def encode(self, record: ExecutionRecord) -> ExecutionRecord:
+        return record
+
+    def write_rows(self, connection: sqlite3.Connection, rows: Sequence[ExecutionRecord]) -> None:
+        execution_rows.write(connection, rows)
+
+    def transaction(self, connection: sqlite3.Connection, work: Callable[[], object]) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            work()
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
+        self._checkpoints.written()
+
+    def is_storage_fault(self, exc: Exception) -> bool:
+        return is_storage_fault(exc)
+
+    def unwell(self, exc: Exception) -> StoreError:
+        said = str(exc) or repr(exc)
+        problem = f"{self._database.path} cannot be written just now ({said})"
+        return StoreError(problem, "make room, make it writable or end what locks it", said)
+
+    def closed(self) -> StoreError:
+        return closed(self._database.path)

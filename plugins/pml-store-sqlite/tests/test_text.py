@@ -1,0 +1,141 @@
+"""The index of text takes many executions at a time, and nobody notices but the clock."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from datetime import timedelta
+
+import pytest
+
+from pml_hookspecs import ExecutionQuery
+from pml_store_sqlite import Settings, SqliteStore, execution_rows, history, text
+from pml_store_sqlite.database import Database
+from pml_testing.fakes import EPOCH
+from pml_testing.records import EVERYONE, execution
+
+pytestmark = pytest.mark.anyio
+INDEXED = "SELECT count(*) FROM execution_text"
+WAITING = "SELECT count(*) FROM execution_unsearched"
+PIECES = "SELECT count(DISTINCT segid) FROM execution_text_idx"
+
+
+def number(path, statement):
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(statement).fetchone()[0]
+
+
+def saying(words, **more):
+    return ExecutionQuery(scope=EVERYONE, text=words, **more)
+
+
+def at(path, **more):
+    return SqliteStore(Settings(path=str(path), **more))
+
+
+async def found(store, words, **more):
+    return [record.id for record in (await store.executions.find(saying(words, **more))).items]
+
+
+async def test_what_is_recorded_is_found_at_once(path):
+    async with at(path) as store:
+        store.executions.record(execution(1, intent="paint the fence"))
+        assert await found(store, "fence") == [execution(1).id]
+        store.executions.record(execution(2, intent="paint the shed"))
+        (activity,) = await store.executions.activity(saying("paint"))
+        assert activity.executions == 2
+        store.executions.record(execution(3, intent="paint the door"))
+        (total,) = await store.executions.totals(saying("paint"), "agent")
+        assert total.executions == 3
+
+
+async def test_the_index_takes_many_at_a_time(path):
+    async with at(path) as store:
+        for n in range(text.AT_ONCE - 1):
+            await store.executions.put(execution(n))
+        assert number(path, INDEXED) == 0
+        assert number(path, WAITING) == text.AT_ONCE - 1
+        await store.executions.put(execution(text.AT_ONCE))
+        assert number(path, INDEXED) == text.AT_ONCE
+        assert number(path, WAITING) == 0
+
+
+async def test_what_waits_is_deleted_with_its_execution(path):
+    async with at(path, keep_days=0) as store:
+        await store.executions.put(execution(1))
+        await store.executions.put(execution(2))
+        assert await store.executions.prune(before=EPOCH + timedelta(seconds=2)) == 1
+        assert number(path, WAITING) == 1
+        assert await found(store, "files") == [execution(2).id]
+
+
+async def test_what_waits_is_found_by_what_it_says_last(path):
+    async with at(path) as store:
+        await store.executions.put(execution(1, intent="apples"))
+        await store.executions.put(execution(1, intent="pears"))
+        assert number(path, WAITING) == 1
+        assert await found(store, "apples") == []
+        assert await found(store, "pears") == [execution(1).id]
+        await store.executions.put(execution(1, intent="plums"))
+        assert await found(store, "pears") == []
+        assert await found(store, "plums") == [execution(1).id]
+
+
+async def test_what_waited_when_a_gateway_ended_is_found_by_the_next(path):
+    async with at(path) as store:
+        await store.executions.put(execution(1, intent="apples"))
+    assert number(path, WAITING) == 1
+    async with at(path) as store:
+        assert await found(store, "apples") == [execution(1).id]
+    assert number(path, WAITING) == 0
+
+
+async def test_a_file_that_somebody_locks_is_searched_as_it_is(path):
+    async with at(path, busy_timeout_ms=0) as store:
+        await store.executions.put(execution(1, intent="apples"))
+        assert await found(store, "apples") == [execution(1).id]
+        await store.executions.put(execution(2, intent="apples"))
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert await found(store, "apples") == [execution(1).id]
+            other.execute("ROLLBACK")
+        assert await found(store, "apples") == [execution(2).id, execution(1).id]
+
+
+@pytest.mark.parametrize("together", [1, 16, 200])
+def test_pieces_of_the_index_are_merged_as_it_grows(path, together):
+    with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
+        for first in range(0, 6400, together):
+            connection.execute("BEGIN")
+            execution_rows.write(connection, [execution(n) for n in range(first, first + together)])
+            connection.execute("COMMIT")
+    assert number(path, INDEXED) + number(path, WAITING) == 6400
+    # Taken in at a hundred pieces of 64, or 32 of 200; eight of a kind are merged.
+    assert 1 <= number(path, PIECES) < 20
+
+
+@pytest.mark.parametrize("near", [0, 7, 10**6])
+async def test_pages_of_a_search_are_the_same_however_far_they_look_at_first(path, monkeypatch, near):
+    monkeypatch.setattr(history, "NEAR", near)
+    records = [
+        execution(n, intent="seldom" if n % 400 == 0 else "often", started_at=EPOCH + timedelta(seconds=n // 3))
+        for n in range(1200)
+    ]
+    async with at(path) as store:
+        for record in records:
+            store.executions.record(record)
+        for words in ("often", "seldom", "files", "never"):
+            right = sorted(
+                (r for r in records if words in f"{r.intent} {r.target}"),
+                key=lambda r: (r.started_at, r.id),
+                reverse=True,
+            )
+            there, cursor = [], None
+            while True:
+                page = await store.executions.find(saying(words, limit=100, cursor=cursor))
+                assert page.total == len(right)
+                there += [record.id for record in page.items]
+                cursor = page.cursor
+                if cursor is None:
+                    break
+            assert there == [record.id for record in right]

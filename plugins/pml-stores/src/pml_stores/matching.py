@@ -1,0 +1,70 @@
+"""What a question about executions means, in plain words of Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import Status
+
+if TYPE_CHECKING:
+    from pml_hookspecs import ExecutionQuery, ExecutionRecord, Json, Scope
+
+OPEN = ("pending", "running")
+"""Of what has not ended."""
+GOOD = (Status.OK, Status.SIMULATED)
+SEARCHED_CHARACTERS = 2048
+"""Of each text, that much is looked through."""
+WORD = re.compile(r"[^\W_]+")
+
+
+def in_scope(record: ExecutionRecord, scope: Scope) -> bool:
+    """Whether whoever has ``scope`` may see ``record``."""
+    if scope.principals is None or record.principal in scope.principals:
+        return True
+    return record.as_agent and record.agent in scope.agents
+
+
+def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
+    """Whether ``record`` is asked for. Page size and cursor do not matter."""
+    return (
+        in_scope(record, query.scope)
+        and (query.since is None or record.started_at >= query.since)
+        and (query.until is None or record.started_at < query.until)
+        and query.agent in (None, record.agent)
+        and (query.statuses is None or record.status in query.statuses)
+        and query.trigger in (None, record.trigger)
+        and query.parent in (None, record.parent)
+        and not (query.top_level and record.parent is not None)
+        and (query.include_dry_runs or not record.dry_run)
+        and (query.target is None or is_of(record, query.target))
+        and (query.text is None or says(record, query.text))
+    )
+
+
+def is_of(record: ExecutionRecord, target: str) -> bool:
+    """Whether ``record`` is of this tool, or with ``server:*`` of any tool of that server."""
+    if record.kind != "tool":
+        return False
+    return record.target.startswith(target[:-1]) if target.endswith(":*") else record.target == target
+
+
+def says(record: ExecutionRecord, text: str) -> bool:
+    """Whether all words of ``text`` are words of ``record``, or their beginnings; without words, of any record."""
+    wanted = set(WORD.findall(text.lower()))
+    if not wanted or record.parent is not None:
+        return not wanted
+    failure = "" if record.failure is None else record.failure.message
+    parts = (record.intent, record.target, _text(record.request), _text(record.response), failure)
+    there = {word for part in parts for word in WORD.findall(part[:SEARCHED_CHARACTERS].lower())}
+    return all(any(word.startswith(beginning) for word in there) for beginning in wanted)
+
+
+def _text(value: Json) -> str:
+    """Every text and number in ``value``, names of members included."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {_text(member)}" for name, member in value.items())
+    if isinstance(value, list | tuple):
+        return " ".join(map(_text, value))
+    return "" if value is None else str(value)
