@@ -18,9 +18,9 @@ from api_lines import DEPRECATED, Entry, Parameter, read
 FOLDER = Path(__file__).parents[1]
 BY_PLUGINS = frozenset(
     {
-        *("CatalogCache", "Documents", "Embedder", "Executions", "Executor", "ExposureMode", "Identities", "Journal"),
-        *("Link", "SearchIndex", "Secrets", "Store", "Suggester", "ToolFilter", "Traces", "Tracer", "Transport"),
-        "Wrapper",
+        *("Asker", "CatalogCache", "Checker", "CurrentKeys", "Documents", "Embedder", "Executions", "Executor"),
+        *("ExposureMode", "Identities", "Journal", "Link", "SearchIndex", "Secrets", "Store", "Suggester"),
+        *("ToolFilter", "Traces", "Tracer", "Transport", "Wrapper"),
     }
 )
 """Protocols that plugins implement: whatever is added there, the gateway would miss in the plugins that exist."""

@@ -88,7 +88,7 @@ async def test_without_connect_no_server_is_started_and_the_tools_are_those_of_l
 async def test_without_connect_a_call_fails_at_once_and_names_the_option(place):
     file = place.write("servers.json", json.dumps({"mcpServers": {"fs": {"command": "touch"}}}))
     records = [registry.provide("pml.store", "sqlite", Remembering)]
-    async with Gateway(load(file), records=records, connect=False) as made, asyncio.timeout(5):
+    async with Gateway(load(file), records=records, connect=False) as made, asyncio.timeout(30):
         ended = await made.dispatcher.start(ToolCall(id="t", tool="fs:read"), Session(key="k"))
     assert ended.failure.code == "tool.not_connected"
     assert ended.failure.message == "MCP server fs not connected: this command starts no servers; give it --connect"

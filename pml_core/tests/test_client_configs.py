@@ -6,13 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_core import client_configs
 from pml_core.client_configs import ClientConfigError, ImportedServer, NoServersError, expand, read
-
-quick = settings(max_examples=150, deadline=None)
 
 
 def one(raw: object, *, where: str = "mcp.json", key: str = "mcpServers") -> ImportedServer:
@@ -187,7 +185,6 @@ def test_names_that_become_equal_get_numbers_and_a_name_as_written_keeps_its_pla
     assert [s.name for s in read(json.dumps(tree), "x")] == ["a-b-3", "a-b-4", "a-b", "a-b-2"]
 
 
-@quick
 @given(st.lists(st.text(max_size=12), unique=True, max_size=8))
 def test_any_names_become_usable_and_stay_apart(names):
     tree = {"mcpServers": {name: {"command": str(i)} for i, name in enumerate(names)}}
@@ -308,7 +305,6 @@ json_values = st.recursive(
 )
 
 
-@quick
 @given(json_values)
 def test_any_json_gives_servers_or_a_message(value):
     told = ""

@@ -216,7 +216,7 @@ SERVERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.dictionaries(NAMES, SERVERS, max_size=4), st.sampled_from([None, "hybrid", "full_proxy"]))
 def test_the_short_way_comes_to_the_same_as_the_long_one(place, servers, mode):
     path = place.write("mcp.json", json.dumps({"mcpServers": servers}))

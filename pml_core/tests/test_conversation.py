@@ -17,7 +17,9 @@ from pml_hookspecs import (
     RawObject,
     RpcError,
     Selection,
+    Session,
     Status,
+    ToolCall,
     hookimpl,
 )
 from pml_hookspecs.protocol import HANDSHAKE_REVISIONS
@@ -208,6 +210,34 @@ async def test_another_resource_is_not_there(params):
 
 
 @pytest.mark.seed("GAP-2")
+@pytest.mark.parametrize("dry_run", [None, False])
+async def test_a_server_is_not_told_how_a_rehearsal_would_treat_what_it_does_not_know(dry_run):
+    server = ScriptedServer(["read"])
+    meta = {"pml/dry_run_level": "strict", "pml/intent": "to look", "example.org/trace": 7}
+    async with running({"fs": server}) as made:
+        await Client(made).call("fs__read", _meta=meta if dry_run is None else {**meta, "pml/dry_run": dry_run})
+    ((method, told),) = server.metas
+    assert (method, told) == ("tools/call", {"pml/intent": "to look", "example.org/trace": 7})
+
+
+async def test_what_runs_knows_what_meta_has_for_the_gateway():
+    seen = []
+
+    class Wrapper:
+        phase = Phase.AUTHORIZE
+
+        async def __call__(self, task, run, call_next):
+            seen.append(run.meta)
+            return await call_next(task, run)
+
+    meta = {"pml/dry_run_level": "strict", "progressToken": 3, "example.org/trace": 7}
+    async with running({"fs": ScriptedServer(["read"])}, plugins=hooks(wrappers=[Wrapper()])) as started:
+        await Client(started).call("fs__read", _meta=meta)
+        await Client(started).call("fs__read")
+        await started.dispatcher.start(ToolCall(id="t", tool="fs:read"), Session(key="k"))
+    assert [dict(one) for one in seen] == [{"pml/dry_run_level": "strict"}, {}, {}]
+
+
 async def test_a_hint_at_the_intent_in_meta_counts_for_that_request_only():
     servers = {"fs": ScriptedServer(["read"]), "git": ScriptedServer(["log"])}
     plugins = {("exposure_mode", "by_intent"): ByIntent}

@@ -74,7 +74,7 @@ async def test_a_deadline_that_passes_ends_a_servers_tool_call():
 
     async with gateway({"fs": ScriptedServer(["read"], never)}) as made:
         soon = datetime.now(UTC) + timedelta(seconds=0.05)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             result = await made.dispatcher.start(ToolCall(id="t", tool="fs:read"), SESSION, deadline=soon)
         assert result.status is Status.TIMED_OUT
 
@@ -91,7 +91,7 @@ async def test_a_deadline_that_passes_ends_a_tool_call_wherever_it_hangs(where):
     async with gateway(tools=[tool("slow", call=hangs)], wrappers=wrappers) as made:
         soon = datetime.now(UTC) + timedelta(seconds=0.05)
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(30):
                 result = await made.dispatcher.start(ToolCall(id="t", tool="slow"), SESSION, deadline=soon)
         except TimeoutError:
             pytest.fail("the gateway did not end the call at its deadline")

@@ -106,7 +106,7 @@ async def test_a_transport_with_a_bug_is_a_server_that_is_down_and_never_a_wait(
     _, gateway = troubled(error, list_wait_s=2.0)
     async with gateway as made:
         with suppress(TimeoutError):
-            async with asyncio.timeout(1):
+            async with asyncio.timeout(30):
                 await made.servers_tried()
         assert state(made).state == "up"
         assert state(made, "bad").state == "down"

@@ -180,7 +180,7 @@ class OnlyServer:
 
 async def settled(made):
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while made._changed is not None and not made._changed.done():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0)
 
@@ -199,7 +199,7 @@ async def test_only_clients_whose_own_list_changed_are_told(monkeypatch):
         await settled(made)
         assert client.link.notified == []
         fs.change(["read", "write"])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not client.link.notified:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
         assert client.link.notified == [("notifications/tools/list_changed", {})]
@@ -217,7 +217,7 @@ async def test_a_client_that_is_gone_is_not_told():
             await one.tools()
         gone._handler.closed(None)
         fs.change(["write"])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not here.link.notified:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
         assert gone.link.notified == []

@@ -3,12 +3,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_core import jsonc
 
-quick = settings(max_examples=150, deadline=None)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
@@ -26,7 +25,6 @@ def written_with(filler: str, value: object) -> str:
     return json.dumps(value)
 
 
-@quick
 @given(json_values, st.sampled_from(["// c, }\n", '/* , } " */', "\t", "//\r\n", "/**/\n//*\n", ""]))
 def test_comments_and_trailing_commas_change_nothing(value, filler):
     assert jsonc.loads(f"{filler}{written_with(filler, value)}{filler}") == value

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_core.catalog import make_entry
@@ -26,7 +26,6 @@ def entry(server: str, tool: str) -> CatalogEntry:
 
 
 @pytest.mark.seed("EXP-11")
-@settings(max_examples=300, deadline=None)
 @given(st.sets(st.tuples(servers, tools), max_size=30))
 def test_names_are_unique_and_fit_the_strictest_clients(pairs):
     entries = sorted((entry(*p) for p in pairs), key=lambda e: (e.server, e.name))

@@ -128,15 +128,17 @@ async def test_what_has_happened_is_answered_when_it_cannot_be_recorded():
         assert len(gateway.store.executions.records) == 1  # kept for when it can be written again
 
 
-async def test_the_clock_stands_still_while_somebody_is_asked():
+async def test_the_clock_stands_still_while_somebody_is_asked(frozen_clock):
     run = FakeRun()
     with pytest.raises(TimeoutError):
         async with Clock(run, 0.05):
             await asyncio.Event().wait()
-    async with Clock(run, 0.05) as clock:
+    async with Clock(run, 20) as clock:
         for _ in range(10):
-            await asyncio.sleep(0.02)
-            run.asked_s += 0.021
+            run.asked_s += 15
+            frozen_clock.advance(15)
+            for _ in range(10):
+                await asyncio.sleep(0)
         assert not clock.expired
     async with Clock(run, None):
         await asyncio.sleep(0)
@@ -155,7 +157,7 @@ async def test_the_clock_goes_on_after_the_answer():
         await asks_and_goes_on()
 
 
-async def test_a_deadline_waits_for_people_and_the_execution_knows_how_long():
+async def test_a_deadline_waits_for_people_and_the_execution_knows_how_long(frozen_clock):
     seen = []
 
     async def work(arguments, run):
@@ -164,7 +166,9 @@ async def test_a_deadline_waits_for_people_and_the_execution_knows_how_long():
         return {}
 
     async def answer(params):
-        await asyncio.sleep(0.3)
+        frozen_clock.advance(30)
+        for _ in range(20):
+            await asyncio.sleep(0)
         return {"action": "accept", "content": {}}
 
     async with running({}, plugins=tool(work)) as gateway:
@@ -173,9 +177,9 @@ async def test_a_deadline_waits_for_people_and_the_execution_knows_how_long():
         await client.initialize({"elicitation": {}})
 
         async def with_deadline(task, session, asked, start=gateway.dispatcher.start_resolved):
-            return await start(task, session, {**asked, "deadline": datetime.now(UTC) + timedelta(seconds=0.2)})
+            return await start(task, session, {**asked, "deadline": datetime.now(UTC) + timedelta(seconds=20)})
 
         gateway.dispatcher.start_resolved = with_deadline
         told = await client.call("work")
         assert "isError" not in told, told
-        assert 0.25 < seen[0] < 5
+        assert 30 <= seen[0] < 60

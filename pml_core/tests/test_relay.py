@@ -293,13 +293,15 @@ async def test_with_several_clients_servers_are_promised_nothing():
         assert server.hello["capabilities"] == {}
 
 
-async def test_the_time_a_human_takes_does_not_count_against_the_call():
+async def test_the_time_a_human_takes_does_not_count_against_the_call(frozen_clock):
     told: list = []
-    async with running({"a": asking("elicitation/create", {}, told)}, call_timeout_s=0.2) as made:
+    async with running({"a": asking("elicitation/create", {}, told)}, call_timeout_s=20) as made:
         client = Client(made)
 
         async def slowly(_params):
-            await asyncio.sleep(0.5)
+            frozen_clock.advance(30)
+            for _ in range(20):
+                await asyncio.sleep(0)
             return {"action": "decline"}
 
         client.peer.others["elicitation/create"] = slowly
@@ -319,19 +321,24 @@ async def test_a_call_of_such_a_client_times_out_all_the_same():
         assert result["content"][0]["text"] == "server 'a' did not answer tools/call within 0.05 s"
 
 
-async def test_a_clock_counts_on_from_where_it_was_stopped():
+async def test_a_clock_counts_on_from_where_it_was_stopped(frozen_clock):
     reached = []
 
+    async def goes_by(seconds):
+        frozen_clock.advance(seconds)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
     async def work():
-        async with Clock(0.05, "too long") as clock:
+        async with Clock(20, "too long") as clock:
             clock.stop()
             clock.stop()
-            await asyncio.sleep(0.1)
+            await goes_by(30)
             clock.go_on()
-            await asyncio.sleep(0.1)
+            await goes_by(30)
             clock.go_on()
             reached.append(True)
-            await asyncio.sleep(5)
+            await goes_by(30)
 
     with pytest.raises(TimeoutError, match="too long"):
         await work()

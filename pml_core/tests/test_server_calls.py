@@ -60,7 +60,7 @@ async def test_a_servers_own_time_limit_wins_over_the_gateways():
     config = configuration([], call_timeout_s=50.0)
     config = replace(config, servers={"fs": ServerSettings(address="scripted:fs", timeout_s=0.05)})
     found = [registry.provide("pml.transport", "scripted", ScriptedTransport({"fs": ScriptedServer(["read"], never)}))]
-    async with Gateway(config, records=found) as made, asyncio.timeout(5):
+    async with Gateway(config, records=found) as made, asyncio.timeout(30):
         await made.servers_tried()
         assert "0.05 s" in (await Client(made).call("fs__read"))["content"][0]["text"]
 

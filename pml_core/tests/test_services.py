@@ -44,7 +44,7 @@ async def test_a_plugins_background_task_runs_with_its_arguments_until_the_gatew
     plugin = types.ModuleType("plugin")
     plugin.pml_lifespan = hookimpl(starts)
     async with running({}, plugins={("hooks", "worker"): plugin}):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await begun.wait()
         assert ended == []
     assert ended == [7]

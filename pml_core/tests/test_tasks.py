@@ -7,8 +7,9 @@ import types
 
 import pytest
 
+from pml_core.identities import may_act_on
 from pml_core.tasks import EXTENSION
-from pml_hookspecs import MetaTool, RpcError, ToolCall, hookimpl
+from pml_hookspecs import MetaTool, RpcError, Scope, Session, ToolCall, UnauthenticatedError, hookimpl
 from pml_hookspecs.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
 from pml_testing.gateway import Client, ScriptedServer, running
 
@@ -49,7 +50,7 @@ class Slow(ScriptedServer):
 
 async def until(client, id, status):
     """The task, once it has that status."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while (task := await client.request("tasks/get", {"taskId": id}))["status"] != status:  # noqa: ASYNC110 - polling is the protocol
             await asyncio.sleep(0.01)
     return task
@@ -129,3 +130,91 @@ async def test_a_server_that_makes_up_an_id_of_the_gateways_makes_no_task():
     async with running({"one": ScriptedServer(["a"], lies)}) as gateway:
         told = await Client(gateway, modern=True, capabilities=KNOWS).call("one__a")
         assert told["resultType"] == "complete"
+
+
+# Who may, and what is told of it
+
+
+class Sees:
+    """Lets the principal ``auditor`` see everybody's executions, and ``nobody`` none at all."""
+
+    async def identify(self, token):
+        return None
+
+    async def current(self, session):
+        return None
+
+    async def scope(self, session, *, results):
+        if session.principal == "nobody":
+            raise UnauthenticatedError("A key is needed")
+        return Scope(principals=None if session.principal == "auditor" else frozenset({session.principal}))
+
+
+def watched():
+    """Plugins as above, who may see what, and what is heard of access."""
+    made, heard = types.ModuleType("watching"), []
+
+    async def hear(event):
+        heard.append(event)
+
+    async def fail(event):
+        raise OSError("no space left")
+
+    made.pml_identities = hookimpl(lambda services: [Sees()])
+    made.pml_access_watchers = hookimpl(lambda services: [fail, hear])
+    return {**plugin(), ("hooks", "watching"): made}, heard
+
+
+async def test_who_may_only_see_a_task_may_not_stop_it():
+    plugins, heard = watched()
+    async with running({"one": Slow()}, plugins=plugins) as gateway:
+        alice = Client(gateway, modern=True, capabilities=KNOWS, principal="alice")
+        auditor = Client(gateway, modern=True, capabilities=KNOWS, principal="auditor")
+        id = (await alice.call("later", {}))["taskId"]
+        assert (await auditor.request("tasks/get", {"taskId": id}))["status"] == "working"
+        for method in ("tasks/cancel", "tasks/update"):
+            with pytest.raises(RpcError, match="not yours") as refused:
+                await auditor.request(method, {"taskId": id})
+            assert refused.value.code == INVALID_PARAMS
+        assert (await alice.request("tasks/get", {"taskId": id}))["status"] == "working"
+        assert [(e.kind, e.target, e.session.principal, e.code) for e in heard if e.session.principal == "auditor"] == [
+            ("query", "tasks/get", "auditor", ""),
+            ("denied", "tasks/cancel", "auditor", "policy.denied"),
+            ("denied", "tasks/update", "auditor", "policy.denied"),
+        ]
+        assert {event.execution for event in heard} == {id}
+        await alice.request("tasks/cancel", {"taskId": id})
+        await until(alice, id, "cancelled")
+
+
+async def test_an_agents_run_may_be_stopped_by_the_agent_and_by_systems():
+    session = {"key": "k", "principal": "agent:a", "agent": "a"}
+    record = types.SimpleNamespace(principal="alice", agent="a", as_agent=True)
+    assert may_act_on(Session(**session), record)
+    assert not may_act_on(Session(**{**session, "agent": "b"}), record)
+    assert not may_act_on(Session(**session), types.SimpleNamespace(principal="alice", agent="a", as_agent=False))
+    assert may_act_on(Session(key="k", principal="s", scopes=frozenset({"system"})), record)
+
+
+async def test_requests_about_tasks_of_others_and_of_nobody_are_told_of_alike():
+    plugins, heard = watched()
+    async with running({"one": Slow()}, plugins=plugins) as gateway:
+        alice = Client(gateway, modern=True, capabilities=KNOWS, principal="alice")
+        bob = Client(gateway, modern=True, capabilities=KNOWS, principal="bob")
+        nobody = Client(gateway, modern=True, capabilities=KNOWS, principal="nobody")
+        id = (await alice.call("later", {}))["taskId"]
+        for method in ("tasks/get", "tasks/cancel"):
+            for asked in (id, id[:-1] + "x"):
+                with pytest.raises(RpcError):
+                    await bob.request(method, {"taskId": asked})
+        with pytest.raises(RpcError, match="A key is needed"):
+            await nobody.request("tasks/get", {"taskId": id})
+    about = [(e.kind, e.target, e.session.principal, e.execution, e.code) for e in heard]
+    assert about == [
+        ("refused", "tasks/get", "bob", id, "task.unknown"),
+        ("refused", "tasks/get", "bob", id[:-1] + "x", "task.unknown"),
+        ("refused", "tasks/cancel", "bob", id, "task.unknown"),
+        ("refused", "tasks/cancel", "bob", id[:-1] + "x", "task.unknown"),
+        ("denied", "tasks/get", "nobody", id, "access.unauthenticated"),
+    ]
+    assert len({event.message for event in heard[:4]}) == 1

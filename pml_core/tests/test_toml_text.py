@@ -3,13 +3,10 @@ from __future__ import annotations
 import tomllib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_core import toml_text
-
-quick = settings(max_examples=150, deadline=None)
-
 
 texts = st.text(max_size=20)
 tables = st.fixed_dictionaries(
@@ -18,13 +15,11 @@ tables = st.fixed_dictionaries(
 )
 
 
-@quick
 @given(st.dictionaries(texts, tables, max_size=4))
 def test_written_tables_are_read_back_equal(servers):
     assert tomllib.loads(toml_text.with_servers("", servers)).get("servers", {}) == servers
 
 
-@quick
 @given(st.dictionaries(texts, tables, max_size=3), st.dictionaries(texts, tables, max_size=3))
 def test_replacing_and_adding_tables_changes_nothing_else(before, after):
     head = '# mine\n[gateway]\nstrict = true # yes\n\n[plugins."x.y"]\nlist = [\n  "a",\n]\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,23 @@ def test_the_doctor_finds_every_plugin_well(alone: Path) -> None:
     assert [lines[subject] for subject in about if not lines[subject].ok] == []
     defaults = {"exposure_mode meta_only", "store sqlite", "tracer log", "tracer store"}
     assert {line.subject for line in lines.values() if not line.ok} <= defaults - set(about)
+
+
+def said(settings_type: Any) -> str:
+    """A table that says of one plain setting what it is anyway."""
+    for field in dataclasses.fields(settings_type):
+        if isinstance(field.default, str | int | float) and field.default != "":
+            return f"{field.name} = {json.dumps(field.default)}\n"
+    return ""
+
+
+def test_every_plugin_with_settings_takes_a_table_of_them(alone: Path) -> None:
+    """Where a distribution registers several things under one name, each of them has to know the table."""
+    types = [(one.name, getattr(one.entry_point.load(), "settings_type", None)) for one in RECORDS]
+    tables = {name: said(settings_type) for name, settings_type in types if settings_type is not None}
+    text = "".join(f"[plugins.{name}]\n{table}" for name, table in tables.items())
+    (alone / "pml.toml").write_text(text, encoding="utf-8")
+    config = load()
+    assert config.tables.keys() == tables.keys()
+    about = {f"{record.kind} {record.name}" for record in RECORDS}
+    assert [line for line in asyncio.run(doctor.examine(config)) if line.subject in about and not line.ok] == []

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx2
 import pytest
@@ -20,7 +21,7 @@ from made_hooks import EXAMPLES, every_hook
 
 import pml_hookspecs
 from pml_core import registry
-from pml_hookspecs import UnauthenticatedError
+from pml_hookspecs import ToolCall, UnauthenticatedError
 from pml_testing.fakes import FakeRun
 from pml_testing.gateway import ScriptedServer, running
 
@@ -240,6 +241,10 @@ async def test_identities(gateway):
         ada = await services.identify(key)
         assert (ada.principal, ada.access_key, ada.scopes) == ("ada", digest[:8], {"team"})
         assert (await services.scope(services.session(ada))).principals == {"ada"}
+        call = ToolCall(id="call", tool="files:read_file")
+        assert (await services.run(call, services.session(ada))).failure is None
+        gone = services.session(replace(ada, access_key="0" * 8))
+        assert (await services.run(call, gone)).failure.code == "access.ended"
         assert await services.identify("somebody else's") is None
         with pytest.raises(UnauthenticatedError, match="Ask your team"):
             await services.identify("team_wrong")
@@ -250,6 +255,18 @@ async def test_identities(gateway):
     ):
         assert (await web.get("/routes/servers", headers=headers)).status_code == 200
         assert (await web.get("/routes/servers", headers={"authorization": "Bearer team_wrong"})).status_code == 401
+
+
+async def test_access_watchers(capfd):
+    tables = {"access_watchers": {"many": 3}, "http": {"tokens": {"ada": "the-token-of-ada"}}}
+    async with listening("pml_access_watchers", **tables) as address, httpx2.AsyncClient(base_url=address) as web:
+        for _ in range(2):
+            assert (await web.get("/mcp")).status_code == 401
+        assert "many come without a key" not in capfd.readouterr().err
+        for _ in range(2):
+            assert (await web.get("/mcp", headers={"authorization": "Bearer hunter2"})).status_code == 401
+        said = capfd.readouterr().err
+        assert (said.count("many come without a key"), "127.0.0.1" in said, "hunter2" in said) == (1, True, False)
 
 
 def test_the_page_says_how_to_load_one(root):

@@ -284,6 +284,36 @@ def test_the_gateway_starts_without_them_serves_and_logs_each_by_name(home: Path
         assert "quarantined" in line, f"{fault.dist} is not named in the log:\n{log}"
 
 
+def test_where_others_can_reach_it_nothing_is_served_without_a_plugin_that_may_guard_it(home: Path) -> None:
+    said = refusal(pml(home, "serve", "--http", "127.0.0.1:0"))
+    message, remedy = said.splitlines()
+    assert HOOKS[0].name in message
+    assert HOOKS[0].cause in message
+    assert all(fault.name in remedy for fault in HOOKS)
+    assert "[gateway] block = " in remedy
+
+
+def test_what_is_blocked_keeps_nothing_from_being_served(home: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "pml_core", "serve", "--http", "127.0.0.1:0", "--set", BLOCK_ALL],
+        cwd=home,
+        encoding="utf-8",
+        env=environment(home),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as gateway:
+        watchdog = threading.Timer(TIMEOUT_S, gateway.kill)
+        watchdog.start()
+        assert gateway.stderr is not None
+        lines = []
+        while (line := gateway.stderr.readline()) and "http://127.0.0.1:" not in line:
+            lines.append(line)
+        gateway.terminate()
+        gateway.wait()
+        watchdog.cancel()
+    assert "http://127.0.0.1:" in line, lines
+
+
 def test_a_strict_gateway_refuses_to_start_in_one_sentence(home: Path) -> None:
     said = refusal(pml(home, "serve", "--strict"))
     message, remedy = said.splitlines()

@@ -14,7 +14,8 @@ from pml_executor_dag import Dag
 from pml_hookspecs import ExecutionQuery, ExecutionRecord, Scope
 from pml_sandbox_deno import Deno
 from pml_store_sqlite import SqliteStore
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.fixtures_clock import FrozenClock
+from pml_testing.gateway import Client, ScriptedServer, running, until
 
 pytestmark = pytest.mark.anyio
 PLUGINS: dict[tuple[str, str], Any] = {
@@ -116,14 +117,17 @@ async def test_code_is_not_run_in_a_dry_run(tmp_path: Any) -> None:
     assert [record.kind for record in records] == ["workflow", "code"]
 
 
-async def test_code_that_never_ends_does_not_hold_up_others(tmp_path: Any) -> None:
+async def test_code_that_never_ends_does_not_hold_up_others(tmp_path: Any, frozen_clock: FrozenClock) -> None:
     tables = {"sqlite": {"path": str(tmp_path / "executions.db")}}
-    async with running({"fs": ScriptedServer(["read"])}, plugins=PLUGINS, tables=tables) as gateway:
+    server, source = ScriptedServer(["read"]), "await tools.fs.read({}); while (true);"
+    async with running({"fs": server}, plugins=PLUGINS, tables=tables) as gateway:
         client = Client(gateway)
         await client.initialize()
-        endless = [code(f"hangs{i}", "while (true);", timeout_s=1.0) for i in range(2)]
+        endless = [code(f"hangs{i}", source, timeout_s=50.0) for i in range(2)]
         hanging = asyncio.create_task(client.call("execute_workflow", {"workflow": {"tasks": endless}}))
-        answer = await asyncio.wait_for(client.call("fs__read", {}), 1.0)
+        await until(lambda: len(server.calls) == 2 or hanging.done())
+        answer = await client.call("fs__read", {})
         assert not hanging.done()
         assert "isError" not in answer
+        frozen_clock.advance(50)
         await hanging

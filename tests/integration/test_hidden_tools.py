@@ -62,7 +62,7 @@ async def answer(catalog: LiveCatalog, arguments: dict[str, Any]) -> bytes:
 
 @pytest.mark.seed("EXP-19")
 @pytest.mark.parametrize("index", INDEXES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(tools=TOOLS, query=QUERIES, reading=st.booleans())
 async def test_no_byte_of_an_answer_depends_on_hidden_tools(
     *, index: str, tools: list[Any], query: str, reading: bool

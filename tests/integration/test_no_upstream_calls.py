@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pml_dry_run.plugin
@@ -97,7 +97,7 @@ def test_no_generated_plan_reaches_a_server_or_runs_code():
         client = Client(gateway)
         runner.run(client.initialize())
 
-        @settings(max_examples=PLANS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        @settings(max_examples=PLANS)
         @given(plan=ALL, dry_run=st.sampled_from([True, "meta"]))
         def rehearse(plan, dry_run):
             arguments = {"workflow": {"tasks": plan}} | ({"dry_run": True} if dry_run is True else {})

@@ -1,5 +1,6 @@
 """Keys that a table of SHA-256 sums knows. Whoever sends another key is not let in, and whoever sends none is left to
-others; what a caller may see of the history is its own."""
+others; what a caller may see of the history is its own. Work that a caller left in the background ends when its key is
+no longer in the table."""
 
 from __future__ import annotations
 
@@ -32,7 +33,14 @@ class Keys:
     async def identify(self, token: str | None) -> Identity | None:
         if token is None or not token.startswith(PREFIX):
             return None
-        digest = hashlib.sha256(token.encode()).hexdigest()
+        return self._identity(hashlib.sha256(token.encode()).hexdigest())
+
+    async def current(self, session: Session) -> Identity | None:
+        if "team" not in session.scopes:
+            return None
+        return self._identity(next((one for one in self._people if one.startswith(session.access_key)), ""))
+
+    def _identity(self, digest: str) -> Identity:
         if (person := self._people.get(digest)) is None:
             raise UnauthenticatedError("This key is not known. Ask your team for a new one.")
         return Identity(principal=person, access_key=digest[:8], scopes=frozenset({"team"}))

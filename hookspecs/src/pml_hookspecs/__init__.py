@@ -8,7 +8,7 @@ entry point and named in the configuration (:class:`ExposureMode`, :class:`Execu
 from __future__ import annotations
 
 from ._markers import PROJECT, hookimpl, hookspec
-from .access import Identities, Identity, UnauthenticatedError
+from .access import AccessEvent, AccessWatcher, CurrentKeys, Identities, Identity, UnauthenticatedError
 from .executor import (
     CallNext,
     CannotAskError,
@@ -28,6 +28,7 @@ from .executor import (
     Wrapper,
 )
 from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
+from .foresight import Asker, Checker, Verdict
 from .gateway import Check, InvalidArguments, MetaTool, ToolFailed
 from .raw import EMPTY, RawObject, encode
 from .services import Services
@@ -75,7 +76,10 @@ __all__ = [
     "GATEWAY_SERVER",
     "PROJECT",
     "Accept",
+    "AccessEvent",
+    "AccessWatcher",
     "AgentActivity",
+    "Asker",
     "CallNext",
     "CannotAskError",
     "CapabilityRun",
@@ -83,7 +87,9 @@ __all__ = [
     "CatalogCache",
     "CatalogEntry",
     "Check",
+    "Checker",
     "CodeRun",
+    "CurrentKeys",
     "Document",
     "Documents",
     "DryRun",
@@ -143,6 +149,7 @@ __all__ = [
     "TransportError",
     "Trigger",
     "UnauthenticatedError",
+    "Verdict",
     "View",
     "Views",
     "Workflow",

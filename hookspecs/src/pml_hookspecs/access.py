@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from ._markers import hookspec
 
@@ -42,7 +42,7 @@ class Identity:
 
 
 class Identities(Protocol):
-    """Knows keys, and what their holders may see."""
+    """Knows keys, and what their holders may see. One that can be asked of a key again is a :class:`CurrentKeys`."""
 
     async def identify(self, token: str | None) -> Identity | None:
         """Whose key ``token`` is.
@@ -74,6 +74,50 @@ class Identities(Protocol):
         ...
 
 
+class CurrentKeys(Protocol):
+    """Identities that can say of a key what counts now, without the key itself."""
+
+    async def current(self, session: Session) -> Identity | None:
+        """What the key that ``session`` came with says now, by :attr:`Session.access_key`.
+
+        Asked while work goes on for which no client waits: before each of its tasks, but of one key no more often than
+        every two seconds. What the key does not let the session have any more ends the work.
+
+        Returns:
+            None when this one does not know the key.
+
+        Raises:
+            UnauthenticatedError: It does not count any more. Anything else it raises means that it cannot be known
+                now; the task is refused then, too.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessEvent:
+    """Somebody was refused, or told of executions, where nothing ran that a wrapper could have seen."""
+
+    kind: Literal["denied", "refused", "query"]
+    """``denied``: it may not. ``refused``: it was answered as if there were no such thing, because there is none or it
+    may not have it. ``query``: it was told of an execution."""
+    target: str
+    """What it asked for, such as ``POST /mcp`` or ``tasks/get``; without what stands in a query."""
+    session: Session | None = None
+    """Who it is; None when nobody knows."""
+    address: str = ""
+    """Where it came from, such as ``host:port`` or ``stdio``; ``""`` when not known."""
+    execution: str = ""
+    """The execution it asked for, as it named it; ``""`` for none."""
+    code: str = ""
+    """Why, as a stable word such as ``access.unauthenticated``; ``""`` when it was not refused."""
+    message: str = ""
+    """Why, as it was told; holds no key."""
+
+
+AccessWatcher: TypeAlias = Callable[[AccessEvent], Awaitable[None]]
+"""Hears of access. The caller is answered when it returns; what it raises is logged and changes nothing."""
+
+
 class AccessHooks:
     """Hooks around who may do what."""
 
@@ -82,5 +126,14 @@ class AccessHooks:
         """Contribute those who know keys, asked in plugin-name order by ``Services.identify`` and ``Services.scope``.
 
         Called once, at start-up. Raising keeps the gateway from starting: without keys everybody would be let in.
+        """
+        return ()
+
+    @hookspec
+    def pml_access_watchers(self, services: Services) -> Iterable[AccessWatcher]:
+        """Contribute those who hear of access that no wrapper sees.
+
+        Of callers that were not let in, and of requests about tasks (MCP extension ``tasks``); transports tell of it by
+        ``Services.report_access``. Called once, at start-up. Raising quarantines the plugin.
         """
         return ()

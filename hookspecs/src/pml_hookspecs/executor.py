@@ -222,6 +222,14 @@ class Run(Protocol):
         ...
 
     @property
+    def meta(self) -> Mapping[str, Any]:
+        """Of ``_meta`` of the request that all of this began with, what is meant for the gateway: keys under ``pml/``.
+
+        Servers are not told of those. Empty for what no client asked for.
+        """
+        ...
+
+    @property
     def dry_run(self) -> bool:
         """True: nothing may have effects."""
         ...
@@ -321,7 +329,9 @@ class Executor(Protocol):
     An executor of code may have ``languages: ClassVar[frozenset[str]]``, those it runs; several can then be in use
     side by side. One without runs what no other does. One of workflows that are :attr:`Workflow.durable`, and of those
     only, has ``durable: ClassVar[bool] = True``. One with ``opt_in: ClassVar[bool] = True`` runs only what the
-    configuration gives it by name."""
+    configuration gives it by name.
+
+    One that can tell what is wrong with a task before it runs is a :class:`~pml_hookspecs.foresight.Checker`."""
 
     async def execute(self, task: Task, run: Run) -> Outcome:
         """Run ``task`` to its end.
@@ -356,7 +366,8 @@ class Wrapper(Protocol):
         ``wrapper.fault``. ``task`` may be replaced by another on the way in; ``run`` is handed on as it came.
 
         One that only looks at tasks before they run may be a plain function that returns ``call_next(task, run)`` as it
-        is: so a task that it lets pass costs no coroutine.
+        is: so a task that it lets pass costs no coroutine. One that has humans look can be a
+        :class:`~pml_hookspecs.foresight.Asker`.
         """
         ...
 

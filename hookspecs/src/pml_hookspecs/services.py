@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .access import Identity
+    from .access import AccessEvent, Identity
     from .executor import DryRun, Journal, Run, Suggestion, Task
     from .exposure_mode import Embedder, Views
+    from .foresight import Verdict
     from .gateway import MetaTool
     from .store import Scope, Store, Trigger
     from .types import Catalog, ExecutionId, Json, Outcome, Session
@@ -110,7 +111,11 @@ class Services(Protocol):
         """As :meth:`run`, in the background: returns when it is durably recorded as pending.
 
         It is never lost silently: one that was under way when its gateway died is gone on with by another that finds
-        it, if it is a workflow that is durable, and recorded as failed otherwise, with the reason.
+        it, if it is a workflow that is durable, and recorded as failed otherwise, with the reason. What is begun with a
+        key ends at its next task once the key does not count any more (:class:`~pml_hookspecs.CurrentKeys`).
+
+        A call is recorded as running when it begins; one of a tool that a plugin published, when that plugin says so:
+        it may have to wait for its turn.
 
         Args:
             task: What to run.
@@ -136,11 +141,48 @@ class Services(Protocol):
         """
         ...
 
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """What can be told of ``task`` without running it, by the executor that would run it.
+
+        Of a tool that stands for a task, of that task. Nothing is known of calls of servers' tools, nor where the
+        executor is no :class:`~pml_hookspecs.foresight.Checker`; one that there is not is a problem.
+
+        Args:
+            task: Of its inputs only the names count.
+            session: For whom.
+            within_s: Longest time [s]; what would have taken longer is left out.
+
+        Raises:
+            RuntimeError: The gateway has not started.
+        """
+        ...
+
+    async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
+        """Why humans would have to look before ``task`` runs for real, outermost wrapper first; empty when none would.
+
+        A wrapper that fails to tell counts as one that would ask, and is logged.
+
+        Args:
+            task: Of a tool that stands for a task, that task is meant.
+            above: The execution that would dispatch it.
+
+        Raises:
+            RuntimeError: The gateway has not started.
+        """
+        ...
+
     async def identify(self, token: str | None) -> Identity | None:
         """Whose key ``token`` is, by the plugins that know keys; None when none of them does.
 
         Raises:
             UnauthenticatedError: It is refused, or a key is needed and there is none.
+        """
+        ...
+
+    async def report_access(self, event: AccessEvent) -> None:
+        """Tell those who watch it (``pml_access_watchers``) that somebody was refused, or told of executions.
+
+        For what no wrapper sees. Returns when they have heard it; never raises.
         """
         ...
 

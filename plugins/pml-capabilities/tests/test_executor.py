@@ -146,6 +146,24 @@ async def test_it_retires_what_a_changed_tool_would_break_and_runs_nothing(store
     assert why in found.retired
 
 
+async def test_a_check_tells_what_would_run_and_runs_nothing(store):
+    made = await kept(store, code="return a")
+    checked = await executor_with(store).check(
+        CapabilityRun(id="t", capability_id=made.id, inputs={"a": 1}), run_of().session, within_s=1
+    )
+    assert (checked.becomes.source, dict(checked.becomes.inputs), list(checked.problems)) == ("return a", {"a": 1}, [])
+
+
+async def test_a_check_finds_what_would_be_refused_and_retires_nothing(store):
+    made = await kept(store, tools={"files:read": some_catalog().get("files:read").digest})
+    changed = executor_with(store, catalog_of(entry("files:read", "reads otherwise")))
+    for capability_id, why in ((made.id, "capability.retired"), ("nobody", "capability.not_found")):
+        task = CapabilityRun(id="t", capability_id=capability_id)
+        checked = await changed.check(task, run_of().session, within_s=1)
+        assert ([problem.code for problem in checked.problems], checked.becomes) == ([why], None)
+    assert (await Gateway(store).library.get(made.id)).retired == ""
+
+
 @pytest.mark.parametrize("state", ["down", "starting", "idle"])
 async def test_a_server_that_is_not_up_retires_nothing(store, state):
     made = await kept(store, tools={"files:read": "d"})

@@ -183,7 +183,7 @@ async def test_a_store_that_never_answers_delays_nothing():
             await asyncio.Event().wait()
 
     gateway = Gateway(Hangs(""))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         for n in range(LEFT_BEHIND + 3):
             done = await gateway.learning(code(f"return {n}"), run_of(), lambda task, run: _ok(task))
             assert done.status is Status.OK

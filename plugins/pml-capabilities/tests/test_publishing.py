@@ -156,7 +156,7 @@ async def test_it_keeps_in_step_by_itself_also_after_a_fault(store, monkeypatch)
     stepping = asyncio.ensure_future(gateway.publisher.keep_in_step())
     await asyncio.sleep(0)
     await gateway.ran(code(), run_of())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await published.wait()
     stepping.cancel()
     await asyncio.wait([stepping])

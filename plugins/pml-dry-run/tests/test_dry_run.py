@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from pml_dry_run import plugin
 from pml_hookspecs import CapabilityRun, CodeRun, Phase, RawObject, Status, ToolCall, Workflow, encode
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
+from pml_testing.work import counted
 from pml_testing.wrapper import WrapperContract
 
 pytestmark = pytest.mark.anyio
@@ -186,17 +186,21 @@ def test_no_task_of_a_dry_run_reaches_a_server(ids, arguments):
     assert set(reached) <= {"pml:search_tools"}
 
 
-async def test_twenty_tasks_are_rehearsed_in_less_than_50_ms():
-    deep = {"type": "object", "properties": {f"p{i}": ITEMS for i in range(20)}}
-    rehearsing = wrapper(FakeCatalog([entry("s:t", outputSchema=deep)]))
+async def test_what_a_rehearsed_call_takes_grows_with_its_schema_and_not_with_the_calls_before():
+    def wide(count):
+        return {"type": "object", "properties": {f"p{i}": ITEMS for i in range(count)}}
+
+    rehearsing = wrapper(FakeCatalog([entry(f"s:t{n}", outputSchema=wide(n)) for n in (20, 40)]))
     run, following = FakeRun(dry_run=True), Next()
-    took = []
-    for _ in range(5):
-        started = time.perf_counter()
-        for i in range(20):
-            await rehearsing(ToolCall(id=f"t{i}", tool="s:t"), run, following)
-        took.append(time.perf_counter() - started)
-    assert min(took) < 0.05
+
+    async def calls(tool, id):
+        with counted() as work:
+            await rehearsing(ToolCall(id=id, tool=tool), run, following)
+        return work.calls
+
+    each = [await calls("s:t20", f"t{i}") for i in range(20)]
+    assert each[-1] <= each[0] < 20_000
+    assert await calls("s:t40", "wide") < 3 * each[0]
 
 
 @pytest.mark.parametrize(
@@ -220,3 +224,19 @@ async def test_a_level_that_there_is_not_is_refused(asked):
     ended, calls = await rehearse(ToolCall(id="t", tool="fs:read", extra={"_meta": {"pml/dry_run_level": asked}}))
     assert (ended.status, ended.failure.code, calls) == (Status.ERROR, "dry_run.level", [])
     assert "strict, warn, loose" in ended.failure.message
+
+
+@pytest.mark.parametrize(("level", "asked"), [("warn", "strict"), ("strict", "loose")])
+async def test_the_request_says_how_misses_in_all_of_it_are_treated(level, asked):
+    run = FakeRun(dry_run=True, meta={"pml/dry_run_level": asked})
+    for task in (ToolCall(id="t", tool="fs:read"), CodeRun(id="t", language="python", source="x")):
+        ended = await wrapper(level=level)(task, run, Next())
+        assert (ended.status is Status.ERROR) is (asked == "strict")
+    own = ToolCall(id="t", tool="fs:read", extra={"_meta": {"pml/dry_run_level": "loose"}})
+    assert (await wrapper()(own, run, Next())).status is Status.SIMULATED
+
+
+async def test_a_level_that_there_is_not_is_refused_for_code_too():
+    run = FakeRun(dry_run=True, meta={"pml/dry_run_level": "lax"})
+    ended = await wrapper()(CodeRun(id="t", language="python", source="x"), run, Next())
+    assert (ended.status, ended.failure.code) == (Status.ERROR, "dry_run.level")

@@ -7,7 +7,7 @@ import re
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_dry_run.given import Given, echoed
@@ -68,7 +68,6 @@ def more(inner):
 
 
 @pytest.mark.seed("GAP-9")
-@settings(max_examples=400, deadline=None)
 @given(
     schema=st.recursive(SCALARS, more, max_leaves=8),
     arguments=st.dictionaries(NAMES, st.none() | st.integers(0, 9) | st.text(max_size=5)),
@@ -120,7 +119,6 @@ def test_other_requests_get_other_values():
     assert len({json.dumps(made(schema, seed=bytes([n]))) for n in range(20)}) == 20
 
 
-@settings(max_examples=200, deadline=None)
 @given(number=st.integers(0, 2**64 - 1))
 @pytest.mark.parametrize(
     "pattern",

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pml_dry_run import commands, outputs
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Session, Status
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Session, Status, Verdict
 from pml_testing.fakes import FakeRun, outcome
 
 pytestmark = pytest.mark.anyio
@@ -224,3 +224,19 @@ async def test_to_forget_everything_forgets_what_code_returned(kit):
         arguments = parser.parse_args(["recordings", "prune", "--yes"])
         assert await arguments.run_with(arguments, made.services) == 0
         assert source_of(await rehearsed(made, CODE)) == "placeholder"
+
+
+async def test_a_stored_capability_is_answered_by_what_its_code_returned(kit):
+    """The code runs as a task of its own below the capability, and is kept as that."""
+    step = CapabilityRun(id="k", capability_id="sum", inputs={"n": 1})
+    runs = CodeRun(id="code", language="python", source="return n", inputs={"n": 1}, tools=("fs:read",))
+    async with kit([], level="strict") as made:
+        await run_for_real(made, runs, TOTAL)
+        assert (await rehearsed(made, step)).status is Status.ERROR
+        made.services.verdicts = {"k": Verdict(becomes=runs)}
+        ended = await rehearsed(made, step)
+        assert (ended.status, ended.output["total"], source_of(ended)) == (Status.SIMULATED, 2, "recorded")
+        assert ended.output["_meta"]["pml/simulated"]["task_id"] == "k"
+        changed = replace(runs, source="return n + 1")
+        made.services.verdicts = {"k": Verdict(becomes=changed)}
+        assert (await rehearsed(made, step)).status is Status.ERROR

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import jsonschema_rs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_dry_run.preflight.references import scan
@@ -79,7 +79,6 @@ def below(value, path):
     return value
 
 
-@settings(max_examples=400, deadline=None)
 @given(SCHEMAS, SCHEMAS, VALUES)
 def test_a_clash_is_only_told_where_no_value_fits_both(out, into, value):
     if clash(part(out), part(into)) and fits(value, out):
@@ -88,7 +87,6 @@ def test_a_clash_is_only_told_where_no_value_fits_both(out, into, value):
         assert hollow or not fits(value, into)
 
 
-@settings(max_examples=400, deadline=None)
 @given(SCHEMAS, VALUES, st.lists(st.one_of(NAMES, st.integers(0, 2)), min_size=1, max_size=3))
 def test_what_is_certainly_lost_is_in_no_value_and_what_is_found_says_its_type(schema, value, path):
     found = follow(part(schema), tuple(path))
@@ -106,13 +104,11 @@ def test_what_is_certainly_lost_is_in_no_value_and_what_is_found_says_its_type(s
         assert any(jsonschema_rs.validator_for({"type": name}).is_valid(there) for name in allowed)
 
 
-@settings(max_examples=200, deadline=None)
 @given(VALUES)
 def test_the_schema_of_a_value_fits_it(value):
     assert jsonschema_rs.validator_for(of_value(value)).is_valid(value)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet='a{}\\.[]" ', max_size=20))
 def test_any_text_can_be_scanned(text):
     scanned = scan({"x": [text]})

@@ -8,7 +8,7 @@ import pytest
 
 from pml_dry_run.effects import Effect, identity_of, match
 from pml_dry_run.rehearsal import Rehearsal
-from pml_hookspecs import Status, ToolCall
+from pml_hookspecs import CapabilityRun, CodeRun, Status, ToolCall, Verdict
 from pml_testing.fakes import FakeRun, entry
 
 pytestmark = pytest.mark.anyio
@@ -184,3 +184,41 @@ def test_what_says_which_thing_is_meant():
 def test_matches(effect, read, kind):
     made = Effect("s", "s", "fs", "fs:write_file", "change", effect, effect, {}, None)
     assert match(made, ToolCall(id="r", tool="fs:read_file", arguments=read), ENTRIES[0]) == kind
+
+
+async def code(steps, source, language="python", task=None):
+    run = FakeRun(dry_run=True, parent="whole")
+    run.reads_for_real, run.id = True, "run-code"
+    made = task or CodeRun(id="c", language=language, source=source)
+    return await steps.made.dry_run(made, run, None)
+
+
+@pytest.mark.parametrize(
+    ("source", "language"),
+    [
+        ("await tools.fs.read_file(path='/b')\nawait tools.fs.write_file(path='/b', content='x')", "python"),
+        ("await tools['fs:delete_file']({ path: '/b' });", "typescript"),
+    ],
+)
+async def test_reads_after_code_that_names_tools_with_effects_are_flagged(steps, source, language):
+    await code(steps, source, language)
+    read = await steps("fs:read_file", {"path": "/a"}, text("old"))
+    assert (read.status, read.output["content"]) == (Status.OK, text("old")["content"])
+    (flag,) = read.output["_meta"]["pml/would_differ"]
+    assert (flag["task_id"], flag["of"]) == ("c", {})
+    other = await steps("git:get_issue", {"id": 1}, structured(id=1, title="t", state="open"))
+    assert "_meta" not in other.output
+
+
+async def test_reads_after_code_that_names_only_reads_are_as_they_are(steps):
+    await code(steps, "await tools.fs.read_file(path='/b')\nawait tools.no.such()")
+    read = await steps("fs:read_file", {"path": "/a"}, text("old"))
+    assert dict(read.output) == text("old")
+
+
+async def test_the_code_of_a_capability_counts_as_code(steps):
+    runs = CodeRun(id="code", language="python", source="await tools.fs.write_file(path='/b')")
+    steps.made.services.verdicts = {"k": Verdict(becomes=runs)}
+    await code(steps, "", task=CapabilityRun(id="k", capability_id="cap-1"))
+    read = await steps("fs:read_file", {"path": "/a"}, text("old"))
+    assert [flag["task_id"] for flag in read.output["_meta"]["pml/would_differ"]] == ["k"]

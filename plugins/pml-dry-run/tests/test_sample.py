@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import copy
 import json
-import time
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_dry_run.sample import FORMATS, sample
 from pml_dry_run.schema import CannotSampleError
+from pml_testing.work import counted
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 18}}}
 
@@ -132,10 +132,9 @@ def test_when_no_value_is_sure_to_fit_there_is_none(schema):
 def test_a_schema_that_would_take_forever_is_given_up():
     branches = {"anyOf": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/x"}], "required": ["a"]}
     explosive = {"$ref": "#/$defs/x", "$defs": {"x": {**branches, "properties": {"a": {"$ref": "#/$defs/x"}}}}}
-    started = time.perf_counter()
-    with pytest.raises(CannotSampleError):
+    with counted() as work, pytest.raises(CannotSampleError):
         sample(explosive)
-    assert time.perf_counter() - started < 2
+    assert work.calls < 1_000_000
 
 
 def test_a_very_wide_schema_gets_what_it_requires():
@@ -211,7 +210,6 @@ def test_a_part_whose_pattern_the_value_does_not_match_does_not_count_as_fitting
     assert sample({**schema, "properties": {"b": {"enum": ["so"]}}}) == {"b": "so"}
 
 
-@settings(max_examples=400, deadline=None)
 @given(schema=schemas(), definition=schemas())
 def test_what_is_made_up_is_always_valid_and_always_the_same(schema, definition):
     whole = {"type": "object", "properties": {"x": schema}, "required": ["x"], "$defs": {"d": definition}}

@@ -19,13 +19,17 @@ from pml_hookspecs import (
     Task,
     ToolCall,
     ToolFilter,
+    Workflow,
     split_tool_id,
 )
 
+from .client import current_client
 from .dispatch import ended
 
 if TYPE_CHECKING:
+    from .attempts import Attempts
     from .catalog import LiveCatalog
+    from .standing import Standing
 
 
 class Filters:
@@ -60,16 +64,32 @@ class Filters:
 
 
 class Admission:
-    """Refuses tools that are unknown, unreachable or filtered. Implements :class:`pml_hookspecs.Wrapper`."""
+    """Refuses tools that are unknown, unreachable or filtered. Implements :class:`pml_hookspecs.Wrapper`.
+
+    It has the core's other checks made as well: each wrapper costs every call some time.
+    """
 
     phase = Phase.AUTHORIZE
 
-    def __init__(self, catalog: LiveCatalog, filters: Filters) -> None:
-        self._catalog, self._filters = catalog, filters
+    def __init__(
+        self,
+        catalog: LiveCatalog,
+        filters: Filters,
+        standing: Standing | None = None,
+        attempts: Attempts | None = None,
+    ) -> None:
+        self._catalog, self._filters, self._standing, self._attempts = catalog, filters, standing, attempts
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass or say why not."""
+        if run.session.access_key and self._standing is not None and current_client.get() is None:
+            return self._standing.check(task, run, lambda task, run: self._admit(task, run, call_next))
+        return self._admit(task, run, call_next)
+
+    def _admit(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         if not isinstance(task, ToolCall):
+            if isinstance(task, Workflow) and task.durable and self._attempts is not None:
+                return self._attempts.count(task, run, call_next)
             return call_next(task, run)
         entry = self._catalog.get(task.tool)
         if entry is None:

@@ -15,17 +15,31 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, ExecutionQuery, ExecutionRecord, Failure, Scope, Session, Status, Task, Workflow
+from pml_hookspecs import (
+    ExecutionId,
+    ExecutionQuery,
+    ExecutionRecord,
+    Failure,
+    Scope,
+    Session,
+    Status,
+    Task,
+    ToolCall,
+    ToolId,
+    Workflow,
+)
 from pml_hookspecs.plain import session_from, task_from, to_plain
 
 from .client import current_client
 from .identifiers import execution_id
+from .references import SecretGoneError
 from .this_process import Process
 
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Store
 
     from .dispatch import Asked, Dispatcher
+    from .references import References
 
 RUNS, GATEWAYS = "core.runs", "core.gateways"
 """Collections of documents: what runs in the background, and the gateways that run it."""
@@ -34,16 +48,21 @@ BEAT_S, DEAD_S = 5.0, 30.0
 [s]."""
 REMEMBERED = 1000
 """Of those begun here, the last ones."""
-KEPT = ("intent", "dry_run", "trigger", "agent", "schedule")
+KEPT = ("intent", "dry_run", "trigger", "agent", "schedule", "meta")
 LOST = Failure(
     "execution.lost",
     "The gateway went down while this was under way, and it is no durable workflow: it was not run again.",
 )
 BROKEN = Failure("execution.lost", "The gateway failed to run it; its log says why.")
 NEVER_BEGUN = Failure("task.cancelled", "Cancelled before it began.")
+SECRET_GONE = Failure(
+    "execution.lost",
+    "It needs a secret that the gateway does not know any more, so it could not go on; begin it again.",
+)
 CANCELLED = Failure("task.cancelled", "It was to be stopped, and the gateway that ran it went down meanwhile.")
 STOPPED = Failure("task.cancelled", "The gateway was stopped while this was under way.")
 OPEN = ("pending", "running")
+PAGE = 100
 SKEW = timedelta(seconds=5)
 """How far the clocks of machines that share a store may be apart."""
 EVERYONE = Scope(principals=None)
@@ -52,10 +71,28 @@ EVERYONE = Scope(principals=None)
 class Background:
     """Runs executions that nobody waits for."""
 
-    def __init__(self, store: Store, dispatcher: Dispatcher, log: Any, is_durable: Callable[[], bool]) -> None:
-        """``is_durable`` says whether there is an executor of durable workflows."""
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher,
+        log: Any,
+        *,
+        is_durable: Callable[[], bool],
+        has_turns: Callable[[ToolId], bool],
+        references: References,
+    ) -> None:
+        """Nothing begins yet.
+
+        Args:
+            store: Where pending rows are, and what says how to go on.
+            dispatcher: Runs everything.
+            log: Where to log.
+            is_durable: Whether there is an executor of durable workflows.
+            has_turns: Whether calls of a tool wait for their turn, and whoever has it says when that comes.
+            references: Stand for secrets in what is kept.
+        """
         self._store, self._dispatcher, self._log = store, dispatcher, log
-        self._is_durable = is_durable
+        self._is_durable, self._has_turns, self._references = is_durable, has_turns, references
         self._me = Process.current()
         self._works: dict[ExecutionId, asyncio.Task[None]] = {}
         self._stopped: set[ExecutionId] = set()
@@ -77,7 +114,7 @@ class Background:
             task = replace(task, wait=True, durable=task.durable or self._is_durable())
         kept: dict[str, Any] = {name: asked[name] for name in KEPT if name in asked}  # type: ignore[literal-required]
         await self._beat()
-        value = {"task": to_plain(task), "session": to_plain(session), "asked": kept}
+        value = await self._references.instead({"task": to_plain(task), "session": to_plain(session), "asked": kept})
         # First what says how to go on, so that no pending row is ever without it. Of several with one id, one gets it.
         only = 0 if asked.get("id") else None
         if await self._store.documents.put(RUNS, id, value, marks={"gateway": self._me.id}, if_version=only) is None:
@@ -106,6 +143,10 @@ class Background:
 
     async def _run(self, id: ExecutionId, task: Task, session: Session, kept: dict[str, Any]) -> None:
         try:
+            if isinstance(task, ToolCall) and not self._has_turns(task.tool):
+                # All else is recorded as running on its way.
+                record = self._dispatcher.pending(task, session, {**kept, "id": id})  # type: ignore[typeddict-item]
+                self._store.executions.record(replace(record, status="running"))
             await self._dispatcher.start(task, session, id=id, **kept)
         except asyncio.CancelledError:
             if self._closing:
@@ -225,7 +266,7 @@ class Background:
     async def _see_to_orphans(self) -> None:
         cursor, alive = None, {self._me.id: True}
         while True:
-            page = await self._store.documents.find(RUNS, limit=100, cursor=cursor)
+            page = await self._store.documents.find(RUNS, limit=PAGE, cursor=cursor)
             for document in page.items:
                 owner = document.marks.get("gateway", "")
                 if owner not in alive:
@@ -248,10 +289,15 @@ class Background:
             process = Process.from_plain(document.key, document.value)
             if not process.is_surely_gone():
                 oldest = min(oldest, datetime.fromisoformat(str(document.value["began_at"])))
-        query = ExecutionQuery(scope=EVERYONE, statuses=frozenset(OPEN), until=oldest - SKEW, limit=100)
-        for record in (await self._store.executions.find(query)).items:
-            if record.parent is not None or not await self._goes_on(record):
-                await self._end(record.id, Status.ERROR, LOST)
+        query = ExecutionQuery(scope=EVERYONE, statuses=frozenset(OPEN), until=oldest - SKEW, limit=PAGE)
+        while True:
+            page = await self._store.executions.find(query)
+            for record in page.items:
+                if record.parent is not None or not await self._goes_on(record):
+                    await self._end(record.id, Status.ERROR, LOST)
+            if page.cursor is None:
+                return
+            query = replace(query, cursor=page.cursor)
 
     async def _goes_on(self, record: ExecutionRecord) -> bool:
         """Whether somebody will see to it; parts of something never do under their old ids."""
@@ -268,9 +314,15 @@ class Background:
         if record is not None and record.status not in OPEN:
             await self._store.documents.delete(RUNS, id)
             return
+        gone = False
         try:
-            task = task_from(document.value["task"])
-            session, kept = session_from(document.value["session"]), dict(document.value["asked"])
+            value = document.value
+            try:
+                value = await self._references.back(value)
+            except SecretGoneError:
+                gone = True
+            task = task_from(value["task"])
+            session, kept = session_from(value["session"]), dict(value["asked"])
         except (ValueError, KeyError):  # a newer gateway's, which will read it
             self._log.warning("what was left is not readable by this version", execution=id)
             return
@@ -278,7 +330,7 @@ class Background:
         marks = {**document.marks, "gateway": self._me.id}
         if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
             return
-        if isinstance(task, Workflow) and task.durable and not stopped:
+        if isinstance(task, Workflow) and task.durable and not stopped and not gone:
             self._log.warning("going on with work that another gateway left", execution=id)
             self._begin(id, task, session, kept)
             return
@@ -286,7 +338,8 @@ class Background:
             self._log.warning("work was lost with its gateway", execution=id)
             if record is None:
                 await self._store.executions.put(self._dispatcher.pending(task, session, {**kept, "id": id}))  # type: ignore[typeddict-item]
-            await self._end(id, *((Status.CANCELLED, CANCELLED) if stopped else (Status.ERROR, LOST)))
+            failure = SECRET_GONE if gone else LOST
+            await self._end(id, *((Status.CANCELLED, CANCELLED) if stopped else (Status.ERROR, failure)))
             await self._store.documents.delete(RUNS, id)
         except Exception:
             # Nobody's again, for the next look.

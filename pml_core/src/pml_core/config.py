@@ -63,6 +63,9 @@ class GatewaySettings:
         "soon",
         "When a call's row is on disk: within a tenth of a second of its end, or, with full, before it is answered.",
     )
+    max_resumes: int = setting(
+        5, "Most attempts to go on with a durable plan whose gateway goes down each time; then it has failed.", ge=1
+    )
     log_level: Literal["debug", "info", "warning", "error"] = setting("info", "Least severity that is logged.")
     log_format: Literal["console", "json"] = setting("console", "Log lines for people or for machines.")
 

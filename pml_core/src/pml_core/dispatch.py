@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from pml_hookspecs import (
+    EMPTY,
     CallNext,
     CodeRun,
     DryRun,
@@ -64,6 +65,8 @@ class Asked(TypedDict, total=False):
     """An execution that began before and goes on; None for a new one."""
     journal: Journal | None
     """Keeps what the task dispatches."""
+    meta: Mapping[str, Any]
+    """What ``_meta`` of the request has for the gateway."""
 
 
 class Dispatcher:
@@ -100,7 +103,7 @@ class Dispatcher:
 
     async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
-        task, problem = self._of_server(task) or await self._resolve(task, session)
+        task, problem = self._of_server(task) or await self.resolve(task, session)
         if isinstance(task, Workflow) and not task.wait:
             return task, await self._in_background(task, session, asked, problem)
         run = self._run_of(task, session, asked)
@@ -120,12 +123,13 @@ class Dispatcher:
         terms = Terms(
             session=session,
             intent=intent_of(task) or asked.get("intent", ""),
-            dry_run=self._usual(session) if dry_run is None else dry_run,
+            dry_run=self.rehearsal(session, dry_run),
             deadline=asked.get("deadline"),
             trigger=asked.get("trigger", "mcp"),
             client=current_client.get(),
             agent=asked.get("agent", ""),
             schedule=asked.get("schedule", ""),
+            meta=asked.get("meta", EMPTY),
         )
         return ExecutionRun(self, None, task, terms, progress=asked.get("progress"), id=asked.get("id"))
 
@@ -165,7 +169,7 @@ class Dispatcher:
                 current_client.reset(token)
 
     async def _dispatch(self, task: Task, above: ExecutionRun, kept: Kept | None) -> Outcome:
-        task, problem = self._of_server(task) or await self._resolve(task, above.session)
+        task, problem = self._of_server(task) or await self.resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
         intent, terms = intent_of(task), above.terms
@@ -185,8 +189,10 @@ class Dispatcher:
             above.tool_calls += run.tool_calls
         return outcome
 
-    def _usual(self, session: Session) -> bool:
-        """Whether a task is rehearsed that does not say itself."""
+    def rehearsal(self, session: Session, asked: DryRun | None) -> DryRun:
+        """How a task runs; None is as the session's key, its endpoint or the gateway has it."""
+        if asked is not None:
+            return asked
         return session.execution_mode == "dry_run" if session.execution_mode else self._dry_run
 
     def _of_server(self, task: Task) -> tuple[Task, None] | None:
@@ -196,11 +202,15 @@ class Dispatcher:
         entry = self._catalog.resolve(task.tool)
         return None if entry is None or entry.id in self._own_tools else (_called(task, entry.id), None)
 
-    async def _resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+    async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
         if isinstance(task, ToolCall):
             # A tool that nobody has, or that speaks of the catalog, waits for servers that are still starting.
             await self.servers_tried()
+        return self.resolved(task, session)
+
+    def resolved(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+        """As :meth:`resolve`, by what is known now."""
         for _ in range(DEEPEST):
             if not isinstance(task, ToolCall):
                 return task, None

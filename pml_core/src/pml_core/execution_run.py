@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import (
+    EMPTY,
     CannotAskError,
     DryRun,
     ExecutionId,
@@ -103,6 +104,8 @@ class Terms(NamedTuple):
     """Who acts for the principal; ``""`` for the session's client."""
     schedule: str = ""
     """Id of the schedule that triggered it."""
+    meta: Mapping[str, Any] = EMPTY
+    """What ``_meta`` of the request that all of it began with has for the gateway."""
 
 
 class Asking:
@@ -179,6 +182,11 @@ class ExecutionRun:
     def path(self) -> str:
         """Ids of tasks, the outermost first, joined by ``/``."""
         return self._task_id if self._above is None else f"{self._above.path}/{self._task_id}"
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the client's request has for the gateway in its ``_meta``."""
+        return self.terms.meta
 
     @property
     def reads_for_real(self) -> bool:

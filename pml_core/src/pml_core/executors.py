@@ -88,11 +88,14 @@ class Executors:
             return _refused(task, UNSEEN, Status.DENIED)
         if isinstance(task, ToolCall):
             return self._direct.execute(task, run)
+        found = self.of(task)
+        return _refused(task, found) if isinstance(found, Failure) else found[1].execute(task, run)
+
+    def of(self, task: Task) -> tuple[str, Executor] | Failure:
+        """Name and executor of whoever runs a task that is no tool call; why nobody does."""
         kind = kind_of(task)
         found = self._by_kind.get(kind) or self._by_kind.get(kind.partition(".")[0])
-        if found is None:
-            return _refused(task, Failure("executor.missing", self._missing(task, kind)))
-        return found[1].execute(task, run)
+        return Failure("executor.missing", self._missing(task, kind)) if found is None else found
 
     def _missing(self, task: Task, kind: str) -> str:
         if (name := self._on_request.get(kind)) is not None:

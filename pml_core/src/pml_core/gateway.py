@@ -13,6 +13,7 @@ from . import local_plugins, registry
 from .admission import Admission, Filters
 from .announcement import Announcement
 from .assembly import Assembly
+from .attempts import Attempts
 from .background import Background
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
@@ -27,16 +28,19 @@ from .exposures import Exposures
 from .extensions import Extensions
 from .features import Features
 from .fleet import Fleet
+from .foresight import Foresight
 from .hooks import Fault
-from .identities import KnownIdentities
+from .identities import AccessWatchers, KnownIdentities
 from .logs import Logs
 from .nulls import MemoryStore
 from .own_tools import OwnTools
 from .parking import Parking
 from .recorder import Recorder
 from .redaction import Redactor
+from .references import References
 from .remembered import Remembered
 from .services import PluginServices
+from .standing import Standing
 from .supervisor import Supervisor
 from .tracing import NamedTracer, Tracing
 from .upstream import Upstream
@@ -116,9 +120,11 @@ class Gateway:
         self.exposures: Exposures
         self.views, self.announcement = LiveViews(self), Announcement(self)
         self.identities = KnownIdentities((), self.log)
+        self.access_watchers = AccessWatchers((), self.log)
         self.dispatcher: Dispatcher
         self.background: Background
         self._executors: Executors
+        self.foresight: Foresight
         self._transports: dict[str, Transport] = {}
         self._changed: asyncio.Task[None] | None = None
 
@@ -155,6 +161,7 @@ class Gateway:
         self.own_tools.offer(self._gather("pml_meta_tools"))
         self.suggesters = self._gather("pml_suggesters")
         self.identities = KnownIdentities(self._gather("pml_identities", self._refuse), self.log)
+        self.access_watchers = AccessWatchers(self._gather("pml_access_watchers"), self.log)
         settings = self.config.gateway
         full = settings.durability == "full"
         recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, waits=full)
@@ -162,8 +169,15 @@ class Gateway:
         self.dispatcher = Dispatcher(
             self.catalog, self.own_tools, tracing, recorder, self.log, dry_run=dry_run, servers_tried=self.servers_tried
         )
-        self.dispatcher.chain = await self._fold_chain()
-        self.background = Background(store, self.dispatcher, self.log, lambda: self._executors.runs(DURABLE))
+        self.dispatcher.chain = await self._fold_chain(store)
+        self.background = Background(
+            store,
+            self.dispatcher,
+            self.log,
+            is_durable=lambda: self._executors.runs(DURABLE),
+            has_turns=self.own_tools.has_turns,
+            references=References(self.redactor, store),
+        )
         self.dispatcher.in_background = self.background.start
         self.exposures = Exposures(self.config, self.assembly, self.catalog, self.filters, self.supervisor, self.log)
         await self.exposures.open()
@@ -308,7 +322,7 @@ class Gateway:
             self.catalog.use_index(index)
             return
 
-    async def _fold_chain(self) -> Any:
+    async def _fold_chain(self, store: Store) -> Any:
         downstream = Downstream(self.servers, self.extensions.learn, started=self._connect)
         executors = self._executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog)
         named = set(self.config.gateway.executors.values())
@@ -320,9 +334,12 @@ class Gateway:
             executor = self.assembly.driver("executor", name)
             await self.supervisor.enter(name, executor, required=True)
             executors.add(name, executor, self.config.gateway.executors)
-        wrappers = [Wrapped("core", Admission(self.catalog, self.filters))]
+        attempts = Attempts(store, self.config.gateway.max_resumes, self.log)
+        standing = Standing(lambda: self.identities, self.log)
+        wrappers = [Wrapped("core", Admission(self.catalog, self.filters, standing, attempts))]
         wrappers += [Wrapped(plugin, wrapper) for plugin, wrapper in self._gather("pml_wrap_executor")]
         self.wrappers = ordered(wrappers)
+        self.foresight = Foresight(self.dispatcher, executors, self.wrappers, self.log)
         return fold(wrappers, executors.execute, self.log)
 
     # The catalog changes

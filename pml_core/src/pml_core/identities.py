@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Identity, Peer, Scope, Session, UnauthenticatedError, View
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Identities
+    from pml_hookspecs import AccessEvent, AccessWatcher, ExecutionRecord, Identities
 
 SYSTEM = "system"
 """The scope whose holders see everyone's executions."""
+FRESH_S = 2.0
+"""How long it is believed what was said of a key that work goes on with [s]."""
+MOST_KEYS = 4096
+"""Keys of which that is remembered."""
+NARROWED = "The API key lets its holder have less than when this was begun"
+
+
+class AccessWatchers:
+    """All who hear of access that no wrapper sees."""
+
+    def __init__(self, found: Sequence[tuple[str, AccessWatcher]], log: Any) -> None:
+        self._found, self._log = found, log
+
+    async def tell(self, event: AccessEvent) -> None:
+        """Have them hear it, one after the other; one that fails is logged."""
+        for plugin, watcher in self._found:
+            try:
+                await watcher(event)
+            except Exception:
+                self._log.exception("access was not noted", plugin=plugin)
 
 
 class KnownIdentities:
@@ -19,6 +41,7 @@ class KnownIdentities:
 
     def __init__(self, found: Sequence[tuple[str, Identities]], log: Any) -> None:
         self._found, self._log = found, log
+        self._said: OrderedDict[str, tuple[float, Identity | None]] = OrderedDict()
 
     async def identify(self, token: str | None) -> Identity | None:
         """Whose key it is; None when nobody knows it.
@@ -29,6 +52,35 @@ class KnownIdentities:
         for _, identities in self._found:
             if (identity := await identities.identify(token)) is not None:
                 return identity
+        return None
+
+    async def check(self, session: Session) -> None:
+        """See that the key that ``session`` came with still lets it have what it has.
+
+        Of a key that nobody knows, nothing is known.
+
+        Raises:
+            UnauthenticatedError: It does not.
+            Exception: It cannot be known now.
+        """
+        key = session.access_key
+        said_at, identity = self._said.get(key, (0.0, None))
+        now = time.monotonic()
+        if key not in self._said or now - said_at >= FRESH_S:
+            self._said.pop(key, None)
+            identity = await self._current(session)
+            self._said[key] = now, identity
+            if len(self._said) > MOST_KEYS:
+                self._said.popitem(last=False)
+        if identity is not None and _is_narrower(identity, session):
+            raise UnauthenticatedError(NARROWED)
+
+    async def _current(self, session: Session) -> Identity | None:
+        for _, identities in self._found:
+            current = getattr(identities, "current", None)
+            if current is not None and (identity := await current(session)) is not None:
+                found: Identity = identity
+                return found
         return None
 
     async def scope(self, session: Session, *, results: bool) -> Scope:
@@ -48,6 +100,24 @@ class KnownIdentities:
             if scope is not None:
                 return scope
         return Scope(principals=None if SYSTEM in session.scopes else frozenset({session.principal}))
+
+
+def _is_narrower(identity: Identity, session: Session) -> bool:
+    """Whether a session has what its key would not give it any more."""
+    if (identity.principal, identity.agent) != (session.principal, session.agent):
+        return True
+    if not session.scopes <= identity.scopes or not set(identity.deny) <= set(session.deny):
+        return True
+    return identity.allow is not None and (session.allow is None or not set(session.allow) <= set(identity.allow))
+
+
+def may_act_on(session: Session, record: ExecutionRecord) -> bool:
+    """Whether ``session`` may stop an execution, which takes more than to see it.
+
+    Those of its principal, and those of the agent that its key belongs to; with the scope ``system`` all.
+    """
+    own = bool(session.agent) and record.as_agent and record.agent == session.agent
+    return own or record.principal == session.principal or SYSTEM in session.scopes
 
 
 def peer_of(identity: Identity, endpoint: str, address: str) -> Peer:

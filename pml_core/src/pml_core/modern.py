@@ -25,7 +25,7 @@ from .exchange import ModernExchange
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
 from .parking import Bound, Work
-from .tasks import METHODS, Tasks, check_declared, with_tasks
+from .tasks import LONGEST_ID, METHODS, Tasks, check_declared, with_tasks
 from .tool_calls import call_tool
 
 if TYPE_CHECKING:
@@ -163,11 +163,12 @@ class Modern:
         try:
             return await self._conversation.relay.pass_through(method, params, exchange)
         except RpcError as exc:
+            await self._tasks.found_none(method, params, exchange.session)
             if exc.code != METHOD_NOT_FOUND:
                 raise
         # It was no server's either; and the method itself is there, for the gateway's own tasks.
         check_declared(exchange.capabilities)
-        raise RpcError(INVALID_PARAMS, f"There is no task {str(params.get('taskId'))[:80]!r}")
+        raise RpcError(INVALID_PARAMS, f"There is no task {str(params.get('taskId'))[:LONGEST_ID]!r}")
 
     # Requests that may be answered with a question
 

@@ -30,6 +30,11 @@ class OwnTools:
         """None for tools of real servers."""
         return self._tools.get(id)
 
+    def has_turns(self, tool: str) -> bool:
+        """Whether it is published by a plugin, which says of each call in the background when its turn comes."""
+        entry = self._catalog.resolve(ToolId(tool))
+        return entry is not None and entry.server != GATEWAY_SERVER and entry.id in self._tools
+
     def offer(self, contributed: Iterable[tuple[str, MetaTool]]) -> None:
         """Take the gateway's own tools, each with the plugin that brings it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 MASK = "**********"
@@ -12,6 +12,11 @@ SHORTEST = 6
 """Shorter values [characters] are not taken for secrets: replacing ``1`` everywhere would garble the records."""
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
 """A string in JSON text, also the last one of a text that was cut."""
+BEGINNING = b"pml_"
+KEY = re.compile(r"pml_[a-z2-7]{16}_[a-z2-7]{52}")
+"""An API key of PML's own, whosever it is: the gateway has only their hashes, so it knows them by how they look."""
+ESCAPED = re.compile(rb"\\u00(?:70|6[dDcC]|5[fF])")
+"""How else the beginning of a key may be written in JSON."""
 
 
 class Redactor:
@@ -27,17 +32,30 @@ class Redactor:
         self._texts = sorted(known, key=lambda v: (-len(v), v))
         self._raws = [v.encode("utf-8", "surrogatepass") for v in self._texts]
 
+    @property
+    def known(self) -> Sequence[str]:
+        """The secret values."""
+        return self._texts
+
+    def swapped(self, text: str, swap: Callable[[str], str]) -> str:
+        """``text`` with what ``swap`` makes of each secret value in its place."""
+        for secret in self._texts:
+            if secret in text:
+                text = text.replace(secret, swap(secret))
+        return text
+
     def text(self, text: str) -> str:
         """``text`` without secrets."""
         for secret in self._texts:
             if secret in text:
                 text = text.replace(secret, MASK)
-        return text
+        return KEY.sub(MASK, text) if "pml_" in text else text
 
     def raw(self, raw: bytes) -> bytes:
         """JSON text without secrets; still JSON: only strings are changed, however they are escaped."""
         # Without an escape a secret stands there as it is, so most texts need one look per secret.
-        if not self._raws or (b"\\" not in raw and not any(secret in raw for secret in self._raws)):
+        escaped = b"\\" in raw and (self._raws or ESCAPED.search(raw))
+        if not escaped and BEGINNING not in raw and not any(secret in raw for secret in self._raws):
             return raw
         return STRING.sub(self._string, raw)
 

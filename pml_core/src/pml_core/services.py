@@ -13,6 +13,7 @@ from .identities import peer_of, session_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import (
+        AccessEvent,
         Catalog,
         DryRun,
         Embedder,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Suggestion,
         Task,
         Trigger,
+        Verdict,
         Views,
     )
 
@@ -137,6 +139,16 @@ class PluginServices:
         """Cancel what :meth:`start` began; whether it was under way."""
         return await self._gateway.background.stop(id)
 
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """What can be told of a task without running it."""
+        self._dispatcher()
+        return await self._gateway.foresight.check(task, session, within_s)
+
+    async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
+        """Why humans would have to look before a task runs."""
+        self._dispatcher()
+        return await self._gateway.foresight.would_ask(task, above)
+
     def _dispatcher(self) -> Dispatcher:
         if not hasattr(self._gateway, "dispatcher"):
             raise RuntimeError(f"plugin {self.plugin!r} asked for a task to be run before the gateway had started")
@@ -145,6 +157,10 @@ class PluginServices:
     async def identify(self, token: str | None) -> Identity | None:
         """Whose key it is; None when no plugin knows it."""
         return await self._gateway.identities.identify(token)
+
+    async def report_access(self, event: AccessEvent) -> None:
+        """Tell those who watch it that somebody was refused, or told of executions."""
+        await self._gateway.access_watchers.tell(event)
 
     async def scope(self, session: Session, *, results: bool = False) -> Scope:
         """Whose executions ``session`` may see."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Endpoint, TransportError
@@ -11,6 +12,7 @@ from pml_hookspecs import Endpoint, TransportError
 from .config import DEFAULT_ENDPOINT
 from .endpoints import scheme_of
 from .errors import OperatorError
+from .registry import HOOK_GROUP, Record, State
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -18,15 +20,41 @@ if TYPE_CHECKING:
 LAST_WORDS_S = 0.5
 """Longest that streams of changes get to end before their listener is stopped [s]."""
 POLL_S = 0.005
+PRIVATE = "stdio"
+"""Scheme of listeners that only whoever started the gateway can reach."""
+MISSING = (State.INCOMPATIBLE, State.FAILED)
+
+
+def check_complete(records: Iterable[Record], address: str) -> None:
+    """See that no installed hook plugin is missing where others can reach the gateway.
+
+    What does not load cannot say what it would have guarded: it may be the one that asks for keys.
+
+    Raises:
+        OperatorError: One is, and nobody said that it is to be done without.
+    """
+    if scheme_of(address) == PRIVATE:
+        return
+    missing = [record for record in records if record.group == HOOK_GROUP and record.state in MISSING]
+    if not missing:
+        return
+    first, names = missing[0], sorted({record.name for record in missing})
+    more = f"; the same holds for {', '.join(names)}" if len(names) > 1 else ""
+    raise OperatorError(
+        f"{first.label} cannot be used: {first.problem}; it may be what keeps others out, so nothing is served at "
+        f"{address!r} without it{more}",
+        f"{first.remedy or first.mend} To do without: [gateway] block = {json.dumps(names)}.",
+    )
 
 
 async def serve(gateway: Gateway, address: str, started: Callable[[str], None], routes: dict[str, list[Any]]) -> None:
     """Serve clients at ``address`` until there can be no more of them.
 
     Raises:
-        OperatorError: No transport serves such an address.
+        OperatorError: No transport serves such an address, or a plugin is missing that may guard it.
     """
     try:
+        check_complete(gateway.assembly.records, address)
         transport = gateway.transport(scheme_of(address))
         endpoint = Endpoint(name=DEFAULT_ENDPOINT, address=address)
         listening = asyncio.get_running_loop().create_task(

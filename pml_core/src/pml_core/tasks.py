@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, RawObject, RpcError, Status, UnauthenticatedError
+from pml_hookspecs import AccessEvent, ExecutionId, RawObject, RpcError, Status, UnauthenticatedError
 from pml_hookspecs.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
 
 from .direct import tool_result
+from .identities import may_act_on
 from .tool_calls import failed_result
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ POLL_INTERVAL_MS = 1000
 MARK = b'"execution_id"'
 """What the results of tools have that leave something in the background."""
 WAITING = ("pending", "running")
+LONGEST_ID = 80
+"""Characters of what a client gives for an id that are shown or kept."""
 
 
 def declares(capabilities: Mapping[str, Any]) -> bool:
@@ -71,10 +74,10 @@ class Tasks:
     async def answer(
         self, method: str, params: RawObject, session: Session, capabilities: Mapping[str, Any]
     ) -> Mapping[str, Any] | None:
-        """The answer to a request about a task; None when the task is not the gateway's.
+        """The answer to a request about a task; None when the caller sees no such task of the gateway's.
 
         Raises:
-            RpcError: The client did not say that it knows tasks.
+            RpcError: The client did not say that it knows tasks, or what it wants takes more than to see the task.
         """
         id = params.get("taskId")
         if not isinstance(id, str):
@@ -82,17 +85,45 @@ class Tasks:
         try:
             scope = await self._gateway.identities.scope(session, results=True)
         except UnauthenticatedError as exc:
-            raise RpcError(INVALID_PARAMS, str(exc)) from exc
+            raise await self._denied(method, session, id, "access.unauthenticated", str(exc)) from exc
         store = self._gateway.store
         record = None if store is None else await store.executions.get(ExecutionId(id), scope)
         if record is None or record.parent is not None:
             return None
         check_declared(capabilities)
         if method == "tasks/get":
+            await self._tell(AccessEvent(kind="query", target=method, session=session, execution=record.id))
             return _detailed(record)
+        if not may_act_on(session, record):
+            message = "The task is not yours: you may see it, and nothing more"
+            raise await self._denied(method, session, id, "policy.denied", message)
         if method == "tasks/cancel":
             await self._gateway.background.stop(record.id)
         return {}
+
+    async def found_none(self, method: str, params: RawObject, session: Session) -> None:
+        """Have it noted that the caller asked for a task that there is not, or that it may not see."""
+        await self._tell(
+            AccessEvent(
+                kind="refused",
+                target=method,
+                session=session,
+                execution=str(params.get("taskId"))[:LONGEST_ID],
+                code="task.unknown",
+                message="There is no such task, or none that the caller may see",
+            )
+        )
+
+    async def _denied(self, method: str, session: Session, id: str, code: str, message: str) -> RpcError:
+        """The answer to one that may not, once that is noted."""
+        execution = id[:LONGEST_ID]
+        await self._tell(
+            AccessEvent(kind="denied", target=method, session=session, execution=execution, code=code, message=message)
+        )
+        return RpcError(INVALID_PARAMS, message)
+
+    async def _tell(self, event: AccessEvent) -> None:
+        await self._gateway.access_watchers.tell(event)
 
 
 def _detailed(record: ExecutionRecord) -> dict[str, Any]:

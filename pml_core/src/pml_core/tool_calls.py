@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -16,10 +15,8 @@ from pml_hookspecs import (
     RpcError,
     Session,
     Status,
-    Task,
     ToolCall,
     ToolId,
-    Workflow,
 )
 from pml_hookspecs.protocol import INVALID_PARAMS
 
@@ -32,8 +29,10 @@ if TYPE_CHECKING:
 META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
 """Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
 META_LEVEL = "pml/dry_run_level"
-"""Key of ``_meta``: how the rehearsal treats what it does not know. Goes on to whoever rehearses the call."""
-TAKEN = OURS | {META_DRY_RUN}
+"""Key of ``_meta``: how the rehearsal treats what it does not know."""
+OWN = "pml/"
+"""Begins the keys of ``_meta`` that are meant for the gateway, and told to what runs by ``Run.meta``."""
+TAKEN = OURS | {META_DRY_RUN, META_LEVEL}
 """Keys of ``_meta`` that go no further."""
 SERVERS_OWN = "tool.failed"
 """Code of the failure that a result with ``isError`` becomes: the result itself says it better."""
@@ -70,41 +69,21 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
         meta = meta_of(params)
         token = meta.get("progressToken")
         members = without_meta(members, TAKEN)
-    task: Task = ToolCall(
+    task = ToolCall(
         id="call",
         tool=ToolId(name),
         arguments=RawObject(arguments),
         extra=join(members) if members else {},
     )
-    if META_LEVEL in meta:
-        task = await _with_level(dispatcher, task, session, meta[META_LEVEL])
     intent = meta.get(META_INTENT)
     asked: Asked = {"intent": intent if isinstance(intent, str) and intent else session.intent}
     if meta:
         asked["dry_run"] = _dry_run(meta)
+        asked["meta"] = {name: value for name, value in meta.items() if name.startswith(OWN)}
     if token is not None:
         asked["progress"] = progress_to(client, token)
     ran, outcome = await dispatcher.start_resolved(task, session, asked)
     return _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
-
-
-async def _with_level(dispatcher: Dispatcher, call: Task, session: Session, level: Any) -> Task:
-    """The plan that ``call`` stands for, with the level on every call in it; any other call as it is."""
-    task, problem = await dispatcher._resolve(call, session)  # noqa: SLF001 - before it runs, nobody else asks
-    if problem is not None or not isinstance(task, Workflow) or task.dry_run is False:
-        return call
-    return _leveled(task, level)
-
-
-def _leveled(workflow: Workflow, level: Any) -> Workflow:
-    def of(task: Task) -> Task:
-        if isinstance(task, Workflow):
-            return _leveled(task, level)
-        if isinstance(task, ToolCall):
-            return replace(task, extra={**task.extra, "_meta": {**task.extra.get("_meta", {}), META_LEVEL: level}})
-        return task
-
-    return replace(workflow, tasks=tuple(of(task) for task in workflow.tasks))
 
 
 def _dry_run(meta: Mapping[str, Any]) -> DryRun | None:

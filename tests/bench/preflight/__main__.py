@@ -1,12 +1,13 @@
 """How much of what is wrong with plans a pre-flight finds, how often it cries wolf, and how long it takes.
 
-    .venv/bin/python tests/bench/preflight [--plans 1000] [--data DIR] [--write-docs] [--check]
+    .venv/bin/python tests/bench/preflight [--plans 1000] [--sandboxes] [--data DIR] [--write-docs] [--check]
 
 Plans are made by chance over some seven hundred made-up tools, always the same ones for the same ``--seed``. With
 ``--data``, plans are also made over each ``catalog.jsonl`` below DIR (one JSON object per line: ``server``, ``name``,
-``description``, ``input_schema``). ``--check`` ends with 1 when less than 95 % of the faults are found, more than 2 %
-of the correct plans raise an alarm, or a plan of twenty steps takes 50 ms
-or more of a processor.
+``description``, ``input_schema``). With ``--sandboxes``, code of the made-up ones is checked by Monty and Deno, which
+takes minutes, and there are faults that only they can find. ``--check`` ends with 1 when less than 95 % of the faults
+are found, more than 2 % of the correct plans raise an alarm, or a plan of twenty steps takes 50 ms or more of a
+processor, to examine or to rehearse.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 from pathlib import Path
 
 from catalogs import made_up, of_files
-from measuring import Bench, Result, Times, times
+from measuring import Bench, Result, Times, rehearsals_ms, times
 
 LEAST_FOUND, MOST_ALARMS, MOST_MS = 0.95, 0.02, 50.0
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "preflight.md"
@@ -72,28 +73,27 @@ async def main() -> int:
     parser.add_argument("--plans", type=int, default=1000, help="correct plans, and about as many with a fault")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--data", type=Path, metavar="DIR", help="catalogs to make plans over, too")
+    parser.add_argument("--sandboxes", action="store_true", help="have code checked by what really runs it, too")
     parser.add_argument("--write-docs", action="store_true", help="write the tables into docs/preflight.md")
     parser.add_argument("--check", action="store_true", help="end with 1 when the bounds are not kept")
     parser.add_argument("--show", type=int, default=10, help="examples of what went wrong")
     given = parser.parse_args()
     own = made_up(TOOLS, given.seed)
-    results = {"made up": await Bench(own, given.seed).measure(given.plans)}
+    results = {"made up": await Bench(own, given.seed).measure(given.plans, sandboxes=given.sandboxes)}
     if given.data is not None:
         for name, entries in of_files(given.data, TOOLS):
-            results[name] = await Bench(entries, given.seed).measure(given.plans)
-    taken = await times(own[:TOOLS], given.seed)
-    tables = {
-        "kinds": kinds_table(results["made up"]),
-        "catalogs": sets_table(results),
-        "times": times_table(taken),
-    }
-    print(*tables.values(), sep="\n\n")
+            results[name] = await Bench(entries, given.seed).measure(given.plans, sandboxes=False)
+    taken, rehearsed_ms = await times(own[:TOOLS], given.seed), await rehearsals_ms()
+    tables = {"kinds": kinds_table(results["made up"]), "times": times_table(taken)}
+    if given.data is not None:
+        tables["catalogs"] = sets_table(results)
+    print(*tables.values(), f"Twenty rehearsed calls take {rehearsed_ms:.1f} ms of a processor.", sep="\n\n")
     for name, result in results.items():
         for example in result.examples[: given.show]:
             print(f"{name}: {example}")
     if given.write_docs:
         write(tables)
-    kept = taken.processor_ms < MOST_MS and all(
+    kept = max(taken.processor_ms, rehearsed_ms) < MOST_MS and all(
         r.found >= LEAST_FOUND * r.planted and r.alarmed <= MOST_ALARMS * r.correct for r in results.values()
     )
     print("bounds kept" if kept else "BOUNDS NOT KEPT")

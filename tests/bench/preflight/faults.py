@@ -31,13 +31,19 @@ class Planted:
 
 Change = Callable[["Breaker", Plan], "tuple[Sequence[str], Sequence[str]] | None"]
 KINDS: dict[str, Change] = {}
+IN_SANDBOXES: set[str] = set()
+"""Kinds that only what really runs code, or asks humans, can find."""
+STOPPED = "policy.asks"
+"""Stands for a step that the report says policy would stop for a human."""
 
 
-def kind(name: str) -> Callable[[Change], Change]:
+def kind(name: str, *, sandboxes: bool = False) -> Callable[[Change], Change]:
     """Register a way to break plans: it gives codes and tasks, or None where the plan has nothing to break so."""
 
     def register(change: Change) -> Change:
         KINDS[name] = change
+        if sandboxes:
+            IN_SANDBOXES.add(name)
         return change
 
     return register

@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from faults import KINDS, Breaker, Planted
+import code_faults  # noqa: F401 - registers kinds of faults
+from faults import IN_SANDBOXES, KINDS, STOPPED, Breaker, Planted
 from plans import Plan, Planner
+from sandboxes import WithSandboxes
 
 from pml_core.catalog import LiveCatalog
 from pml_core.identifiers import execution_id
+from pml_dry_run import plugin
 from pml_dry_run.digests import shape_of
 from pml_dry_run.preflight.checking import Preflights
 from pml_dry_run.preflight.report import Report
+from pml_dry_run.preflight.settings import Settings as Chosen
 from pml_dry_run.recording import Recording
 from pml_dry_run.recordings import COLLECTION, Recordings, marks_of
 from pml_dry_run.settings import Settings
 from pml_executor_dag.plan import graph_of
-from pml_hookspecs import CatalogEntry, ExecutionRecord, ServerStatus, Session, Status
+from pml_hookspecs import (
+    CatalogEntry,
+    ExecutionRecord,
+    Outcome,
+    Run,
+    ServerStatus,
+    Session,
+    Status,
+    Task,
+    ToolCall,
+    ToolId,
+)
 from pml_search.index import Index
 from pml_store_sqlite import Settings as StoreSettings
 from pml_store_sqlite import SqliteStore
-from pml_testing.fakes import FakeLog, FakeRun, FakeServices
+from pml_testing.fakes import FakeCatalog, FakeLog, FakeRun, FakeServices
+from pml_testing.fakes import entry as made_entry
 
 LONGEST = 12
 """Tasks of a plan whose fault is to be found."""
 RUNS = 40
 """Of the plan whose time is taken."""
+TOGETHER = 250
+"""Plans that are examined at once: what takes longest, the start of a compiler, is then needed once for all of them."""
+PATIENT = Chosen(executions=0, check_code_s=600.0)
+HASTY = Chosen(executions=0, check_code_s=0.0)
 
 
 @dataclass
@@ -83,8 +105,8 @@ class Bench:
         self._servers = list(by_server)
         self._denied: Collection[str] = ()
         self.catalog.filter_with(lambda entry, _session: "policy" if entry.id in self._denied else None)
-        services = FakeServices(catalog=self.catalog)  # type: ignore[arg-type] - the real thing
-        self._examiner = Preflights(services, Recordings(services, Settings()), 0)
+        self._services = WithSandboxes(catalog=self.catalog)  # type: ignore[arg-type] - the real thing
+        self._examiner = Preflights(self._services, Recordings(self._services, Settings()), HASTY)
         self._run = FakeRun(session=Session(key="bench"), dry_run=True)
 
     async def examine(self, plan: Plan, down: Collection[str] = (), denied: Collection[str] = ()) -> Report:
@@ -95,37 +117,62 @@ class Bench:
         self._denied = denied
         return await self._examiner.of(plan.workflow(), self._run)
 
-    async def measure(self, plans: int) -> Result:
-        """As many correct plans, and as many with a fault, the kinds in turn."""
+    async def measure(self, plans: int, *, sandboxes: bool) -> Result:
+        """As many correct plans, and as many with a fault, the kinds in turn.
+
+        Args:
+            plans: How many of each.
+            sandboxes: Whether code is checked by what really runs it.
+        """
+        if sandboxes:
+            self._examiner = Preflights(self._services, Recordings(self._services, Settings()), PATIENT)
+        async with self._services.open():
+            return await self._measured(plans, [name for name in KINDS if sandboxes or name not in IN_SANDBOXES])
+
+    async def _measured(self, plans: int, kinds: Sequence[str]) -> Result:
         result = Result(len(self.entries))
         planner, breaker = Planner(self.entries, self._chance), Breaker(self.entries, self._chance)
-        for _ in range(plans):
-            plan = planner.plan(self._chance.randint(2, LONGEST))
-            assert not graph_of(plan.workflow())[1]
-            report = await self.examine(plan)
-            result.correct += 1
-            result.alarmed += bool(report.findings)
-            result.examples += [f"false alarm: {one.code} {one.line()}" for one in report.findings]
-        for name in KINDS:
-            kind = result.kinds[name] = Kind()
-            for _ in range(plans // len(KINDS) * 40):
-                if kind.planted >= max(plans // len(KINDS), 1):
-                    break
-                planted = breaker.break_(name, planner.plan(self._chance.randint(3, LONGEST)))
-                if planted is not None:
-                    self._count(planted, await self.examine(planted.plan, planted.down, planted.denied), kind, result)
+        correct = [planner.plan(self._chance.randint(2, LONGEST)) for _ in range(plans)]
+        assert not any(graph_of(plan.workflow())[1] for plan in correct)
+        for some in _some(correct):
+            for report in await asyncio.gather(*(self.examine(plan) for plan in some)):
+                result.correct += 1
+                result.alarmed += bool(report.findings)
+                result.examples += [f"false alarm: {one.code} {one.line()}" for one in report.findings]
+        broken: list[Planted] = []
+        for name in kinds:
+            result.kinds[name] = Kind()
+            wanted, tries = max(plans // len(kinds), 1), plans // len(kinds) * 40
+            made = (breaker.break_(name, planner.plan(self._chance.randint(3, LONGEST))) for _ in range(tries))
+            broken += islice((one for one in made if one is not None), wanted)
+        together = [one for one in broken if not (one.down or one.denied)]
+        for planted in broken:
+            if planted not in together:
+                self._count(planted, await self.examine(planted.plan, planted.down, planted.denied), result)
+        for some in _some(together):
+            reports = await asyncio.gather(*(self.examine(one.plan) for one in some))
+            for planted, report in zip(some, reports, strict=True):
+                self._count(planted, report, result)
         return result
 
-    def _count(self, planted: Planted, report: Report, kind: Kind, result: Result) -> None:
+    def _count(self, planted: Planted, report: Report, result: Result) -> None:
+        kind = result.kinds[planted.kind]
         told = [one for one in report.findings if one.code in planted.codes and one.task in planted.tasks]
+        asks = [one for one in report.steps if one.path in planted.tasks and "policy" in one.approval]
+        found = bool(asks if STOPPED in planted.codes else told)
         kind.planted += 1
-        kind.found += bool(told)
-        if not told:
+        kind.found += found
+        if not found:
             result.examples.append(f"missed: {planted.kind}: {[one.line() for one in report.findings]}")
         beside = Counter(one.task for one in report.findings) - Counter(one.task for one in told)
         elsewhere = [one for one in report.findings if one.task in beside and one.task not in planted.tasks]
         result.beside += bool(elsewhere)
         result.examples += [f"beside {planted.kind}: {one.code} {one.line()}" for one in elsewhere]
+
+
+def _some(many: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(many), TOGETHER):
+        yield many[start : start + TOGETHER]
 
 
 @dataclass
@@ -152,7 +199,7 @@ async def times(entries: Sequence[CatalogEntry], seed: int) -> Times:
         async with SqliteStore(StoreSettings(path=str(Path(folder) / "bench.db"))) as store:
             recordings = await _fill(store, entries)
             services = FakeServices(catalog=bench.catalog, store=store)  # type: ignore[arg-type] - the real thing
-            examiner = Preflights(services, Recordings(services, Settings()), 300)
+            examiner = Preflights(services, Recordings(services, Settings()), Chosen())
             taken, spent = [], []
             for _ in range(RUNS):
                 # What calls took is looked up each time; compiled schemas are kept, as they are in a gateway.
@@ -164,6 +211,26 @@ async def times(entries: Sequence[CatalogEntry], seed: int) -> Times:
                 spent.append((time.process_time() - busy) * 1000)
             steps = len(report.steps)
     return Times(len(entries), steps, 1000, recordings, taken[0], median(taken[1:]), max(taken[1:]), median(spent[1:]))
+
+
+async def rehearsals_ms() -> float:
+    """Processor time of twenty rehearsed calls of a tool with a wide schema of answers, the fastest of many [ms]."""
+    items = {"type": "array", "items": {"type": "string"}}
+    wide = {"type": "object", "properties": {f"p{i}": items for i in range(20)}, "required": ["p0"]}
+    catalog = FakeCatalog([made_entry("s:t", outputSchema=wide)])
+    wrapper = plugin.pml_wrap_executor(FakeServices(catalog=catalog, settings=Settings()))[0]
+    calls = [ToolCall(id=f"t{i}", tool=ToolId("s:t")) for i in range(20)]
+    run, taken = FakeRun(dry_run=True), []
+
+    async def nothing(task: Task, run: Run) -> Outcome:
+        raise AssertionError(task)
+
+    for _ in range(RUNS):
+        busy = time.process_time()
+        for call in calls:
+            await wrapper(call, run, nothing)
+        taken.append((time.process_time() - busy) * 1000)
+    return min(taken)
 
 
 async def _fill(store: SqliteStore, entries: Sequence[CatalogEntry]) -> int:

@@ -22,12 +22,14 @@ from pml_hookspecs import (
     ServerStatus,
     Session,
     Status,
+    ToolCall,
     ToolId,
+    Verdict,
     encode,
 )
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Embedder, Journal, MetaTool, Run, Store, Suggestion, Task, Views
+    from pml_hookspecs import AccessEvent, Embedder, Journal, MetaTool, Run, Store, Suggestion, Task, Views
 
 NUMBERS = itertools.count()
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -176,6 +178,14 @@ class FakeServices:
         self.stopped: list[ExecutionId] = []
         self.keys: dict[str | None, Identity] = {}
         """Who has which key."""
+        self.access: list[AccessEvent] = []
+        """What was told of access."""
+        self.verdicts: dict[str, Verdict] = {}
+        """What is known of tasks before they run, by id of the task; nothing of all others."""
+        self.checked: list[Task] = []
+        """What was asked about so."""
+        self.asking: dict[str, str] = {}
+        """Why a human would have to look at a task, by its id or by the tool it calls."""
         self.tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -204,9 +214,23 @@ class FakeServices:
             self.started.append((id, task, session, how))
         return id
 
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """Of :attr:`verdicts`."""
+        self.checked.append(task)
+        return self.verdicts.get(task.id, Verdict())
+
+    async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
+        """Of :attr:`asking`."""
+        names = [task.id, *([task.tool] if isinstance(task, ToolCall) else [])]
+        return [self.asking[name] for name in names if name in self.asking]
+
     async def identify(self, token: str | None) -> Identity | None:
         """Of :attr:`keys`; None for a token that is not there."""
         return self.keys.get(token)
+
+    async def report_access(self, event: AccessEvent) -> None:
+        """Keeps it in :attr:`access`."""
+        self.access.append(event)
 
     async def scope(self, session: Session, *, results: bool = False) -> Scope:
         """All with the scope ``system``, else those of the session's principal."""
@@ -266,10 +290,12 @@ class FakeRun:
         dry_run: bool = False,
         parent: ExecutionId | None = None,
         deadline: datetime | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.id = ExecutionId(f"01900000-0000-7000-8000-{next(NUMBERS):012x}")
         self.parent, self.intent, self.dry_run, self.deadline = parent, intent, dry_run, deadline
         self.session = session or Session(key="test")
+        self.meta: Mapping[str, Any] = meta or {}
         self.answer = answer
         self.reads_for_real = self.durable = False
         self.wants_progress = True

@@ -25,7 +25,11 @@ T = TypeVar("T")
 REQUIRED = "MCP API key authentication required"
 """The text of QRY-29."""
 INVALID = "The API key is not valid"
-ENDED = {"expired": "The API key has expired", "revoked": "The API key was revoked"}
+ENDED = {
+    "expired": "The API key has expired",
+    "revoked": "The API key was revoked",
+    "gone": "There is no such API key any more",
+}
 NOTED_S = 60.0
 """A use of a key is noted no more often [s]."""
 TRUSTED_S = 60.0
@@ -68,6 +72,21 @@ class KeyIdentities:
             self._refusals.note(key.id, ENDED[state])
             raise UnauthenticatedError(ENDED[state])
         self._note(key.id)
+        return key.identity()
+
+    async def current(self, session: Session) -> Identity | None:
+        """What the key of ``session`` says now; None for what is no key of this kind.
+
+        Raises:
+            UnauthenticatedError: It has expired or was revoked, or there is no such key any more.
+            Exception: The store's, when it cannot be read and the key has not been used lately.
+        """
+        if not tokens.ID.fullmatch(session.access_key):
+            return None
+        key = await self._find(session.access_key)
+        state = "gone" if key is None else key.state(datetime.now(UTC))
+        if key is None or state != "active":
+            raise UnauthenticatedError(ENDED[state])
         return key.identity()
 
     async def _find(self, id: str) -> Key | None:

@@ -10,7 +10,7 @@ from pml_hookspecs import CapabilityRun, CodeRun, ToolCall, Workflow
 from .subject import hints
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, CatalogEntry, Run, Task
+    from pml_hookspecs import Catalog, CatalogEntry, Task
 
     from .settings import Settings
 
@@ -24,27 +24,32 @@ class Policy:
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
         self._settings, self._catalog = settings, catalog
 
-    def needs(self, task: Task, run: Run) -> bool:
-        """Whether ``task`` waits for a human."""
+    def why(self, task: Task, *, planned: bool) -> str:
+        """Why ``task`` waits for a human; ``""`` when it does not.
+
+        Args:
+            task: What is to run.
+            planned: Whether something else dispatches it, rather than a client.
+        """
         if isinstance(task, TASKS) and task.step.approve:
-            return True
+            return "the plan says so"
         if not isinstance(task, ToolCall):
-            return False  # what a plan or code does comes by as the calls that it makes
+            return ""  # what a plan or code does comes by as the calls that it makes
         if _fits(task.tool, self._settings.require):
-            return True
+            return "policy: it always needs approval"
         entry = self._catalog.get(task.tool)
         if entry is None or entry.own or _fits(task.tool, self._settings.trust):
-            return False
-        planned = run.parent is not None or self._settings.scope == "everywhere"
-        return planned and self._by_effects(entry)
+            return ""
+        return self._by_effects(entry) if planned or self._settings.scope == "everywhere" else ""
 
-    def _by_effects(self, entry: CatalogEntry) -> bool:
+    def _by_effects(self, entry: CatalogEntry) -> str:
         said = hints(entry.definition)
         if said.get("readOnlyHint") is True:
-            return False
+            return ""
         if said.get("destructiveHint") is True:
-            return self._settings.effects != "none"
-        return self._settings.effects == "unknown" and said.get("destructiveHint") is not False
+            return "" if self._settings.effects == "none" else "policy: it says that it may destroy"
+        unsaid = self._settings.effects == "unknown" and said.get("destructiveHint") is not False
+        return "policy: it does not say that it only reads" if unsaid else ""
 
 
 def _fits(tool: str, patterns: tuple[str, ...]) -> bool:

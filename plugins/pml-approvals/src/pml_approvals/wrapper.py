@@ -42,9 +42,22 @@ class Approvals:
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let pass what needs no approval."""
-        if not self._policy.needs(task, run):
+        if not self._policy.why(task, planned=run.parent is not None):
             return call_next(task, run)
         return self._held(task, run, call_next)
+
+    async def would_ask(self, task: Task, above: Run) -> str:
+        """Why a human has to look at ``task`` first, unless one has approved exactly this already (ADR-030)."""
+        why = self._policy.why(task, planned=True)
+        if not why:
+            return ""
+        subject = subject_of(task, self._services.catalog)
+        known = await self._requests.of(subject.digest, above.session.principal)
+        answered = next((one.state for one in known if one.state in ("approved", "denied")), None)
+        if answered is not None:
+            return "" if answered == "approved" else "a human has refused exactly this"
+        waiting = next((one.id for one in known if one.state == "pending"), None)
+        return why if waiting is None else f"{why}; pml approvals approve {waiting}"
 
     async def _held(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
         subject = subject_of(task, self._services.catalog)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pml_hookspecs import Services
 
+    from .access import Access
     from .recorder import Recorder
     from .settings import Settings
     from .wrapper import Audit
@@ -28,19 +29,22 @@ HEAD_S = 1.0
 
 
 @asynccontextmanager
-async def auditing(services: Services, settings: Settings, recorder: Recorder, audit: Audit) -> AsyncIterator[None]:
+async def auditing(
+    services: Services, settings: Settings, recorder: Recorder, audit: Audit, access: Access
+) -> AsyncIterator[None]:
     """Record the start and the end, and what changes in between."""
     head, watch = KeptHead(services, recorder.folder), Watch(services, settings, recorder)
     await _begin(services, recorder, audit, head)
     servers = [status.name for status in services.catalog.servers()]
     recorder.record("gateway.started", servers=servers)
     services.spawn(_keep_head, services, recorder, head, name="head")
-    services.spawn(_watch, services, settings, watch, audit, name="watch")
+    services.spawn(_watch, services, settings, watch, audit, access, name="watch")
     try:
         yield
     finally:
         with suppress(Exception):  # the store may be out of order, and the rows are written all the same
             await watch.look()
+        access.flush(all=True)
         recorder.record("gateway.stopped", servers=servers)
         await recorder.close()
         await head.keep(recorder.trail.tip)
@@ -84,9 +88,10 @@ async def _keep_head(services: Services, recorder: Recorder, head: KeptHead) -> 
             services.log.warning("how far the audit goes cannot be kept in the store", problem=repr(exc))
 
 
-async def _watch(services: Services, settings: Settings, watch: Watch, audit: Audit) -> None:
+async def _watch(services: Services, settings: Settings, watch: Watch, audit: Audit, access: Access) -> None:
     failing = False
     while True:
+        access.flush()
         try:
             await watch.look()
             failing = False

@@ -12,24 +12,26 @@ from pml_hookspecs import Check, hookimpl
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Services, Wrapper
+    from pml_hookspecs import AccessWatcher, Services, Wrapper
 
+    from .access import Access
     from .recorder import Recorder
     from .wrapper import Audit
 
 settings_type = Settings
-_parts: WeakKeyDictionary[Any, tuple[Recorder, Audit]] = WeakKeyDictionary()
+_parts: WeakKeyDictionary[Any, tuple[Recorder, Audit, Access]] = WeakKeyDictionary()
 """Of each gateway in this process, by its services."""
 
 
-def _parts_of(services: Services) -> tuple[Recorder, Audit]:
+def _parts_of(services: Services) -> tuple[Recorder, Audit, Access]:
+    from .access import Access
     from .recorder import Recorder
     from .wrapper import Audit
 
     if services not in _parts:
         settings = services.settings or Settings()
         recorder = Recorder(services, settings)
-        _parts[services] = recorder, Audit(recorder, settings)
+        _parts[services] = recorder, Audit(recorder, settings), Access(recorder)
     return _parts[services]
 
 
@@ -37,6 +39,12 @@ def _parts_of(services: Services) -> tuple[Recorder, Audit]:
 def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
     """The wrapper that sees denials, queries and keys."""
     return [_parts_of(services)[1]]
+
+
+@hookimpl
+def pml_access_watchers(services: Services) -> Iterable[AccessWatcher]:
+    """What sees those who are not let in, and requests about tasks."""
+    return [_parts_of(services)[2]]
 
 
 @hookimpl

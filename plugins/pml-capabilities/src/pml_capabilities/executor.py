@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Verdict
 
 from .library import Library, library_of
 from .settings import Settings
 from .tools import staleness
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Run, Services, Task
+    from pml_hookspecs import Run, Services, Session, Task
 
     from .capability import Capability
 
@@ -45,7 +45,7 @@ class Capabilities:
         if not isinstance(task, CapabilityRun):
             raise TypeError(f"{type(task).__name__} is not a capability")
         started_at = datetime.now(UTC)
-        code = await self._code(task, run)
+        code = await self._code(task, run.session)
         if isinstance(code, Failure):
             return _ended(
                 task,
@@ -54,17 +54,24 @@ class Capabilities:
             )
         return _ended(task, started_at, await run.dispatch(code))
 
-    async def _code(self, task: CapabilityRun, run: Run) -> CodeRun | Failure:
-        """What to run. Inline code wins (CAP-2)."""
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """The code that a capability comes to, or why there is none."""
+        if not isinstance(task, CapabilityRun):
+            return Verdict()
+        code = await self._code(task, session, retire=False)
+        return Verdict(problems=(code,)) if isinstance(code, Failure) else Verdict(becomes=code)
+
+    async def _code(self, task: CapabilityRun, session: Session, *, retire: bool = True) -> CodeRun | Failure:
+        """What to run. Inline code wins (CAP-2). With ``retire``, what is found to be stale is marked as that."""
         if task.source:
             return CodeRun(id=CODE_ID, language=task.language, source=task.source, inputs=task.inputs)
         library = None if self._services is None else library_of(self._services)
         if library is None:
             return Failure(NO_STORE, f"Capability task {task.id} has no code and CapabilityStore is not configured.")
         capability = await library.get(self._id(task.capability_id))
-        if capability is None or not capability.visible(run.session.principal, self._settings):
+        if capability is None or not capability.visible(session.principal, self._settings):
             return Failure(NOT_FOUND, f"Capability {task.capability_id} not found in CapabilityStore")
-        if why := capability.retired or await self._stale(capability, library):
+        if why := capability.retired or await self._stale(capability, library, retire=retire):
             return Failure(
                 RETIRED,
                 f"Capability {capability.id} is retired: {why}. Write the code again for the tools as they are now; "
@@ -91,11 +98,11 @@ class Capabilities:
         about = meta.get(META) if isinstance(meta, Mapping) else None
         return str(about["id"]) if isinstance(about, Mapping) and "id" in about else given
 
-    async def _stale(self, capability: Capability, library: Library) -> str:
+    async def _stale(self, capability: Capability, library: Library, *, retire: bool) -> str:
         if self._services is None:
             return ""
         why = staleness(capability, self._services.catalog)
-        if why:
+        if why and retire:
             try:
                 await library.change(capability.id, lambda known: replace(known, retired=known.retired or why))
             except Exception:  # it is not run either way, and found out again the next time

@@ -14,7 +14,7 @@ from .given import normal
 from .inferred import seen_in
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CatalogEntry, ToolCall
+    from pml_hookspecs import Catalog, CatalogEntry, CodeRun, Session, Task, ToolCall
 
 What = Literal["create", "change", "delete", "unknown"]
 Match = Literal["certain", "made", "maybe", "none"]
@@ -67,6 +67,44 @@ def effect_of(task: ToolCall, entry: CatalogEntry, path: str, result: Mapping[st
         made=identity_of(value) if isinstance(value, Mapping) else {},
         value=value,
     )
+
+
+def effects_of_code(task: Task, path: str, code: CodeRun, catalog: Catalog, session: Session) -> list[Effect]:
+    """What code that is not run might have done: the tools that it names, of which nobody knows what they would get.
+
+    Args:
+        task: The step.
+        path: Where it stands in the workflow.
+        code: What it runs.
+        catalog: Finds the tools.
+        session: Whose code it is.
+    """
+    from .preflight.code import read
+    from .preflight.named import Named
+
+    named = Named(catalog, session)
+    entries = [entry for call in read(code.language, code.source).calls if (entry := named.tool(call)) is not None]
+    return [
+        Effect(
+            task_id=task.id,
+            path=path,
+            server=entry.server,
+            tool=entry.id,
+            what=_what(entry),
+            identity={},
+            arguments={},
+            made={},
+            value=None,
+        )
+        for entry in {entry.id: entry for entry in entries}.values()
+        if not only_reads(entry)
+    ]
+
+
+def only_reads(entry: CatalogEntry) -> bool:
+    """Whether a tool says so of itself (``readOnlyHint``)."""
+    annotations = entry.definition.get("annotations")
+    return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
 
 def identity_of(members: Mapping[str, Any]) -> dict[str, Any]:

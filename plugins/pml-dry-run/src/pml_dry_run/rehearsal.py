@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Phase, Status, ToolCall, Workflow
 
 from .answers import Answer, Answers
-from .effects import Effect, effect_of
+from .effects import Effect, effect_of, effects_of_code, only_reads
 from .labels import META, in_error, label, simulated
 from .reads import Reads
 from .settings import LEVELS, Level, Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CallNext, CatalogEntry, ExecutionId, Run, Services, Task
+    from pml_hookspecs import CallNext, ExecutionId, Run, Services, Task
 
     from .outputs import Output, Outputs
     from .recordings import Recordings
 
 META_LEVEL = "pml/dry_run_level"
 """Member of a call's ``_meta``: how a miss is treated in it, whatever the settings say."""
+CHECK_S = 1.0
+"""How long it may take to find out which code a capability is [s]."""
 MISSED = (
     "Nothing tells what {} would return: there is no recording of it as it is defined now, and no output schema. "
     "Call it once for real, or rehearse with the level warn or loose."
@@ -37,8 +39,6 @@ class Rehearsal:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         """What it would have changed, in order."""
-        self.asked_level: object = None
-        """How a miss is treated in what cannot say it itself, such as code, as the calls beside it say; None if not."""
         self._asked: dict[str, int] = {}
 
     def nth_of(self, call: str) -> int:
@@ -59,7 +59,8 @@ class DryRun:
     phase = Phase.SUBSTITUTE
 
     def __init__(self, services: Services, settings: Settings, recordings: Recordings, outputs: Outputs) -> None:
-        self._catalog, self._settings, self._outputs = services.catalog, settings, outputs
+        self._services, self._catalog = services, services.catalog
+        self._settings, self._outputs = settings, outputs
         self._answers = Answers(recordings)
         self._reads = Reads(self._answers)
         self._open: dict[ExecutionId, Rehearsal] = {}
@@ -76,33 +77,51 @@ class DryRun:
         self._open[run.id] = rehearsal
         try:
             if isinstance(task, Workflow):
-                rehearsal.asked_level = rehearsal.asked_level or asked_level(task)
                 return await call_next(task, run)
-            level = _level(task, rehearsal, self._settings)
+            level = _level(task, run, self._settings)
             if level is None:
                 return _over(
                     task, Failure("dry_run.level", f"_meta[{META_LEVEL!r}] must be one of {', '.join(LEVELS)}")
                 )
             if not isinstance(task, ToolCall):
-                output = await self._outputs.of(task, run.session)
-                return _unknown(task, level) if output is None else _returned(task, output)
+                return await self._code(task, run, rehearsal, level)
             return await self._call(task, run, call_next, rehearsal, level)
         finally:
             self._open.pop(run.id, None)
+
+    async def _code(self, task: Task, run: Run, rehearsal: Rehearsal, level: Level) -> Outcome:
+        """Code, or a capability, is not run. What it might have changed is remembered all the same."""
+        code = await self._code_of(task, run)
+        output = await self._outputs.of(task, run.session)
+        if code is not None:
+            if output is None:
+                output = await self._outputs.of(code, run.session)
+            rehearsal.effects += effects_of_code(task, run.path, code, self._catalog, run.session)
+        return _unknown(task, level) if output is None else _returned(task, output)
+
+    async def _code_of(self, task: Task, run: Run) -> CodeRun | None:
+        """The code that a task comes to; None where nobody says."""
+        if isinstance(task, CodeRun):
+            return task
+        if not isinstance(task, CapabilityRun):
+            return None
+        if task.source:
+            return CodeRun(id=task.id, language=task.language, source=task.source, inputs=task.inputs)
+        becomes = (await self._services.check(task, run.session, within_s=CHECK_S)).becomes
+        return becomes if isinstance(becomes, CodeRun) else None
 
     async def _call(
         self, task: ToolCall, run: Run, call_next: CallNext, rehearsal: Rehearsal, level: Level
     ) -> Outcome:  # fmt: skip
         entry = self._catalog.get(task.tool)
-        only_reads = entry is not None and _says(entry, "readOnlyHint")
-        if entry is not None and only_reads:
+        if entry is not None and only_reads(entry):
             if entry.own:
                 return await call_next(task, run)
             if run.reads_for_real:
                 return await self._reads.read(without_level(task), entry, run, call_next, rehearsal)
         answer = await self._answers.to(task, entry, run.session.principal, rehearsal)
         more: dict[str, Any] = {}
-        if entry is not None and not only_reads and answer.kind == "result":
+        if entry is not None and not only_reads(entry) and answer.kind == "result":
             effect = effect_of(task, entry, run.path, answer.content)
             rehearsal.effects.append(effect)
             more["effect"] = {"what": effect.what, "of": dict(effect.identity)}
@@ -166,15 +185,8 @@ def _over(task: Task, failure: Failure | None, output: Any = None) -> Outcome:
     return Outcome(task_id=task.id, status=status, started_at=now, duration_ms=0, output=output, failure=failure)
 
 
-def _says(entry: CatalogEntry, hint: str) -> bool:
-    annotations = entry.definition.get("annotations")
-    return isinstance(annotations, Mapping) and annotations.get(hint) is True
-
-
 def asked_level(task: Task) -> object:
-    """What a call says of how a miss is treated, or the first call that does so in a plan; None for nothing."""
-    if isinstance(task, Workflow):
-        return next((asked for one in task.tasks if (asked := asked_level(one)) is not None), None)
+    """What a call itself says of how a miss is treated; None for nothing."""
     meta = task.extra.get("_meta") if isinstance(task, ToolCall) and task.extra else None
     return meta.get(META_LEVEL) if isinstance(meta, Mapping) else None
 
@@ -188,9 +200,9 @@ def without_level(task: ToolCall) -> ToolCall:
     return replace(task, extra={**others, "_meta": meta} if meta else others)
 
 
-def _level(task: Task, rehearsal: Rehearsal, settings: Settings) -> Level | None:
-    """None when the call names one that there is not."""
-    asked = rehearsal.asked_level if (own := asked_level(task)) is None else own
+def _level(task: Task, run: Run, settings: Settings) -> Level | None:
+    """As the call says, or else the request that it is part of; None when that names one that there is not."""
+    asked = run.meta.get(META_LEVEL) if (own := asked_level(task)) is None else own
     if asked is None:
         return settings.level
     return next((level for level in LEVELS if level == asked), None)

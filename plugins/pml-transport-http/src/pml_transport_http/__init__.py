@@ -113,13 +113,14 @@ class Http(Transport):
         """Serve clients, as :class:`pml_hookspecs.Transport` says."""
         from .listener import serve
 
-        identify = None if self._services is None else self._services.identify
+        services = self._services
         await serve(
             endpoint,
             accept,
             started=started,
             routes=routes,
             settings=self._settings,
-            identify=identify,
+            identify=None if services is None else services.identify,
+            report=None if services is None else services.report_access,
             log=self._log,
         )

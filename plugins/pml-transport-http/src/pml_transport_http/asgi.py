@@ -8,13 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from pml_hookspecs import AccessEvent
 from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, INTERNAL_ERROR, INVALID_REQUEST, MODERN_REVISIONS
 
 from . import asgi_messages as messages
 from .asgi_handshake import Handshake
 from .asgi_ladder import VERSION, check_repeated, text, unsupported
 from .asgi_modern import Modern
-from .asgi_replies import JSON, OK, Access, Receive, Refusal, Request, Scope, Send, reply
+from .asgi_pages import Pages
+from .asgi_replies import (
+    JSON,
+    OK,
+    PLAIN_CODES,
+    Access,
+    Receive,
+    Refusal,
+    Request,
+    Scope,
+    Send,
+    address_of,
+    reply,
+)
 from .asgi_works import Works
 from .callers import LOCAL, Callers, Open
 from .security import Guard, for_page, preflight
@@ -22,13 +36,16 @@ from .security import Guard, for_page, preflight
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pml_hookspecs import Accept
+    from pml_hookspecs import Accept, AccessWatcher
 
     from .settings import Settings
 
 MCP, HEALTH = "mcp", "healthz"
 DEFAULT_ENDPOINT = "default"
 EVENTS, PLAIN = "text/event-stream", "application/json"
+NOT_LET_IN = (401, 403)
+LONGEST_TARGET = 200
+"""Characters of what was asked for that are reported."""
 KNOWN = (*HANDSHAKE_REVISIONS, *MODERN_REVISIONS)
 
 
@@ -43,15 +60,17 @@ class Application:
         callers: Callers,
         routes: Mapping[str, Sequence[Any]],
         log: Any,
+        report: AccessWatcher | None = None,
     ) -> None:
-        self._guard, self._callers, self._log = guard, callers, log
+        """``report`` is told of those who are not let in."""
+        self._guard, self._callers, self._log, self._report = guard, callers, log, report
         self._max_body_bytes = settings.max_body_bytes
         self._works = Works()
         self._inside: Counter[Access] = Counter()
         """How many requests of each are being served, their bodies included that are still coming in."""
         self._handshake = Handshake(accept, settings, self._works, log)
         self._modern = Modern(accept, settings, self._works, log)
-        self._plugins = _mounted(routes, log)
+        self._plugins, self._pages = _mounted(routes, log), Pages()
         callers.open = Open(self._held, self._in_use, self._expel)
 
     def _held(self) -> set[Access]:
@@ -60,12 +79,13 @@ class Application:
 
     def _in_use(self) -> set[Access]:
         """Those who have something open that is going on."""
-        return self._handshake.sessions.in_use() | self._modern.in_use()
+        return self._handshake.sessions.in_use() | self._modern.in_use() | self._pages.in_use()
 
     def _expel(self, access: Access) -> None:
         """End everything that was begun with a key that does not count any more."""
         self._handshake.sessions.expel(access)
         self._modern.expel(access)
+        self._pages.expel(access)
 
     async def close(self, drain_s: float) -> None:
         """Let requests end, within ``drain_s`` seconds, and then everything."""
@@ -87,10 +107,26 @@ class Application:
                     return
             await self._route(scope, receive, send, headers)
         except Refusal as refusal:
-            await refusal.reply(send)
+            await self._tell(refusal, scope)
+            if refusal.plain:
+                await refusal.reply_plain(send)
+            else:
+                await refusal.reply(send)
         except Exception:
             self._log.exception("http.failed", path=scope["path"])
             await _fail(send)
+
+    async def _tell(self, refusal: Refusal, scope: Scope) -> None:
+        """Report who was not let in."""
+        if refusal.status in NOT_LET_IN and self._report is not None:
+            event = AccessEvent(
+                kind="denied",
+                target=f"{scope['method']} {scope['path']}"[:LONGEST_TARGET],
+                address=address_of(scope),
+                code=PLAIN_CODES[refusal.status],
+                message=refusal.message,
+            )
+            await self._report(event)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]) -> None:
         first, _, rest = scope["path"].lstrip("/").partition("/")
@@ -100,10 +136,8 @@ class Application:
         try:
             access = await self._callers.access(headers)
         except Refusal as refusal:
-            if first == MCP:
-                raise
-            await refusal.reply_plain(send)
-            return
+            refusal.plain = first != MCP
+            raise
         self._inside[access] += 1
         try:
             if first == MCP:
@@ -111,7 +145,7 @@ class Application:
                 await self._mcp(Request(scope, receive, send, headers, access, endpoint))
             elif first in self._plugins:
                 scope.setdefault("state", {}).update(identity=access.identity(), principal=access.principal)
-                await self._plugins[first](scope, receive, send)
+                await self._pages.serve(self._plugins[first], scope, receive, send, access)
             else:
                 raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
         finally:

@@ -16,7 +16,7 @@ OK, ACCEPTED, NO_CONTENT = 200, 202, 204
 AT_ONCE = 64 * 1024
 """Up to this size a body is copied together and written at once [bytes]."""
 JSON = (b"content-type", b"application/json")
-PLAIN_CODES = {401: "access.unauthenticated", 503: "access.unavailable"}
+PLAIN_CODES = {401: "access.unauthenticated", 403: "access.forbidden", 503: "access.unavailable"}
 """What an error is called where it is no JSON-RPC, by HTTP status."""
 
 
@@ -61,11 +61,16 @@ class Request(NamedTuple):
     @property
     def address(self) -> str:
         """Where it comes from, ``host:port``."""
-        client = self.scope.get("client")
-        if not client:
-            return "unknown"
-        host, port = client
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_of(self.scope)
+
+
+def address_of(scope: Scope) -> str:
+    """Where a request comes from, ``host:port``."""
+    client = scope.get("client")
+    if not client:
+        return "unknown"
+    host, port = client
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer
@@ -78,6 +83,8 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
         super().__init__(message)
         self.status, self.headers = status, headers
         self.code, self.message, self.id, self.data = code, message, id, data
+        self.plain = False
+        """Whether it goes to one that does not speak JSON-RPC."""
 
     async def reply(self, send: Send) -> None:
         """Send it."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-    from pml_hookspecs import Accept, Endpoint
+    from pml_hookspecs import Accept, AccessWatcher, Endpoint
 
     from .asgi import Application
     from .callers import Identify
@@ -37,6 +37,7 @@ async def serve(
     routes: Mapping[str, Sequence[Any]] | None,
     settings: Settings,
     identify: Identify | None,
+    report: AccessWatcher | None,
     log: Any,
 ) -> None:
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
@@ -49,7 +50,7 @@ async def serve(
     with _listen(host, port) as listening:
         host, port = listening.getsockname()[:2]
         guard, callers = Guard(settings, host, port), Callers(settings, identify, log)
-        application = Application(accept, settings, guard, callers, routes or {}, log)
+        application = Application(accept, settings, guard, callers, routes or {}, log, report)
         server = _server(application)
         try:
             await server.startup(sockets=[listening])

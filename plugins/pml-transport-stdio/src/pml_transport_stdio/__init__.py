@@ -75,5 +75,7 @@ class Stdio(Transport):
         """
         from .listener import serve
 
-        ask = None if self._services is None else self._services.identify
-        await serve(endpoint, accept, started, self._settings, ask, self._log)
+        services = self._services
+        ask = None if services is None else services.identify
+        report = None if services is None else services.report_access
+        await serve(endpoint, accept, started, self._settings, ask, report, self._log)

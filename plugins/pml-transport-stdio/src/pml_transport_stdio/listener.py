@@ -18,7 +18,7 @@ from .wire import Reader, Writer, abandoned, can_wait
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pml_hookspecs import Accept, Endpoint, Handler
+    from pml_hookspecs import Accept, AccessWatcher, Endpoint, Handler
 
     from .caller import Identify
     from .settings import Settings
@@ -38,6 +38,7 @@ async def serve(
     started: Callable[[str], None],
     settings: Settings,
     ask: Identify | None,
+    report: AccessWatcher | None,
     log: Any,
 ) -> None:
     """Serve on this process's own standard input and output."""
@@ -47,7 +48,7 @@ async def serve(
         unknown = ", ".join(map(repr, endpoint.options))
         raise ValueError(f"listener {endpoint.name!r}: a stdio listener has no options; remove {unknown}")
     with _taken_over() as (source, sink):
-        caller = await identify(ask, log)
+        caller = await identify(ask, log, report)
         await serve_over(source, sink, accept, started, settings, log, caller)
 
 

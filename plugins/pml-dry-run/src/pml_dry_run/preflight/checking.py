@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import CapabilityRun, CatalogEntry, CodeRun, ToolCall, ToolId, Workflow
+from pml_hookspecs import CapabilityRun, CatalogEntry, CodeRun, ToolCall, Workflow
 
 from .arguments import Schemas, check
-from .code import Call, Read, read, undefined, uses
-from .effects import NOTHING, UNKNOWN, Effects, of_tool, worst
+from .asking import approvals
+from .effects import NOTHING, UNKNOWN, of_tool
 from .estimate import Estimate, estimate
-from .facts import MOST_LOOKED_FOR, Facts, Looker, state_of
+from .facts import Facts, Looker, state_of
 from .findings import Finding, error, warning
+from .foreseen import Foreseer
 from .graph import Graph, Node
+from .in_code import InCode
 from .outputs import Outputs
 from .references import Scanned
 from .report import Report, StepReport
+from .settings import Settings
+from .targets import Targets
 
 if TYPE_CHECKING:
     from pml_dry_run.recordings import Recordings
     from pml_hookspecs import Run, Services
 
-NOT_A_NAME = re.compile(r"\W")
-
 
 class Preflights:
     """Examines plans. Keeps compiled schemas and, for seconds, what calls took before."""
 
-    def __init__(self, services: Services, recordings: Recordings, most_executions: int) -> None:
+    def __init__(self, services: Services, recordings: Recordings, settings: Settings) -> None:
         self._services = services
         self._schemas = Schemas()
-        self._looker = Looker(services, recordings, most_executions)
+        self._looker = Looker(services, recordings, settings.executions)
+        self._foreseer = Foreseer(services, settings.check_code_s)
 
     async def of(self, workflow: Workflow, run: Run) -> Report:
         """Everything that can be told of a plan without running any of it."""
         begun = time.perf_counter()
         graph = Graph(workflow)
         facts = await self._looker.facts(graph, run.session)
+        facts.foreseen = await self._foreseer.of(graph, facts)
         made = _Examination(graph, facts, self._services, self._schemas, self._looker).report()
+        await approvals(made, graph, run, self._services)
         made.took_ms = (time.perf_counter() - begun) * 1000
         return made
 
@@ -51,21 +55,19 @@ async def preflight(workflow: Workflow, run: Run, services: Services) -> Report:
     For occasional use: what one pre-flight compiles, the next could have used again (:class:`Preflights`).
     """
     from .plugin import recordings_for
-    from .settings import Settings
 
-    return await Preflights(services, recordings_for(services), Settings().executions).of(workflow, run)
+    return await Preflights(services, recordings_for(services), Settings()).of(workflow, run)
 
 
 class _Examination:
     """Of one plan."""
 
     def __init__(self, graph: Graph, facts: Facts, services: Services, schemas: Schemas, looker: Looker) -> None:
-        self._graph, self._facts, self._catalog = graph, facts, services.catalog
-        self._schemas, self._looker = schemas, looker
+        self._graph, self._facts, self._schemas = graph, facts, schemas
         self._outputs = Outputs(facts)
         self._findings: list[Finding] = list(graph.findings)
-        self._unknown = 0
-        self._names: Mapping[str, Mapping[str, CatalogEntry]] | None = None
+        self._targets = Targets(facts, looker.near, self._findings)
+        self._in_code = InCode(facts, services.catalog, self._targets, self._findings)
 
     def report(self) -> Report:
         nodes = list(self._graph.nodes())
@@ -95,19 +97,17 @@ class _Examination:
         if isinstance(task, ToolCall):
             self._tool(node, task, made)
         elif isinstance(task, CodeRun):
-            made.type, made.target = "code", task.language
-            self._code(node, task, made)
+            made.type, made.target, made.effects = "code", task.language, UNKNOWN
         elif isinstance(task, CapabilityRun):
             made.type, made.target, made.effects = "capability", task.capability_id, UNKNOWN
-            if task.source:
-                self._syntax(node, read(task.language, task.source), made)
         else:
             made.type = "workflow"
+        if node.path in self._facts.foreseen:
+            self._in_code.look(node, made)
         undo = task.step.compensate
         made.reversible = not made.effects.any or undo is not None
         if isinstance(undo, ToolCall) and not node.known:
             self._call(node, undo, node.undo, "compensate")
-        made.approval = "the plan says so" if task.step.approve else ""
         if times is not None:
             made.duration_ms, made.cost_usd = times.duration_ms, times.cost_usd
             made.samples, made.times = times.samples, times.times
@@ -138,119 +138,16 @@ class _Examination:
         found = self._facts.entries.get(task.tool)
         at = "" if name == "arguments" else name
         if found is None:
-            self._findings.append(self._missing(node, task.tool, at))
+            self._findings.append(self._targets.missing(node, task.tool, at))
             return
         if found.id in self._facts.denied:
             self._findings.append(error("policy.denied", node.path, f"the tool {found.id!r} is not allowed here", at))
             return
-        self._server(node, found, at)
+        self._targets.server(node, found, at)
         if isinstance(scanned.value, dict):
             validator = self._schemas.of(found)
             given = lambda reference: self._outputs.given(reference, node)  # noqa: E731 - short and used once
             self._findings += check(node.path, found, validator, scanned, given, name)
-
-    def _server(self, node: Node, entry: CatalogEntry, at: str) -> None:
-        state, reason = state_of(entry.server, self._facts)
-        if state in ("up", "idle") or entry.own:
-            return
-        why = f": {reason}" if reason else ""
-        level = warning if state == "starting" else error
-        message = f"the server {entry.server!r} is {state}{why}"
-        self._findings.append(level("server.unavailable", node.path, message, at, server=entry.server, state=state))
-
-    def _missing(self, node: Node, name: str, at: str, where: str = "") -> Finding:
-        server = name.partition(":")[0] if ":" in name else name.partition("__")[0]
-        status = self._facts.servers.get(server)
-        if status is not None and status.state not in ("up", "idle"):
-            why = f": {status.reason}" if status.reason else ""
-            message = f"the tool {name!r} is not known, and the server {server!r} is {status.state}{why}{where}"
-            level = warning if status.state == "starting" else error
-            return level("server.unavailable", node.path, message, at, server=server, state=status.state)
-        self._unknown += 1
-        near = self._looker.near.names(name, self._facts.session) if self._unknown <= MOST_LOOKED_FOR else []
-        hint = f"; did you mean {' or '.join(near)}?" if near else "; find tools with search_tools"
-        message = f"no tool is called {name!r}{where}{hint}"
-        return error("tool.unknown", node.path, message, at, tool=name, nearest=near)
-
-    def _code(self, node: Node, task: CodeRun, made: StepReport) -> None:
-        found = read(task.language, task.source)
-        self._syntax(node, found, made)
-        made.effects = UNKNOWN
-        if found.problem:
-            return
-        entries = [self._called(node, call) for call in found.calls]
-        known = [entry for entry in entries if entry is not None]
-        made.calls = tuple(dict.fromkeys(entry.id for entry in known))
-        if not found.reaches and len(known) == len(entries) and made.checked == "parsed":
-            made.effects = worst([of_tool(entry) for entry in known])
-        elif task.tools == ():
-            made.effects = NOTHING
-        if task.folder is not None:
-            made.effects = worst([made.effects, Effects(what="destroys")])
-        given = {*task.inputs, *node.needs, *node.scope.beyond}
-        others = {id_ for id_ in node.scope.nodes if id_ not in given and id_ != task.id}
-        for id_ in uses(found, others):
-            message = f"the code reads {id_!r}, and does not depend on the task of that name; add it to depends_on"
-            self._findings.append(warning("plan.missing_need", node.path, message, "code"))
-        for name in undefined(found, {*given, *others}):
-            message = f"nothing in the code, its inputs or its dependencies is called {name!r}"
-            self._findings.append(warning("code.undefined", node.path, message, "code"))
-
-    def _syntax(self, node: Node, found: Read, made: StepReport) -> None:
-        made.checked = found.checked
-        if found.problem:
-            language = getattr(node.task, "language", "code")
-            self._findings.append(error("code.syntax", node.path, f"is no {language}: {found.problem}", "code"))
-
-    def _called(self, node: Node, call: Call) -> CatalogEntry | None:
-        """The tool that code names; what is wrong with the call is noted."""
-        entry = self._named(call)
-        where = f" (line {call.line} of the code)"
-        name = f"{call.server}:{call.tool}" if call.server else call.tool
-        if entry is None:
-            if (found := self._catalog.resolve(name)) is not None:
-                message = f"the tool {found.id!r} is not allowed here{where}"
-                self._findings.append(error("policy.denied", node.path, message, "code"))
-            else:
-                self._findings.append(self._missing(node, name, "code", where))
-            return None
-        self._server(node, entry, "code")
-        if call.arguments is not None:
-            self._keywords(node, call, entry, where)
-        return entry
-
-    def _keywords(self, node: Node, call: Call, entry: CatalogEntry, where: str) -> None:
-        """Arguments that code gives by name, against the names that the tool knows."""
-        schema = entry.definition.get("inputSchema")
-        given = call.arguments or frozenset()
-        if not isinstance(schema, Mapping) or {"allOf", "anyOf", "oneOf", "$ref"} & schema.keys():
-            return
-        named = schema.get("properties", {})
-        for name in schema.get("required", ()):
-            if name not in given:
-                message = f"{entry.id}: {name!r} is missing{where}"
-                self._findings.append(error("code.type", node.path, message, "code"))
-        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
-            for name in sorted(given - set(named)):
-                message = f"{entry.id}: {name!r} is no argument of it{where}"
-                self._findings.append(error("code.type", node.path, message, "code"))
-
-    def _named(self, call: Call) -> CatalogEntry | None:
-        """The tool that code means; names may be spelt with identifiers."""
-        if not call.server:
-            found = self._catalog.resolve(call.tool)
-        else:
-            found = self._catalog.get(ToolId(f"{call.server}:{call.tool}")) or self._by_identifier(call)
-        allowed = found is not None and self._catalog.allows(found, self._facts.session)
-        return found if allowed else None
-
-    def _by_identifier(self, call: Call) -> CatalogEntry | None:
-        if self._names is None:
-            names: dict[str, dict[str, CatalogEntry]] = {}
-            for entry in self._catalog:
-                names.setdefault(NOT_A_NAME.sub("_", entry.server), {})[NOT_A_NAME.sub("_", entry.name)] = entry
-            self._names = names
-        return self._names.get(call.server, {}).get(call.tool)
 
     def _calls(self, most: int | None, estimated: Estimate) -> None:
         if most is None:

@@ -17,6 +17,8 @@ from .near import Near
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
+    from .foreseen import Foreseen
+
 MOST_LOOKED_FOR = 10
 """Unknown tools for which near names are looked for; comparing with thousands of names takes its time."""
 
@@ -37,6 +39,8 @@ class Facts:
     """By path of the step: whether this very call is on record."""
     history: Mapping[str, Past] = field(default_factory=dict)
     """By id of tool or capability."""
+    foreseen: Mapping[str, Foreseen] = field(default_factory=dict)
+    """By path of the step: what is known of code before it runs."""
 
     def entry(self, name: str) -> CatalogEntry | None:
         """The tool that a plan means by ``name``; None when it is unknown or forbidden."""

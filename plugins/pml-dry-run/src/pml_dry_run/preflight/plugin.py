@@ -66,7 +66,7 @@ class Preflight:
             from .checking import Preflights
 
             settings: Settings = self._services.settings or Settings()
-            self._made = Preflights(self._services, recordings_for(self._services), settings.executions)
+            self._made = Preflights(self._services, recordings_for(self._services), settings)
         return self._made
 
 

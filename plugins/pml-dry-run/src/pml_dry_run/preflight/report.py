@@ -45,7 +45,9 @@ class StepReport:
     calls: Sequence[str] = ()
     """Tools that code names."""
     checked: str = ""
-    """How far code was read."""
+    """How far code was looked at: ``nothing``, ``brackets``, ``parsed`` or ``types``."""
+    unchecked: str = ""
+    """Why its executor looked no further; ``""`` when it looked at all there is, or there is none."""
     known: bool = False
 
     def told(self) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class StepReport:
             "answer": self.answer,
             "calls": list(self.calls),
             "code_checked": self.checked,
+            "code_unchecked": self.unchecked,
             "items": self.times if self.times != 1 else None,
             "already_done": self.known,
         }
@@ -172,6 +175,8 @@ def _line(step: StepReport) -> str:
         about.append("the plan says how to undo it" if step.reversible else "cannot be undone")
     if step.known:
         about = ["already done"]
+    if step.unchecked:
+        about.append(step.unchecked[:1].lower() + step.unchecked[1:].rstrip("."))
     if step.approval:
         about.append(f"needs approval ({step.approval})")
     if step.answer:

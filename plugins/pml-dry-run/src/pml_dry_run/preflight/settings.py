@@ -17,3 +17,9 @@ class Settings:
         ge=0,
         le=10_000,
     )
+    check_code_s: float = setting(
+        5.0,
+        "Longest time in which sandboxes check one piece of code, types included; 0: code is only read [s].",
+        ge=0,
+        le=600,
+    )

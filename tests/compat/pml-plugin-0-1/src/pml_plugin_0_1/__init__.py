@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import argparse
 
     from pml_hookspecs import (
+        AccessEvent,
+        AccessWatcher,
         CallNext,
         CatalogEntry,
         Embedder,
@@ -141,6 +143,16 @@ class Nobodys:
 def pml_identities(services: Services) -> Iterable[Identities]:
     """One that leaves all to others."""
     return [Nobodys()]
+
+
+@hookimpl
+def pml_access_watchers(services: Services) -> Iterable[AccessWatcher]:
+    """One that hears who was not let in."""
+
+    async def hear(event: AccessEvent) -> None:
+        FIRED.add(f"access {event.kind}")
+
+    return [hear]
 
 
 @hookimpl

@@ -1,0 +1,69 @@
+"""What can be told of tasks before they run: what is wrong with them, and who would have to look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from .executor import Executor, Wrapper
+
+if TYPE_CHECKING:
+    from .executor import Run, Task
+    from .types import Failure, Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What can be told of a task without running it."""
+
+    checked: Literal["nothing", "syntax", "types"] = "nothing"
+    """How far it was looked at; what comes later includes what comes before."""
+    problems: Sequence[Failure] = ()
+    """Why it fails as it stands, in the order of its source. Where there is a place, ``details`` have ``line`` and
+    ``column``, from 1."""
+    doubts: Sequence[Failure] = ()
+    """Why it may fail, or give something else than it seems to; with places as in :attr:`problems`."""
+    unchecked: str = ""
+    """Why no more was looked at, in one sentence; ``""`` when all was that can be."""
+    becomes: Task | None = None
+    """What it comes to, of a task that stands for another, such as a capability for its code, with the inputs that were
+    given. What is wrong with that is told when that is checked."""
+
+
+class Checker(Executor, Protocol):
+    """An executor that can tell what is wrong with a task before it runs. Those that cannot are asked nothing."""
+
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """What can be told of ``task`` without running any of it and without any effect.
+
+        What is right must not be found wrong: what is not certain is a doubt.
+
+        Args:
+            task: Of a kind, and for code in a language, that the executor handles. Of its inputs only the names count:
+                values may be references to results that are not there yet.
+            session: For whom: a verdict tells nothing of tools that it may not have.
+            within_s: What takes longer is left out, and said in :attr:`Verdict.unchecked` [s].
+
+        Raises:
+            Exception: Only for a fault of the executor itself. Cancellation must propagate, as from :meth:`execute`.
+        """
+        ...
+
+
+class Asker(Wrapper, Protocol):
+    """A wrapper that stops tasks until a human has looked, and can tell beforehand which."""
+
+    async def would_ask(self, task: Task, above: Run) -> str:
+        """Why a human would have to look before ``task`` runs for real; ``""`` when nobody would.
+
+        Asks nobody, keeps nothing, and spends no approval that was given before.
+
+        Args:
+            task: Its arguments may still be references to results that are not there yet.
+            above: The execution that would dispatch it, or a rehearsal of that.
+
+        Raises:
+            Exception: It cannot be told.
+        """
+        ...

@@ -1,0 +1,92 @@
+"""Rows of what no wrapper sees: callers that were not let in, and requests about tasks."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pml_hookspecs import AccessEvent
+
+    from .recorder import Recorder
+
+UNKNOWN = "unknown"
+"""Principal of those of whom nobody knows who they are."""
+SILENCE_S = 60.0
+"""Strangers who are refused alike, from one place, have one row at once and one for all others in this time [s]."""
+MOST_PLACES = 1024
+"""Places from where strangers are told apart; all others are one."""
+ELSEWHERE = "other addresses"
+
+
+@dataclass(slots=True)
+class Repeated:
+    """What came of one place since its last row."""
+
+    since_s: float
+    times: int = 0
+    about: dict[str, Any] | None = None
+    """The last one."""
+
+
+class Access:
+    """Makes the rows. Implements :data:`pml_hookspecs.AccessWatcher`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._strangers: OrderedDict[tuple[str, str, str], Repeated] = OrderedDict()
+
+    async def __call__(self, event: AccessEvent) -> None:
+        """Write a row, and wait for it; of strangers who come again and again, count."""
+        about = _about(event)
+        if event.session is not None or not self._is_repeated(event, about):
+            await self._recorder.wait(self._recorder.record(event.kind, **about))
+
+    def _is_repeated(self, event: AccessEvent, about: dict[str, Any]) -> bool:
+        place = _host(event.address)
+        key = (place, event.code, event.message)
+        known = self._strangers.get(key)
+        if known is None and len(self._strangers) >= MOST_PLACES:
+            key = (ELSEWHERE, event.code, "")
+            about = {**about, "address": ELSEWHERE}
+            known = self._strangers.get(key)
+        if known is None:
+            self._strangers[key] = Repeated(time.monotonic())
+            return False
+        known.times, known.about = known.times + 1, {**about, "kind": event.kind}
+        return True
+
+    def flush(self, *, all: bool = False) -> None:
+        """Write the rows that are due of those that were counted; at the end of the gateway ``all``."""
+        now_s = time.monotonic()
+        for key, known in tuple(self._strangers.items()):
+            if not all and now_s - known.since_s < SILENCE_S:
+                continue
+            if known.about is None:
+                del self._strangers[key]
+                continue
+            self._recorder.record(**known.about, times=known.times)
+            known.since_s, known.times, known.about = now_s, 0, None
+
+
+def _about(event: AccessEvent) -> dict[str, Any]:
+    session = event.session
+    about: dict[str, Any] = {
+        "target": event.target,
+        "principal": UNKNOWN,
+        "address": event.address,
+        "execution": event.execution,
+        "code": event.code,
+        "message": event.message,
+    }
+    if session is None:
+        return about
+    who = {"principal": session.principal, "key": session.access_key, "agent": session.client}
+    return {**about, **who, "endpoint": session.endpoint}
+
+
+def _host(address: str) -> str:
+    host, colon, port = address.rpartition(":")
+    return host if colon and port.isdigit() else address

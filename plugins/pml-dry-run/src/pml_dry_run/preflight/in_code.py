@@ -1,0 +1,141 @@
+"""Code of a plan: what is wrong with it, which tools it calls, and what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import CatalogEntry, CodeRun, Verdict
+
+from .code import Call, Read, undefined, uses
+from .effects import NOTHING, UNKNOWN, Effects, of_tool, worst
+from .facts import Facts
+from .findings import Finding, error, warning
+from .foreseen import Foreseen, names_given
+from .graph import Node
+from .named import Named
+from .report import StepReport
+from .targets import Targets
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Catalog, Failure
+
+CODE = "code"
+WORDS = {"syntax": "parsed", "types": "types"}
+"""How far code was looked at, as reports say it."""
+
+
+class InCode:
+    """Of one plan."""
+
+    def __init__(self, facts: Facts, catalog: Catalog, targets: Targets, findings: list[Finding]) -> None:
+        """What is wrong is added to ``findings``."""
+        self._facts, self._catalog, self._targets, self._findings = facts, catalog, targets, findings
+        self._named = Named(catalog, facts.session)
+
+    def look(self, node: Node, made: StepReport) -> None:
+        """One step about whose code, or what may be code in the end, was asked."""
+        foreseen = self._facts.foreseen[node.path]
+        if isinstance(node.task, CodeRun):
+            self._own(node, node.task, foreseen, made)
+        else:
+            self._behind(node, foreseen, made)
+
+    def _own(self, node: Node, task: CodeRun, foreseen: Foreseen, made: StepReport) -> None:
+        found = self._read(node, foreseen, task.language, made)
+        if found is None:
+            return
+        given, others = names_given(node, task)
+        types = foreseen.verdict.checked == "types"
+        for id_ in uses(found, others):
+            message = f"the code reads {id_!r}, and does not depend on the task of that name; add it to depends_on"
+            self._findings.append(warning("plan.missing_need", node.path, message, CODE))
+        for name in () if types else undefined(found, {*given, *others}):
+            message = f"nothing in the code, its inputs or its dependencies is called {name!r}"
+            self._findings.append(warning("code.undefined", node.path, message, CODE))
+        if task.folder is not None:
+            made.effects = worst([made.effects, Effects(what="destroys")])
+
+    def _behind(self, node: Node, foreseen: Foreseen, made: StepReport) -> None:
+        """What a capability, or a tool that stands for one, comes to."""
+        if foreseen.code is None:
+            self._told(node, foreseen.verdict, frozenset())
+            return
+        said = made.effects
+        self._read(node, foreseen, foreseen.code.language, made)
+        if said.what != "unknown":
+            made.effects = said
+
+    def _read(self, node: Node, foreseen: Foreseen, language: str, made: StepReport) -> Read | None:
+        """What is known of the code; None when it does not parse."""
+        found, verdict, code = foreseen.read, foreseen.verdict, foreseen.code
+        made.effects = UNKNOWN
+        if found is None:
+            return None
+        made.checked, made.unchecked = WORDS.get(verdict.checked, found.checked), verdict.unchecked
+        parsed = verdict.checked != "nothing"
+        if found.problem and not parsed:
+            self._findings.append(error("code.syntax", node.path, f"is no {language}: {found.problem}", CODE))
+        lines = frozenset() if found.problem else self._calls(node, found, code, made)
+        self._told(node, verdict, lines)
+        return None if found.problem else found
+
+    def _calls(self, node: Node, found: Read, code: CodeRun | None, made: StepReport) -> frozenset[int]:
+        """Look at the calls in code; the lines of which something was said."""
+        before = len(self._findings)
+        entries = [self._called(node, call) for call in found.calls]
+        known = [entry for entry in entries if entry is not None]
+        made.calls = tuple(dict.fromkeys(entry.id for entry in known))
+        if not found.reaches and len(known) == len(entries) and found.checked == "parsed":
+            made.effects = worst([of_tool(entry) for entry in known])
+        elif code is not None and code.tools == ():
+            made.effects = NOTHING
+        return frozenset(line for one in self._findings[before:] if (line := one.more.get("line")) is not None)
+
+    def _told(self, node: Node, verdict: Verdict, lines: Collection[int]) -> None:
+        """What the executor says, but for types on lines of which something better is said."""
+        for level, failures in ((error, verdict.problems), (warning, verdict.doubts)):
+            for failure in failures:
+                line = failure.details.get("line")
+                if not (failure.code == "code.type" and line in lines):
+                    at = "" if line is None and not failure.code.startswith("code.") else CODE
+                    places = {name: failure.details[name] for name in ("line", "column") if name in failure.details}
+                    self._findings.append(level(failure.code, node.path, _said(failure), at, **places))
+
+    def _called(self, node: Node, call: Call) -> CatalogEntry | None:
+        """The tool that code names; what is wrong with the call is noted."""
+        entry = self._named.tool(call)
+        where = f" (line {call.line} of the code)"
+        name = f"{call.server}:{call.tool}" if call.server else call.tool
+        if entry is None:
+            if (found := self._catalog.resolve(name)) is not None:
+                message = f"the tool {found.id!r} is not allowed here{where}"
+                self._findings.append(error("policy.denied", node.path, message, CODE, line=call.line))
+            else:
+                self._findings.append(self._targets.missing(node, name, CODE, where))
+            return None
+        self._targets.server(node, entry, CODE)
+        if call.arguments is not None:
+            self._keywords(node, call, entry, where)
+        return entry
+
+    def _keywords(self, node: Node, call: Call, entry: CatalogEntry, where: str) -> None:
+        """Arguments that code gives by name, against the names that the tool knows."""
+        schema = entry.definition.get("inputSchema")
+        given = call.arguments or frozenset()
+        if not isinstance(schema, Mapping) or {"allOf", "anyOf", "oneOf", "$ref"} & schema.keys():
+            return
+        named = schema.get("properties", {})
+        for name in schema.get("required", ()):
+            if name not in given:
+                message = f"{entry.id}: {name!r} is missing{where}"
+                self._findings.append(error("code.type", node.path, message, CODE, line=call.line))
+        if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+            for name in sorted(given - set(named)):
+                message = f"{entry.id}: {name!r} is no argument of it{where}"
+                self._findings.append(error("code.type", node.path, message, CODE, line=call.line))
+
+
+def _said(failure: Failure) -> str:
+    line = failure.details.get("line")
+    return failure.message if line is None else f"{failure.message} (line {line} of the code)"

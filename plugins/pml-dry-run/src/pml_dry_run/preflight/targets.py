@@ -1,0 +1,48 @@
+"""Tools that a plan or its code names: whether they are there, and whether their servers are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .facts import MOST_LOOKED_FOR, Facts, state_of
+from .findings import Finding, error, warning
+from .graph import Node
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CatalogEntry
+
+    from .near import Near
+
+
+class Targets:
+    """Of one plan."""
+
+    def __init__(self, facts: Facts, near: Near, findings: list[Finding]) -> None:
+        """What is wrong with servers is added to ``findings``."""
+        self._facts, self._near, self._findings = facts, near, findings
+        self._unknown = 0
+
+    def server(self, node: Node, entry: CatalogEntry, at: str) -> None:
+        """Note when the server of a tool does not run."""
+        state, reason = state_of(entry.server, self._facts)
+        if state in ("up", "idle") or entry.own:
+            return
+        why = f": {reason}" if reason else ""
+        level = warning if state == "starting" else error
+        message = f"the server {entry.server!r} is {state}{why}"
+        self._findings.append(level("server.unavailable", node.path, message, at, server=entry.server, state=state))
+
+    def missing(self, node: Node, name: str, at: str, where: str = "") -> Finding:
+        """What is to be said of a tool that is not known."""
+        server = name.partition(":")[0] if ":" in name else name.partition("__")[0]
+        status = self._facts.servers.get(server)
+        if status is not None and status.state not in ("up", "idle"):
+            why = f": {status.reason}" if status.reason else ""
+            message = f"the tool {name!r} is not known, and the server {server!r} is {status.state}{why}{where}"
+            level = warning if status.state == "starting" else error
+            return level("server.unavailable", node.path, message, at, server=server, state=status.state)
+        self._unknown += 1
+        near = self._near.names(name, self._facts.session) if self._unknown <= MOST_LOOKED_FOR else []
+        hint = f"; did you mean {' or '.join(near)}?" if near else "; find tools with search_tools"
+        message = f"no tool is called {name!r}{where}{hint}"
+        return error("tool.unknown", node.path, message, at, tool=name, nearest=near)

@@ -1,0 +1,75 @@
+"""What plugins serve: their routes, of which nothing stays open for longer than the key that it was asked for with."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs.protocol import INVALID_REQUEST
+
+from .asgi_modern import EXPELLED
+from .asgi_replies import Access, Receive, Refusal, Scope, Send
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+UNAUTHENTICATED = 401
+
+
+class Page:
+    """One response of a plugin's."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self.task = send, asyncio.current_task()
+        self.begun = self.expelled = False
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Send a part of it."""
+        self.begun = True
+        await self._send(message)
+
+    def expel(self) -> None:
+        """End it: its key does not count any more."""
+        if self.task is not None and not self.expelled:
+            self.expelled = True
+            self.task.cancel()
+
+
+class Pages:
+    """All that plugins are serving."""
+
+    def __init__(self) -> None:
+        self._open: dict[Access, set[Page]] = {}
+
+    def in_use(self) -> set[Access]:
+        """Those who are being served."""
+        return set(self._open)
+
+    def expel(self, access: Access) -> None:
+        """End all of one caller."""
+        for page in tuple(self._open.get(access, ())):
+            page.expel()
+
+    async def serve(self, application: Any, scope: Scope, receive: Receive, send: Send, access: Access) -> None:
+        """Have ``application`` answer, as long as the caller's key counts.
+
+        Raises:
+            Refusal: The key ended before the response began. One that had begun is broken off.
+        """
+        page = Page(send)
+        mine = self._open.setdefault(access, set())
+        mine.add(page)
+        try:
+            await application(scope, receive, page.send)
+        except asyncio.CancelledError:
+            if not page.expelled or page.task is None or page.task.uncancel():
+                raise
+            if not page.begun:
+                refusal = Refusal(UNAUTHENTICATED, INVALID_REQUEST, EXPELLED.message)
+                refusal.plain = True
+                raise refusal from None
+        finally:
+            page.task = None
+            mine.discard(page)
+            if not mine and self._open.get(access) is mine:
+                del self._open[access]
