@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pml_hookspecs import CodeRun, Task
-from pml_sandbox_cpython import CPython, Settings
+from pml_sandbox_cpython import CPython, Settings, checks
 from pml_testing.executor import NEVER_ENDS, TIMES_OUT, ExecutorContract
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
 
@@ -35,3 +35,8 @@ class TestCPython(ExecutorContract):
     @pytest.fixture
     def endless_task(self) -> Task:
         return code("await tools.contract.never_ends()")
+
+
+def test_its_table_of_settings_is_that_of_its_checks_too() -> None:
+    # They have one name, and a table that only one of them knows keeps the gateway from starting.
+    assert checks.settings_type is CPython.settings_type

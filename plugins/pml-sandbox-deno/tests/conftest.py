@@ -13,8 +13,8 @@ Run = Callable[..., "object"]
 
 @pytest.fixture
 async def deno() -> AsyncIterator[Deno]:
-    """With short limits."""
-    async with Deno(Settings(spare=1, timeout_s=10.0), FakeServices("deno")) as made:
+    """With a limit of time that only code without end reaches."""
+    async with Deno(Settings(spare=1, timeout_s=60.0), FakeServices("deno")) as made:
         yield made
 
 

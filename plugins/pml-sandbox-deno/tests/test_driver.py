@@ -33,7 +33,7 @@ async def test_nothing_is_started_before_the_first_code_and_nothing_is_left_afte
     assert children() == before
 
 
-async def until(holds, within_s: float = 5.0) -> None:
+async def until(holds, within_s: float = 30.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 - processes tell nobody
             await asyncio.sleep(0.01)

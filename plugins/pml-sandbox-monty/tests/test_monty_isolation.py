@@ -14,8 +14,8 @@ from pml_testing.isolation import Attempt, World, attempt_in, children, left_beh
 from pml_testing.isolation_python import ATTEMPTS
 
 pytestmark = pytest.mark.anyio
-LATE_S = 0.3
-"""Between a limit and the end of what went over it."""
+LATE_S = 10.0
+"""Between a limit and the end of what went over it, at the most, on a machine that is busy [s]."""
 SETTINGS = Settings(memory_bytes=64 << 20, frame_bytes=1 << 20, max_calls=200)
 
 

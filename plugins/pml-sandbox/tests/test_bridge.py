@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pml_hookspecs import CodeRun, Outcome, Status
 from pml_sandbox.bridge import Bridge
 from pml_sandbox.child import Command
 from pml_sandbox.endings import Raised
+from pml_sandbox.execution import STARTED_AT_ONCE
 from pml_sandbox.limits import Limits
 from pml_testing.fakes import FakeLog, FakeRun, FakeServices, outcome
 
@@ -88,6 +90,35 @@ os.write(1, calls.encode())
 frame(t="done", value=sorted(hear()["id"] for _ in range(9)))
 """
     assert (await ran(source)).output == list(range(9))
+
+
+async def test_of_many_calls_that_come_at_once_few_begin_before_others_have_their_turn() -> None:
+    begun, most, watching = 0, 0, True
+
+    async def answer(task: Any, _: Any) -> Outcome:
+        nonlocal begun
+        begun += 1
+        return outcome(task.id, {"content": []})
+
+    async def watch() -> None:
+        nonlocal most
+        while watching:
+            before = begun
+            await asyncio.sleep(0)
+            most = max(most, begun - before)
+
+    source = """
+asked = [json.dumps({"t": "call", "id": i, "tool": "a:b", "args": {}}) for i in range(60)]
+os.write(1, "".join("\\x1e%s%s\\n" % (mark, each) for each in asked).encode())
+frame(t="done", value=sorted(hear()["id"] for _ in range(60)))
+"""
+    beside = asyncio.create_task(watch())
+    limits = replace(LIMITS, max_calls=60, max_in_flight=64)
+    assert (await ran(source, FakeRun(answer), limits=limits)).output == list(range(60))
+    watching = False
+    await beside
+    assert begun == 60
+    assert 0 < most <= STARTED_AT_ONCE
 
 
 async def test_what_looks_like_a_frame_without_the_mark_is_text() -> None:
@@ -205,7 +236,7 @@ frame(t="done", value=child)
 time.sleep(9)
 """
     child = (await ran(source)).output
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         while _lives(child):  # noqa: ASYNC110 - a process tells nobody but its parent
             await asyncio.sleep(0.01)
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pml_hookspecs import RawObject
-from pml_sandbox.inputs import InputsError, check_inputs, encode_inputs, to_json
+from pml_sandbox.inputs import InputsError, check_inputs, encode_inputs, surely_larger, to_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -94,3 +94,19 @@ def test_inputs_that_are_too_large_are_refused() -> None:
 
 def test_lone_surrogates_come_through_as_escapes() -> None:
     assert json.loads(to_json("\ud800")) == "\ud800"
+
+
+@given(VALUES)
+@settings(max_examples=200)
+def test_what_fits_is_never_said_to_be_too_large(value):
+    assert not surely_larger(value, len(to_json(value)))
+
+
+def test_what_is_far_too_large_is_seen_at_a_glance():
+    round_and_round = ["x" * 10]
+    round_and_round.append(round_and_round)
+    for value in ("x" * 2000, [1] * 1000, {"a": [{"b": "x" * 900}], "c": "x" * 900}, round_and_round):
+        assert surely_larger(value, 1000)
+    assert not surely_larger([[]] * 400, 1000)
+    # Not looked at any further.
+    assert not surely_larger([[1, 2, 3]] * 100_000, 5_000_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pml_sandbox.jail import Jail, _jail, _kernel, _landlock, _walls, missing, system_files, walls
+from pml_sandbox.jail import Jail, _jail, _kernel, _landlock, _priority, _walls, missing, system_files, walls
 
 PYTHON = Path(sys.executable).resolve()
 FREE: dict[str, Any] = {"run": (*system_files(), str(PYTHON.parent.parent))}
@@ -140,6 +141,54 @@ def test_it_is_in_a_session_of_its_own() -> None:
     code = "import os\nprint(os.getsid(0) == os.getpid())"
     assert run(code, None).stdout == "False\n"
     assert run(code, Jail(**FREE)).stdout == "True\n"
+
+
+def test_it_gives_way_to_everybody_else_and_cannot_take_that_back() -> None:
+    code = """
+import os
+print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0) == os.SCHED_BATCH)
+for back in (
+    lambda: os.setpriority(os.PRIO_PROCESS, 0, 0),
+    lambda: os.nice(-1),
+    lambda: os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0)),
+):
+    try:
+        back()
+    except PermissionError:
+        print("refused")
+print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0) == os.SCHED_BATCH)
+"""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    nice = min(before + _priority.NICE, 19)
+    assert run(code, Jail(**FREE)).stdout == f"{nice} True\nrefused\nrefused\nrefused\n{nice} True\n"
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_what_is_put_into_the_jail_by_words_gives_way_as_a_session() -> None:
+    words = [*Jail(**FREE).command(), str(PYTHON), "-I", "-S", "-c", "print(1, flush=True); input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        process.stdout.readline()
+        group = Path(f"/proc/{process.pid}/autogroup")
+        nice = os.getpriority(os.PRIO_PROCESS, process.pid)
+        said = group.read_text() if group.exists() else f"nice {_priority.NICE}\n"
+        process.communicate(b"\n")
+    assert nice == min(os.getpriority(os.PRIO_PROCESS, 0) + _priority.NICE, 19)
+    assert said.endswith(f"nice {_priority.NICE}\n")
+
+
+def test_a_session_whose_turn_has_not_come_is_to_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(number: int) -> Any:
+        def write(descriptor: int, data: bytes) -> int:
+            raise OSError(number, "refused")
+
+        return write
+
+    monkeypatch.setattr(os, "open", lambda *_: os.dup(2))
+    monkeypatch.setattr(os, "write", refuse(errno.EAGAIN))
+    assert not _priority.group_gives_way("self")
+    monkeypatch.setattr(os, "write", refuse(errno.EPERM))
+    assert _priority.group_gives_way("self")
 
 
 KEEPER = """

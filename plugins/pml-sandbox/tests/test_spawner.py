@@ -14,7 +14,9 @@ import pytest
 
 from pml_sandbox.child import Command, Listener, start
 from pml_sandbox.jail import Jail, system_files, walls
+from pml_sandbox.jail._priority import NICE
 from pml_sandbox.spawner import Spawner
+from pml_sandbox.spawning import SCRATCH
 
 pytestmark = [
     pytest.mark.anyio,
@@ -51,9 +53,12 @@ async def ran(spawner, source, **jail):
     """The process, ended."""
     child = await start(command(source, **jail), spawner, **SIZES)
     child.listener = ended = Ended()
-    async with asyncio.timeout(10):
-        if not child.gone.done():
-            await ended.event.wait()
+    try:
+        async with asyncio.timeout(60):
+            if not child.gone.done():
+                await ended.event.wait()
+    finally:
+        child.kill()
     return child
 
 
@@ -64,10 +69,24 @@ def is_alive(pid):
         return False
 
 
-async def gone(pid):
-    async with asyncio.timeout(5):
-        while is_alive(pid):  # noqa: ASYNC110 - nothing tells of it
+async def until(condition, within_s=5):
+    async with asyncio.timeout(within_s):
+        while not condition():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
+
+
+async def gone(pid):
+    await until(lambda: not is_alive(pid))
+
+
+async def killed(*children):
+    for child in children:
+        child.kill()
+        await asyncio.wait_for(child.gone, 5)
+
+
+def is_there(place):
+    return Path(place).exists()
 
 
 async def test_what_it_says_and_how_it_ends_is_heard():
@@ -102,7 +121,7 @@ async def test_one_that_is_killed_is_gone_with_its_group():
         pid = child.pid
         assert os.getsid(pid) == os.getpgid(pid) == pid
         child.kill()
-        await asyncio.wait_for(child.gone, 5)
+        await asyncio.wait_for(child.gone, 30)
         assert child.returncode == -signal.SIGKILL
         assert not is_alive(pid)
 
@@ -112,7 +131,7 @@ async def test_one_that_ends_at_once_is_not_missed():
         for _ in range(20):
             quick = Command(words=("/bin/true",), jail=Jail(run=("/bin", "/usr/bin", *system_files())))
             child = await start(quick, by, **SIZES)
-            await asyncio.wait_for(child.gone, 5)
+            await asyncio.wait_for(child.gone, 30)
             assert child.returncode == 0
 
 
@@ -128,12 +147,91 @@ async def test_what_is_to_be_killed_is_killed_also_when_the_spawner_is_busy():
         for one in starting:
             one.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
+        await until(lambda: not by._asked and not by._living, 30)
 
 
 async def test_a_terminal_that_interrupts_the_gateway_does_not_interrupt_it():
     async with spawner() as by:
         await ran(by, "print(1)")
         assert os.getpgid(by._process.pid) != os.getpgid(0)
+
+
+def scratched(source):
+    words = (PYTHON, "-I", "-S", "-c", source)
+    jail = Jail(run=PARTS, write=(SCRATCH,))
+    return Command(words=words, jail=jail, environment={"OWN": SCRATCH}, scratch="pml-test-")
+
+
+SCRATCHING = (
+    "import os; place = os.environ['OWN']; open(place + '/a', 'w').write('a'); os.mkdir(place + '/b'); print(place)"
+)
+
+
+async def test_each_has_a_scratch_folder_of_its_own_which_goes_with_it():
+    async with spawner() as by:
+        command = scratched(SCRATCHING)
+        children = [await start(command, by, **SIZES) for _ in range(3)]
+        for child in children:
+            await asyncio.wait_for(child.gone, 10)
+        places = [Path(child.out.read().strip()) for child in children]
+        assert len(set(places)) == 3
+        assert {place.name[:9] for place in places} == {"pml-test-"}
+        assert not any(is_there(place) for place in places)
+        assert [child.error.read() for child in children] == [""] * 3
+
+
+async def test_a_scratch_folder_goes_also_when_the_spawner_does():
+    async with spawner() as by:
+        child = await start(
+            scratched(SCRATCHING + "; import sys, time; sys.stdout.flush(); time.sleep(60)"), by, **SIZES
+        )
+        await until(child.out.read)
+        place = child.out.read().strip()
+        assert is_there(place)
+        by._process.kill()
+        await asyncio.wait_for(child.gone, 5)
+        assert not is_there(place)
+
+
+async def test_nothing_of_what_cannot_be_started_is_left(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    async with spawner() as by:
+        nothing = Command(words=("/nowhere/program",), jail=Jail(run=PARTS), scratch="pml-test-")
+        with pytest.raises(OSError, match="nowhere"):
+            await start(nothing, by, **SIZES)
+    assert list(tmp_path.iterdir()) == []
+
+
+def ticks(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+
+
+async def test_what_runs_in_a_jail_leaves_the_processor_to_others():
+    async with spawner() as by:
+        child = await start(command("while True: pass"), by, **SIZES)
+        words = [PYTHON, "-I", "-S", "-c", "while True: pass"]
+        # In a session of its own too: the kernel may share processors among sessions, and in this one others run.
+        with subprocess.Popen(words, start_new_session=True) as beside:  # noqa: ASYNC220 - it is killed below
+            try:
+                one = {min(os.sched_getaffinity(0))}
+                for pid in (child.pid, beside.pid):
+                    os.sched_setaffinity(pid, one)
+                await asyncio.sleep(0.3)  # the kernel may let its session be set later only
+                before = ticks(child.pid), ticks(beside.pid)
+                await until(lambda: ticks(beside.pid) - before[1] >= 60, 30)
+                assert (ticks(child.pid) - before[0]) * 2 < ticks(beside.pid) - before[1]
+            finally:
+                beside.kill()
+                await killed(child)
+
+
+async def test_its_session_gives_way_where_the_kernel_shares_processors_among_sessions():
+    async with spawner() as by:
+        children = [await start(command("import time; time.sleep(60)"), by, **SIZES) for _ in range(3)]
+        groups = [Path(f"/proc/{child.pid}/autogroup") for child in children]
+        if is_there(groups[0]):
+            await until(lambda: all(group.read_text().endswith(f" nice {NICE}\n") for group in groups))
+        await killed(*children)
 
 
 async def test_many_at_once_are_told_apart():
@@ -159,7 +257,7 @@ async def test_when_it_is_killed_its_children_end_and_the_next_call_starts_anoth
         child = await start(command("import time; time.sleep(60)"), by, **SIZES)
         pid, process = child.pid, by._process
         process.kill()
-        await asyncio.wait_for(child.gone, 5)
+        await asyncio.wait_for(child.gone, 30)
         assert child.returncode == -signal.SIGKILL
         await gone(pid)
         assert (await ran(by, "print(1)")).out.read() == "1\n"
@@ -208,6 +306,6 @@ async def test_a_call_that_is_taken_back_leaves_no_process():
         starting.cancel()
         await asyncio.wait((starting,))
         children = Path(f"/proc/{by._process.pid}/task/{by._process.pid}/children")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while children.read_text().split() or by._asked:  # noqa: ASYNC110, ASYNC240 - the kernel tells nobody
                 await asyncio.sleep(0.01)

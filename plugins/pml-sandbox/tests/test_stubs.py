@@ -124,3 +124,17 @@ def test_whatever_a_server_says_python_stubs_can_be_compiled(given_, result, nam
     tool.definition["inputSchema"] = given_
     TypeScriptStubs().write([tool])
     ast.parse(PythonStubs().write([tool]))
+
+
+def test_stubs_to_check_code_with_let_pass_what_may_be_right() -> None:
+    members = {"path": {"type": "string"}, "state": {"enum": ["open", "closed"]}, "who": {"type": "object"}}
+    schema = {"type": "object", "properties": members, "required": ["path"], "additionalProperties": False}
+    tool = entry("s:read", input_schema=schema)
+    python = PythonStubs(lenient=True).write([tool])
+    assert "path: str, state: str = ..., who: dict[str, Any] = ..., **more: Any) -> Any: ..." in python
+    assert "async def read(self, args: dict[str, Any], /) -> Any: ..." in python
+    assert python.count("def __getattr__") == 2
+    typescript = TypeScriptStubs(lenient=True).write([tool])
+    assert 'state?: "open" | "closed"' in typescript
+    assert typescript.count("[name: string]: any;") == 2
+    assert "[name: string]: any;" not in TypeScriptStubs().write([tool])

@@ -248,15 +248,9 @@ def services() -> FakeServices:
     return FakeServices(catalog=FakeCatalog([entry(tool) for tool in (*ALLOWED, FORBIDDEN)]))
 
 
-async def attempt_in(executor: Executor, attempt: Attempt, world: World) -> tuple[Outcome, Sequence[str], float]:
-    """Make the attempt in the sandbox.
-
-    Returns:
-        The outcome, what got out, and how long it took [s]. A call of a tool that is out of reach got out too.
-    """
-    world.reset()
-    run = WatchedRun()
-    task = CodeRun(
+def task_of(attempt: Attempt, world: World) -> CodeRun:
+    """The task that makes the attempt on ``world``."""
+    return CodeRun(
         id="attempt",
         language=attempt.language,
         source=world.fill(attempt.code),
@@ -264,15 +258,31 @@ async def attempt_in(executor: Executor, attempt: Attempt, world: World) -> tupl
         timeout_s=attempt.timeout_s,
         tools=ALLOWED,
     )
+
+
+def judged(attempt: Attempt, ended: Outcome, trespasses: Sequence[str], world: World) -> list[str]:
+    """What got out, since the last :meth:`World.reset`. A call of a tool that is out of reach got out too."""
+    failure = ended.failure
+    said = [ended.output, *((failure.code, failure.message, dict(failure.details)) if failure else ())]
+    found = world.escapes(encode(said).decode()) + [f"called {tool}" for tool in trespasses]
+    if attempt.ends and not (failure and any(part in failure.code for part in attempt.ends)):
+        found.append(f"it was not stopped, or for another reason: {failure.code if failure else ended.status}")
+    return found
+
+
+async def attempt_in(executor: Executor, attempt: Attempt, world: World) -> tuple[Outcome, Sequence[str], float]:
+    """Make the attempt in the sandbox.
+
+    Returns:
+        The outcome, what got out, and how long it took [s].
+    """
+    world.reset()
+    run = WatchedRun()
+    task = task_of(attempt, world)
     began = time.monotonic()
     ended = await executor.execute(task, run)
     took_s = time.monotonic() - began
-    failure = ended.failure
-    said = [ended.output, *((failure.code, failure.message, dict(failure.details)) if failure else ())]
-    found = world.escapes(encode(said).decode()) + [f"called {tool}" for tool in run.trespasses]
-    if attempt.ends and not (failure and any(part in failure.code for part in attempt.ends)):
-        found.append(f"it was not stopped, or for another reason: {failure.code if failure else ended.status}")
-    return ended, found, took_s
+    return ended, judged(attempt, ended, run.trespasses, world), took_s
 
 
 def left_behind(before: frozenset[int]) -> frozenset[int]:

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import Check, hookimpl
 
+from .executor import Settings
+
 if TYPE_CHECKING:
     from pml_hookspecs import Services
+
+settings_type = Settings
+"""Its table is that of the executor of the same name."""
 
 
 @hookimpl

@@ -27,9 +27,16 @@ class PythonDialect:
         # The bootstrap is told the source; a file of it in the folder would serve nobody.
         self.suffixes: Mapping[str, str] = {"python": ""}
         self._interpreter, self._jail = interpreter, jail
+        self._usual: Command | None = None
 
     def command(self, folder: str | None) -> Command:
         """The interpreter with the bootstrap, in ``folder``."""
+        if folder is not None:
+            return self._command(folder)
+        self._usual = self._usual or self._command(None)
+        return self._usual
+
+    def _command(self, folder: str | None) -> Command:
         words = (*self._interpreter.words, str(BOOT), *(() if folder is None else (folder,)))
         return Command(words=words, environment=ENVIRONMENT, folder=folder or "/", jail=self._jail(folder))
 

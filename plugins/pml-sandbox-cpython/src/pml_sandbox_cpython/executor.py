@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from pml_hookspecs import CodeRun, setting
+from pml_hookspecs import CodeRun, Verdict, setting
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Outcome, Run, Services
+    from pml_hookspecs import Outcome, Run, Services, Session, Task
     from pml_sandbox.bridge import Bridge
     from pml_sandbox.jail import Jail
 
@@ -85,6 +85,16 @@ class CPython:
     async def execute(self, task: CodeRun, run: Run) -> Outcome:
         """Run ``task`` to its end."""
         return await self._bridge().run(task, run)
+
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """Whether code compiles, where the gateway's own interpreter runs it; another one may know another Python."""
+        if not isinstance(task, CodeRun) or task.language not in self.languages:
+            return Verdict()
+        if self._settings.python:
+            return Verdict(unchecked="It runs in another Python than the gateway, which may take other code.")
+        from .checking import check
+
+        return check(task)
 
     def _bridge(self) -> Bridge:
         if self._made is None:

@@ -1,4 +1,4 @@
-"""Checks the types of code against the schemas of the tools that it calls, before it runs. Runs none of it."""
+"""Checks the types of code against the schemas of the tools that it calls. Runs none of it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import secrets
 import shutil
 import tempfile
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pml_sandbox import endings
 from pml_sandbox.child import Listener, start
@@ -20,7 +21,7 @@ from pml_sandbox.stubs import TypeScriptStubs
 from .dialect import V8_BYTES, DenoCheck
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, CodeRun
+    from pml_hookspecs import Catalog, CodeRun, Json
     from pml_sandbox.endings import Ending
 
 CHECK_S = 30.0
@@ -31,7 +32,21 @@ MOST_MISTAKES = 20
 MOST_KNOWN = 1000
 """Sources that were checked and need not be again."""
 _MISTAKE = re.compile(r"^(TS\d+) \[ERROR\]: (.*?)(?=^TS\d+ \[ERROR\]|\Z)", re.MULTILINE | re.DOTALL)
-_AT = re.compile(r"at file://\S+/code\.(?:mts|mjs):(\d+):(\d+)")
+_AT = re.compile(r"at file://\S+/code(\d+)\.ts:(\d+):(\d+)")
+_HEAD_LINES = 2
+
+
+class TypeMistake(NamedTuple):
+    """What the compiler says."""
+
+    line: int
+    column: int
+    code: str
+    """Such as ``TS2322``."""
+    message: str
+    """Its first line."""
+    text: str
+    """All of it."""
 
 
 class _Ended(Listener):
@@ -45,13 +60,13 @@ class _Ended(Listener):
 class Checker:
     """``deno check`` in a jail, with the tools' types in a file beside the code."""
 
-    def __init__(self, program: Path, catalog: Catalog) -> None:
-        """Take Deno's program, and the tools."""
+    def __init__(self, program: Path, catalog: Catalog, spawner: Spawner | None = None) -> None:
+        """Take Deno's program, the tools, and what starts processes; its own for none."""
         self._program, self._catalog, self._stubs = program, catalog, TypeScriptStubs()
         self._fine: OrderedDict[str, None] = OrderedDict()
         self._place: Path | None = None
         self._one_at_a_time = asyncio.Lock()
-        self._spawner = Spawner()
+        self._spawner = spawner or Spawner()
 
     def close(self) -> None:
         """Remove its files."""
@@ -64,38 +79,72 @@ class Checker:
         """What is wrong with the code, as an ending; None for nothing. JavaScript has no types to check."""
         if task.language != "typescript":
             return None
-        if self._place is None:
-            self._place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="pml-check-"))
-        declared, source = self._declarations(task), _source(task)
-        key = hashlib.sha256(f"{declared}\0{source}".encode(errors="surrogatepass")).hexdigest()
+        declared = self._declarations(task)
+        key = hashlib.sha256(f"{declared}\0{source_of(task)}".encode(errors="surrogatepass")).hexdigest()
         if key in self._fine:
             self._fine.move_to_end(key)
             return None
         async with self._one_at_a_time:
-            ending = _ending(await self._check(declared, source, self._place), task)
-        if ending is None:
-            self._fine[key] = None
-            if len(self._fine) > MOST_KNOWN:
-                self._fine.popitem(last=False)
-        return ending
+            (found,) = await self.found(declared, [task], strict=True) or [()]
+        if found:
+            return _ending(found)
+        self._fine[key] = None
+        if len(self._fine) > MOST_KNOWN:
+            self._fine.popitem(last=False)
+        return None
 
-    async def _check(self, declared: str, source: str, place: Path) -> str:
-        """What Deno has to say; ``""`` for nothing."""
+    async def found(
+        self, declared: str, tasks: Sequence[CodeRun], *, strict: bool, most_s: float = CHECK_S
+    ) -> Sequence[Sequence[TypeMistake]] | None:
+        """What is wrong with each of ``tasks``, all of them checked at once; None when it took too long.
+
+        Args:
+            declared: Types of tools.
+            tasks: Code in TypeScript.
+            strict: Whether what has no type of its own, or may be null, is a mistake.
+            most_s: Longest time [s].
+        """
+        if self._place is None:
+            self._place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="pml-check-"))
+        sources = [source_of(task) for task in tasks]
+        said = await self._check(declared, sources, self._place, strict=strict, most_s=most_s)
+        if said is None:
+            return None
+        found: list[list[TypeMistake]] = [[] for _ in tasks]
+        for mistake in _MISTAKE.finditer(said):
+            at = _AT.search(mistake[2])
+            if at is None:
+                continue
+            task, line = tasks[int(at[1])], int(at[2]) - _HEAD_LINES
+            if 1 <= line <= task.source.count("\n") + 1:
+                text = mistake[2].strip()
+                found[int(at[1])].append(
+                    TypeMistake(line, int(at[3]), mistake[1], text.partition("\n")[0].strip(), text)
+                )
+        return found
+
+    async def _check(
+        self, declared: str, sources: Sequence[str], place: Path, *, strict: bool, most_s: float
+    ) -> str | None:
+        """What Deno has to say; ``""`` for nothing, None when it did not end in time."""
         folder = place / secrets.token_hex(4)
         folder.mkdir()
         try:
             (folder / "tools.d.ts").write_text(declared, encoding="utf-8")
-            (folder / "code.mts").write_text(source, encoding="utf-8", errors="surrogatepass")
-            command = DenoCheck(self._program, place / "cache", V8_BYTES + MEMORY_BYTES, FILE_BYTES).command(folder)
+            files = [f"code{i}.ts" for i in range(len(sources))]
+            for file, source in zip(files, sources, strict=True):
+                (folder / file).write_text(source, encoding="utf-8", errors="surrogatepass")
+            check = DenoCheck(self._program, place / "cache", V8_BYTES + MEMORY_BYTES, FILE_BYTES)
+            command = check.command(folder, files, strict=strict)
             child = await start(command, self._spawner, frame_bytes=1 << 20, output_bytes=1 << 20, flood_factor=8)
             child.listener = ended = _Ended()
             try:
                 if not child.gone.done():
-                    async with asyncio.timeout(CHECK_S):
+                    async with asyncio.timeout(most_s):
                         await ended.event.wait()
                 return child.error.read() if child.returncode else ""
             except TimeoutError:
-                return ""
+                return None
             finally:
                 child.kill()
                 await asyncio.wait([child.gone], timeout=2)
@@ -107,7 +156,7 @@ class Checker:
         return self._stubs.write([entry for entry in self._catalog if not entry.own and entry.server in task.source])
 
 
-def _source(task: CodeRun) -> str:
+def source_of(task: CodeRun) -> str:
     """The code as it will run, with types; its first line is the third."""
     names = ",".join(name for name in task.inputs if name.isidentifier() and name.isascii())
     head = '/// <reference path="./tools.d.ts" />\n'
@@ -118,20 +167,9 @@ def _source(task: CodeRun) -> str:
     return f"{head}{begin}\n{task.source}\n}})(); }}"
 
 
-_HEAD_LINES = 2
-
-
-def _ending(said: str, task: CodeRun) -> Ending | None:
-    lines = task.source.count("\n") + 1
-    found = []
-    for mistake in _MISTAKE.finditer(said):
-        at = _AT.search(mistake[2])
-        line = int(at[1]) - _HEAD_LINES if at else 0
-        if 1 <= line <= lines:
-            text = mistake[2].partition("\n")[0].strip()
-            found.append({"line": line, "column": int(at[2]) if at else 1, "code": mistake[1], "message": text})
-    if not found:
-        return None
-    shown = "; ".join(f"line {one['line']}: {one['message']}" for one in found[:MOST_MISTAKES])
+def _ending(found: Sequence[TypeMistake]) -> Ending:
+    told: list[dict[str, Json]]
+    told = [{"line": one.line, "column": one.column, "code": one.code, "message": one.message} for one in found]
+    shown = "; ".join(f"line {one['line']}: {one['message']}" for one in told[:MOST_MISTAKES])
     message = f"The code was not run, its types do not fit: {shown}"
-    return endings.failed(endings.INVALID, message, mistakes=found[:MOST_MISTAKES])
+    return endings.failed(endings.INVALID, message, mistakes=told[:MOST_MISTAKES])

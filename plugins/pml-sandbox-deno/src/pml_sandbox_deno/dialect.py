@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from pml_sandbox.child import Command
 from pml_sandbox.endings import Raised
 from pml_sandbox.jail import Jail, system_files
+from pml_sandbox.spawning import SCRATCH
 
 V8_BYTES = 560 << 20
 """Memory that Deno counts as its own before it runs anything (RLIMIT_DATA) [bytes]."""
@@ -47,9 +47,16 @@ class DenoDialect:
         """Take Deno's own program, the most memory for V8's heap, and what makes a jail with folders to write in."""
         self.suffixes: Mapping[str, str] = {"typescript": ".mts", "javascript": ".mjs"}
         self._program, self._heap_mib, self._jail = program, memory_bytes >> 20, jail
+        self._usual: Command | None = None
 
     def command(self, folder: str | None) -> Command:
         """``deno run`` of the bootstrap, with no more than ``folder``."""
+        if folder is not None:
+            return self._command(folder)
+        self._usual = self._usual or self._command(None)
+        return self._usual
+
+    def _command(self, folder: str | None) -> Command:
         # Where it starts, which is the folder: names with commas cannot be said.
         granted = () if folder is None else ("--allow-read=.", "--allow-write=.")
         words = (
@@ -61,18 +68,12 @@ class DenoDialect:
             str(BOOT),
         )
         # Deno tries for a sixth of a second when it cannot write what it has compiled. Two runs must not share that.
-        scratch = tempfile.mkdtemp(prefix="pml-deno-")
-        try:
-            jail = self._jail((scratch,) if folder is None else (scratch, folder))
-        except BaseException:
-            Path(scratch).rmdir()
-            raise
         return Command(
             words=words,
-            environment={**ENVIRONMENT, "DENO_DIR": scratch},
+            environment={**ENVIRONMENT, "DENO_DIR": SCRATCH},
             folder=folder or self._program.anchor,
-            jail=jail,
-            scratch=scratch,
+            jail=self._jail((SCRATCH,) if folder is None else (SCRATCH, folder)),
+            scratch="pml-deno-",
         )
 
     def raised(self, error: Mapping[str, Any], source: str) -> Raised:
@@ -124,6 +125,10 @@ def _frame(text: str, lines: int, syntax: bool) -> tuple[str, int, int] | None: 
     return ("the code" if _PLACE.search(where) or where.endswith("<anonymous>") else where), line, column
 
 
+STRICT = '{"compilerOptions": {"strict": true}}'
+LENIENT = '{"compilerOptions": {"strict": false}}'
+
+
 class DenoCheck:
     """``deno check``, which runs nothing but reads what the code imports: only ever in a jail."""
 
@@ -132,9 +137,10 @@ class DenoCheck:
         self._program, self._cache = program, cache
         self._memory_bytes, self._file_bytes = memory_bytes, file_bytes
 
-    def command(self, folder: Path) -> Command:
-        """Check ``code.mts`` in ``folder``."""
+    def command(self, folder: Path, files: Sequence[str], *, strict: bool) -> Command:
+        """Check ``files`` in ``folder``; unless ``strict``, what has no type is any, and null fits everything."""
         self._cache.mkdir(exist_ok=True)
+        (folder / "deno.json").write_text(STRICT if strict else LENIENT, encoding="utf-8")
         jail = Jail(
             read=(str(folder),),
             run=(str(self._program), *system_files()),
@@ -142,9 +148,9 @@ class DenoCheck:
             memory_bytes=self._memory_bytes,
             file_bytes=self._file_bytes,
         )
-        flags = ("--quiet", "--no-remote", "--no-npm", "--no-config", "--no-lock")
+        flags = ("--quiet", "--no-remote", "--no-npm", "--config=deno.json", "--no-lock")
         return Command(
-            words=(str(self._program), "check", *flags, "code.mts"),
+            words=(str(self._program), "check", *flags, *files),
             environment={**ENVIRONMENT, "DENO_DIR": str(self._cache)},
             folder=str(folder),
             jail=jail,

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from pml_hookspecs import CodeRun, setting
+from pml_hookspecs import CodeRun, Failure, Verdict, setting
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Outcome, Run, Services
+    from pml_hookspecs import Outcome, Run, Services, Session, Task
     from pml_sandbox.bridge import Bridge
     from pml_sandbox.endings import Ending
-    from pml_sandbox.jail import Jail
+    from pml_sandbox.jail import Jail, Wall
 
     from .checker import Checker
+    from .checking import Checking
 
 MIB = 1 << 20
 FILE_BYTES = 64 * MIB
@@ -60,7 +61,9 @@ class Deno:
         self._made: Bridge | None = None
         self._entered = False
         self._checker: Checker | None = None
+        self._checking: Checking | None = None
         self._warned = self._warned_of_check = False
+        self._gone: Sequence[Wall] | None = None
 
     async def __aenter__(self) -> Self:
         self._entered = True
@@ -74,6 +77,9 @@ class Deno:
         if self._checker is not None:
             self._checker.close()
             self._checker = None
+        checking, self._checking = self._checking, None
+        if checking is not None:
+            await checking.close()
 
     async def execute(self, task: CodeRun, run: Run) -> Outcome:
         """Run ``task`` to its end."""
@@ -85,20 +91,56 @@ class Deno:
             return ending.outcome(task.id, started_at)
         return await self._bridge().run(task, run)
 
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """Whether code parses, and what the compiler says of its types, as far as there is time for that."""
+        from pml_sandbox import endings
+        from pml_sandbox.verdicts import verdict
+
+        if not isinstance(task, CodeRun) or task.language not in self.languages:
+            return Verdict()
+        if self._walls_missing() and self._settings.jail == "required":
+            return Verdict(problems=(Failure(endings.FAULT, self._unwalled()),))
+        made = self._checking
+        if made is None:
+            from .checking import Checking
+
+            made = Checking(find_program(), self._services.catalog)
+            # Outside of a gateway that is up, nothing is left behind.
+            self._checking = made if self._entered else None
+        walled = not any(wall.name == "files" for wall in self._walls_missing())
+        try:
+            return await made.verdict(task, session, within_s, walled=walled)
+        except OSError as exc:
+            self._services.log.warning("code cannot be parsed", problem=str(exc))
+            return verdict("nothing", unchecked="The parser cannot be started, or failed; see the gateway's log.")
+        finally:
+            if made is not self._checking:
+                await made.close()
+
+    def _walls_missing(self) -> Sequence[Wall]:
+        from pml_sandbox.jail import missing
+
+        if self._gone is None:
+            self._gone = missing()
+        return self._gone
+
+    def _unwalled(self) -> str:
+        named = "; ".join(f"{wall.name}: {wall.detail}" for wall in self._walls_missing())
+        return (
+            f"Code runs in a kernel jail only ([plugins.deno] jail = 'required'), and walls are missing: {named}. "
+            "Run the gateway where they stand, or set jail = 'preferred'."
+        )
+
     async def _refusal(self, task: CodeRun) -> Ending | None:
         """What keeps ``task`` from running; None when nothing does."""
         from pml_sandbox import endings
-        from pml_sandbox.jail import missing
 
-        gone = missing()
-        named = "; ".join(f"{wall.name}: {wall.detail}" for wall in gone)
+        gone = self._walls_missing()
         if gone and self._settings.jail == "required":
-            return endings.fault(
-                f"Code runs in a kernel jail only ([plugins.deno] jail = 'required'), and walls are missing: {named}. "
-                "Run the gateway where they stand, or set jail = 'preferred'."
-            )
+            return endings.fault(self._unwalled())
         if gone and not self._warned:
             self._warned = True
+            named = "; ".join(f"{wall.name}: {wall.detail}" for wall in gone)
             self._services.log.warning("code runs without some walls of the kernel jail", missing=named)
         walled = not any(wall.name == "files" for wall in gone)
         if task.folder is not None and not walled and (link := await asyncio.to_thread(way_out, Path(task.folder))):

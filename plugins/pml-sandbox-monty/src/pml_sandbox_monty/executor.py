@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from pml_hookspecs import CodeRun, Status, setting
+from pml_hookspecs import CodeRun, Failure, Status, Verdict, setting
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Outcome, Run, Services
+    from pml_hookspecs import Outcome, Run, Services, Task
+    from pml_hookspecs import Session as CallerSession
     from pml_sandbox.endings import Ending
+    from pml_sandbox.jail import Wall
     from pml_sandbox.limits import Limits
 
+    from .checking import Checking
     from .session import Session
     from .workers import Workers
 
@@ -57,9 +60,12 @@ class Monty:
             raise ValueError("the monty executor needs the gateway's services: Monty(settings, services)")
         self._settings, self._services = settings or Settings(), services
         self._workers: Workers | None = None
+        self._checking: Checking | None = None
         self._making = asyncio.Lock()
         self._turns = asyncio.Semaphore(self._settings.workers)
         self._entered = self._warned = False
+        self._gone: Sequence[Wall] | None = None
+        self._limited: Limits | None = None
 
     async def __aenter__(self) -> Self:
         self._entered = True
@@ -87,6 +93,25 @@ class Monty:
             return endings.Ending(Status.ERROR, exc.failure).outcome(task.id, started_at)
         ending = await self._ending(task, run, inputs)
         return ending.outcome(task.id, started_at)
+
+    async def check(self, task: Task, session: CallerSession, *, within_s: float) -> Verdict:
+        """What Monty's parser and type checker say of code; nothing of it is run."""
+        from pml_sandbox import endings
+        from pml_sandbox.verdicts import late
+
+        if not isinstance(task, CodeRun) or task.language not in self.languages:
+            return Verdict()
+        if problem := self._problem():
+            return Verdict(problems=(Failure(endings.FAULT, problem),))
+        if self._checking is None:
+            from .checking import Checking
+
+            self._checking = Checking(self._services.catalog)
+        try:
+            async with asyncio.timeout(within_s), self._turn(None), self._pool() as workers:
+                return await self._checking.verdict(task, session, workers, within_s)
+        except TimeoutError:
+            return late("nothing", "The code was", within_s)
 
     async def _ending(self, task: CodeRun, run: Run, inputs: bytes) -> Ending:
         from pml_sandbox import endings
@@ -157,8 +182,10 @@ class Monty:
     def _limits(self) -> Limits:
         from pml_sandbox.limits import Limits
 
+        if self._limited is not None:
+            return self._limited
         chosen = self._settings
-        return Limits(
+        self._limited = Limits(
             timeout_s=chosen.timeout_s,
             memory_bytes=chosen.memory_bytes,
             max_calls=chosen.max_calls,
@@ -166,12 +193,15 @@ class Monty:
             frame_bytes=chosen.frame_bytes,
             output_bytes=chosen.output_bytes,
         )
+        return self._limited
 
     def _problem(self) -> str:
         """Why no code may run; ``""`` when it may. Warns once of walls that do not stand."""
         from pml_sandbox.jail import missing
 
-        gone = missing()
+        if self._gone is None:
+            self._gone = missing()
+        gone = self._gone
         if not gone:
             return ""
         named = "; ".join(f"{wall.name}: {wall.detail}" for wall in gone)

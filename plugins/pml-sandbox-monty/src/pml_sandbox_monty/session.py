@@ -13,7 +13,7 @@ from pml_hookspecs.clock import Clock
 from pml_sandbox import endings
 from pml_sandbox.calls import BAD_CALL, CallError, CallLimitError, Calls, read_json
 from pml_sandbox.child import Text
-from pml_sandbox.inputs import to_json
+from pml_sandbox.inputs import surely_larger, to_json
 
 from . import problems
 from .tools import Names, arguments
@@ -235,9 +235,9 @@ class Session:
             TypeError: It is no JSON value.
             ValueError: The same, or it is too large.
         """
-        text = to_json(value)
-        if len(text) > self._limits.frame_bytes:
-            raise ValueError(f"{len(text)} bytes of JSON; at most {self._limits.frame_bytes} fit.")
+        most = self._limits.frame_bytes
+        if surely_larger(value, most) or len(text := to_json(value)) > most:
+            raise ValueError(f"more than the {most} bytes of JSON that fit.")
         return read_json(text.decode())
 
     def _streams(self, exit_code: int) -> Any:
@@ -248,13 +248,16 @@ class Session:
     def _returned(self, value: Any) -> Ending:
         if self._task.program:
             return endings.program_ended(0, self._streams(0))
+        too_large = endings.too_much_output("What the code returned is", self._limits.frame_bytes)
+        if surely_larger(value, self._limits.frame_bytes):
+            return too_large
         try:
             text = to_json(value)
         except (TypeError, ValueError, RecursionError) as exc:
             message = f"The code returned a {type(value).__name__} that JSON cannot say: {exc}"
             return endings.raised(endings.Raised(name="TypeError", message=message))
         if len(text) > self._limits.frame_bytes:
-            return endings.too_much_output("What the code returned is", self._limits.frame_bytes)
+            return too_large
         return endings.good(read_json(text.decode()))
 
     def _raised(self, error: Any) -> Ending:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -41,13 +42,18 @@ class Names:
         """
         self._known: dict[UUID, str] = {}
         self._functions: dict[str, Callable[[], None]] = {}
-        self._instance = _instance_type(self, call)
+        self.call = call
         held = Tools()
         servers = sorted(set(_SERVERS.findall(source)))[:MOST_EAGER]
         for name in servers:
             setattr(held, name, self.server(name))
         self.tools = self._instance(held, eager_attrs=servers)
         self._known[self.tools.id] = ""
+
+    def _instance(self, held: Tools | Server, **how: Any) -> ClassInstance:
+        kind, types = _kinds()
+        made: ClassInstance = kind(held, class_type=types[type(held)], names=self, **how)
+        return made
 
     def server(self, name: str) -> ClassInstance:
         """An object for the tools of the server that code calls ``name``."""
@@ -84,18 +90,26 @@ class Names:
         return (f"{server}:{name}" if server else name), given
 
 
-def _instance_type(names: Names, call: Callable[..., Coroutine[Any, Any, Any]]) -> type[ClassInstance]:
-    """Objects whose every method is a tool."""
-    from pydantic_monty import ClassInstance
+@cache
+def _kinds() -> tuple[Any, Mapping[type, Any]]:
+    """Objects whose every method is a tool, and the types that they say they are of.
+
+    Made once: to make a class takes longer than all else that a run needs before it starts.
+    """
+    from pydantic_monty import ClassInstance, ClassType
 
     class Instance(ClassInstance):
+        def __init__(self, *given: Any, names: Names, **how: Any) -> None:
+            super().__init__(*given, **how)
+            self.names = names
+
         def call_method(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            meant = names.called(self.id, name, args)
+            meant = self.names.called(self.id, name, args)
             if meant is None:
                 raise self.attr_error(name)
-            return call(*meant, kwargs)
+            return self.names.call(*meant, kwargs)
 
-    return Instance
+    return Instance, {kind: ClassType(kind) for kind in (Tools, Server)}
 
 
 def arguments(tool: str, given: tuple[Any, ...], named: Mapping[str, Any]) -> Any:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from .jail._priority import NICE
 from .spawner import Spawned, Spawner
+from .spawning import SCRATCH
 
 if TYPE_CHECKING:
     from .jail import Jail
@@ -27,9 +32,12 @@ _LINGER_S = 0.2
 """How long streams may stay open after their process has ended: something else that it started holds them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Command:
-    """How to start a process that speaks the protocol of :mod:`pml_sandbox.bridge`."""
+    """How to start a process that speaks the protocol of :mod:`pml_sandbox.bridge`.
+
+    Best kept: what a spawner has to be told is made once.
+    """
 
     words: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +47,26 @@ class Command:
     jail: Jail | None = None
     """Around it; None for none."""
     scratch: str | None = None
-    """A folder of its own, which is removed when it has ended."""
+    """How the name begins of a folder of its own, which is made when it starts and removed when it has ended; None for
+    none. In the environment, and among what the jail lets it write, :data:`.spawning.SCRATCH` stands for it.
+    """
+
+    @cached_property
+    def walled(self) -> bool:
+        """Whether this machine has walls to put around it.
+
+        Raises:
+            ValueError: Its jail grants something in ``/proc``.
+        """
+        return self.jail is not None and self.jail.stands()
+
+    @cached_property
+    def order(self) -> bytes:
+        """What a spawner is told, but for the number: JSON."""
+        assert self.jail is not None  # noqa: S101 - nobody asks without one
+        order = {"words": self.words, "environment": dict(self.environment), "folder": self.folder}
+        scratch = self.scratch and str(Path(tempfile.gettempdir(), self.scratch))
+        return json.dumps({**order, "jail": asdict(self.jail), "scratch": scratch}).encode()
 
 
 class Text:
@@ -90,8 +117,9 @@ class Child(asyncio.SubprocessProtocol):
         """Known to the process's own bootstrap only, so that text which looks like a frame is none."""
         self._begin = SENTINEL + self.mark
         self._frame_bytes, self._flood_bytes = frame_bytes, output_bytes * flood_factor
-        self._parts: list[bytes] = []
-        self._parts_bytes = 0
+        self._frame: list[bytes] | None = None
+        self._framed_bytes = 0
+        self._rest = b""
         self.out, self.error = Text(output_bytes), Text(output_bytes)
         self.listener = Listener()
         self.ready = False
@@ -116,6 +144,8 @@ class Child(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
+        if isinstance(transport, Spawned):
+            self._scratch = transport.scratch
 
     def send(self, line: bytes) -> None:
         """Send one frame, a line of JSON that ends with a line feed."""
@@ -152,40 +182,48 @@ class Child(asyncio.SubprocessProtocol):
         if fd == _STDERR:
             self._text(self.error, data)
         else:
-            self._lines(data)
+            self._said(data)
 
     def _text(self, where: Text, data: bytes | memoryview) -> None:
         where.add(data)
         if where.total_bytes > self._flood_bytes:
             self.listener.flooded("What the code printed is", self._flood_bytes)
 
-    def _lines(self, data: bytes) -> None:
-        first, *others = data.split(b"\n")
-        self._parts.append(first)
-        self._parts_bytes += len(first)
-        for line in others:
-            whole = b"".join(self._parts)
-            self._parts, self._parts_bytes = [line], len(line)
-            self._line(whole)
-        # A line without the beginning of a frame is text, however long it becomes.
-        if SENTINEL not in self._parts[-1] and len(self._parts) == 1:
-            self._text(self.out, self._parts.pop())
-            self._parts_bytes = 0
-        elif self._parts_bytes > self._frame_bytes:
-            self._parts, self._parts_bytes = [], 0
-            self.listener.flooded("What the code returned is", self._frame_bytes)
+    def _said(self, data: bytes) -> None:
+        """Frames, and text around them. Text is not cut into lines, of which it may have very many."""
+        at = 0
+        if self._frame is None:
+            data, self._rest = self._rest + data, b""
+        while at < len(data):
+            parts = self._frame
+            at = self._text_until_frame(data, at) if parts is None else self._part_of_frame(parts, data, at)
 
-    def _line(self, line: bytes) -> None:
-        at = line.find(self._begin)
-        if at < 0:
-            self._text(self.out, line + b"\n")
-            return
-        if at:
-            self._text(self.out, line[:at])
-        if len(line) > self._frame_bytes + at:
+    def _text_until_frame(self, data: bytes, at: int) -> int:
+        begin = data.find(self._begin, at)
+        if begin < 0:
+            end = len(data) - _begun(data, self._begin)
+            self._rest = data[end:]
+            if end > at:
+                self._text(self.out, data[at:end])
+            return len(data)
+        if begin > at:
+            self._text(self.out, data[at:begin])
+        self._frame, self._framed_bytes = [], 0
+        return begin + len(self._begin)
+
+    def _part_of_frame(self, parts: list[bytes], data: bytes, at: int) -> int:
+        end = data.find(b"\n", at)
+        parts.append(data[at : end if end >= 0 else len(data)])
+        self._framed_bytes += len(parts[-1])
+        if self._framed_bytes > self._frame_bytes:
+            parts.clear()
             self.listener.flooded("What the code returned is", self._frame_bytes)
-        else:
-            self.listener.frame(line[at + len(self._begin) :])
+        elif end >= 0:
+            self.listener.frame(b"".join(parts))
+        if end >= 0:
+            self._frame = None
+            return end + 1
+        return len(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         if fd == _STDIN:
@@ -207,11 +245,12 @@ class Child(asyncio.SubprocessProtocol):
     def _end(self) -> None:
         if self.gone.done():
             return
-        if self._parts and self._parts[0]:
-            self._text(self.out, b"".join(self._parts))
+        if self._rest:
+            self._text(self.out, self._rest)
         self._kill_group()
         self._transport.close()
-        if self._scratch is not None:
+        # That of a spawned process is still there only if the spawner died with it.
+        if self._scratch is not None and os.path.exists(self._scratch):  # noqa: PTH110 - once per run
             shutil.rmtree(self._scratch, ignore_errors=True)
         self.gone.set_result(None)
         self.listener.ended()
@@ -237,6 +276,16 @@ class Child(asyncio.SubprocessProtocol):
             os.killpg(self.pid, signal.SIGKILL)
 
 
+def _begun(data: bytes, begin: bytes) -> int:
+    """How many bytes at the end of ``data`` may be the first of ``begin``, which is not in it."""
+    at = data.rfind(begin[:1], max(len(data) - len(begin) + 1, 0))
+    while at >= 0:
+        if begin.startswith(data[at:]):
+            return len(data) - at
+        at = data.rfind(begin[:1], max(len(data) - len(begin) + 1, 0), at)
+    return 0
+
+
 async def start(command: Command, spawner: Spawner, **sizes: int) -> Child:
     """Start a process.
 
@@ -249,34 +298,41 @@ async def start(command: Command, spawner: Spawner, **sizes: int) -> Child:
         OSError: It cannot be started.
         subprocess.SubprocessError: A wall of its jail does not go up.
     """
-    make = partial(Child, command.scratch, **sizes)
-    try:
-        if command.jail is not None and command.jail.stands():
-            child = await spawner.start(command.words, command.environment, command.folder, command.jail, make)
-        else:
-            child = await _started(command, make)
-    except BaseException:
-        if command.scratch is not None:
-            shutil.rmtree(command.scratch, ignore_errors=True)
-        raise
+    if command.walled:
+        child = await spawner.start(command.order, partial(Child, None, **sizes))
+    elif command.scratch is None:
+        child = await _started(command, None, sizes)
+    else:
+        scratch = tempfile.mkdtemp(prefix=command.scratch)
+        try:
+            child = await _started(command, scratch, sizes)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
     child.send(b'{"t":"hello","mark":"%s"}\n' % child.mark)
     return child
 
 
-async def _started(command: Command, make: Callable[[], Child]) -> Child:
+async def _started(command: Command, scratch: str | None, sizes: Mapping[str, int]) -> Child:
     """Where there are no walls nothing has to be done between fork and exec, so that nobody has to fork for long."""
     how: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NO_WINDOW", 0)}
-    if sys.platform != "win32":
+    if sys.platform == "win32":
+        how["creationflags"] |= subprocess.BELOW_NORMAL_PRIORITY_CLASS
+    else:
         how = {"start_new_session": True}
     _, child = await asyncio.get_running_loop().subprocess_exec(
-        make,
+        partial(Child, scratch, **sizes),
         *command.words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=command.folder,
-        env=dict(command.environment),
+        env={name: value.replace(SCRATCH, scratch or "") for name, value in command.environment.items()},
         close_fds=True,
         **how,
     )
+    if sys.platform != "win32":
+        # Threads that it has by now stay as they are; it has hardly begun.
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, child.pid, NICE)
     return child

@@ -13,7 +13,7 @@ from . import endings
 from .calls import UNREADABLE, CallError, CallLimitError, Calls, read_json
 from .child import Child, Listener
 from .inputs import to_json
-from .memory import resident_bytes
+from .memory import Memory
 
 if TYPE_CHECKING:
     from pml_hookspecs.clock import Clock
@@ -26,6 +26,8 @@ WATCH_S = 0.025
 """Between two looks at how much memory the process uses [s]."""
 DEEPEST = 200
 """Levels of nesting in what code returns."""
+STARTED_AT_ONCE = 4
+"""Calls that begin before others in the gateway have their turn."""
 MOST_PRINTED = 4000
 """Characters of what the code printed that its failure tells."""
 
@@ -42,6 +44,8 @@ class Execution(Listener):
         self._ending: asyncio.Future[Ending] = self._loop.create_future()
         self._under_way: set[asyncio.Task[None]] = set()
         self._waiting: deque[tuple[int, str, Any]] = deque()
+        self._started = 0
+        """In this turn of the loop."""
         self._uncaught: dict[int, CallError] = {}
         self._answers: list[bytes] = []
         self._context = Context()
@@ -55,6 +59,7 @@ class Execution(Listener):
         """
         self._child.listener = self
         self._context = copy_context()
+        self._memory = Memory(self._child.pid)
         self._watch()
         try:
             if self._child.gone.done():
@@ -70,6 +75,7 @@ class Execution(Listener):
             self._late()
         finally:
             self._watcher.cancel()
+            self._memory.close()
             self._child.kill()
             for call in self._under_way:
                 call.cancel()
@@ -87,7 +93,7 @@ class Execution(Listener):
 
     def _watch(self) -> None:
         self._watcher = self._loop.call_later(WATCH_S, self._watch)
-        if not self._child.gone.done() and (resident_bytes(self._child.pid) or 0) > self._limits.memory_bytes:
+        if not self._child.gone.done() and (self._memory.resident_bytes() or 0) > self._limits.memory_bytes:
             self._out_of_memory()
 
     def _out_of_memory(self) -> None:
@@ -161,11 +167,23 @@ class Execution(Listener):
             self._end(endings.raised(error, printed=printed))
 
     def _called(self, number: int, tool: str, arguments: Any) -> None:
-        if len(self._under_way) >= self._limits.max_in_flight:
-            self._waiting.append((number, tool, arguments))
-            self._child.listen(on=False)
-        else:
-            self._start(number, tool, arguments)
+        self._waiting.append((number, tool, arguments))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Start those calls whose turn it is, and hear of no more while some have to wait."""
+        most = self._limits.max_in_flight
+        while self._waiting and len(self._under_way) < most and self._started < STARTED_AT_ONCE:
+            if not self._started:
+                self._loop.call_soon(self._next_turn)
+            self._started += 1
+            self._start(*self._waiting.popleft())
+        self._child.listen(on=not self._waiting)
+
+    def _next_turn(self) -> None:
+        self._started = 0
+        if self._waiting and not self._ending.done():
+            self._go_on()
 
     def _start(self, number: int, tool: str, arguments: Any) -> None:
         # Frames come in the loop's context, not in that of the run whose calls they are.
@@ -175,12 +193,8 @@ class Execution(Listener):
 
     def _called_back(self, call: asyncio.Task[None]) -> None:
         self._under_way.discard(call)
-        if self._ending.done():
-            return
-        if self._waiting:
-            self._start(*self._waiting.popleft())
-        else:
-            self._child.listen(on=True)
+        if not self._ending.done():
+            self._go_on()
 
     async def _call(self, number: int, tool: str, arguments: Any) -> None:
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from pml_hookspecs import Failure, RawObject
@@ -13,6 +14,8 @@ from .endings import FUNCTION_IN_CONTEXT, INVALID_INPUTS
 
 DEEPEST = 100
 """Arrays and objects within one another."""
+LOOKS = 1000
+"""Values looked at to see that all of them are too large."""
 FORBIDDEN_KEYS = frozenset({"__proto__"})
 """Names of members that change what an object is where code copies them carelessly."""
 
@@ -73,6 +76,35 @@ def to_json(value: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return _encode_ascii(value).encode()
+
+
+def surely_larger(value: Any, most_bytes: int) -> bool:
+    """Whether a quick look shows that the JSON text of ``value`` is longer than ``most_bytes``.
+
+    False tells nothing. To write millions of bytes only to count them keeps a thread busy for a long time.
+    """
+    size = 0
+    for least in islice(_least_sizes(value), LOOKS):
+        size += least
+        if size > most_bytes:
+            return True
+    return False
+
+
+def _least_sizes(value: Any) -> Iterator[int]:
+    """What each value in ``value`` takes at least [bytes]."""
+    open_ = [iter((value,))]
+    while open_:
+        for each in open_[-1]:
+            if isinstance(each, str):
+                yield len(each)
+            elif isinstance(each, (dict, list, tuple)):
+                # Members and what stands between them.
+                yield 2 * len(each)
+                open_.append(iter(each.values() if isinstance(each, dict) else each))
+                break
+        else:
+            open_.pop()
 
 
 def _check_key(key: Any, where: str) -> None:

@@ -4,17 +4,41 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_ENOUGH_BYTES = 128
 
 
-def _on_linux(pid: int) -> int | None:
-    try:
-        with open(f"/proc/{pid}/statm", "rb") as file:  # noqa: PTH123 - forty times a second
-            return int(file.read().split()[1]) * _PAGE_BYTES
-    except (OSError, IndexError, ValueError):
-        return None
+class Memory:
+    """Looks at one process, often: on Linux its file stays open, as to open it is most of the work."""
+
+    def __init__(self, pid: int) -> None:
+        """Take the process's id."""
+        self._pid, self._file = pid, -1
+        if sys.platform == "linux":
+            try:
+                self._file = os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                self._pid = -1
+
+    def resident_bytes(self) -> int | None:
+        """Resident memory [bytes]; None when the process is gone, or nothing here can tell."""
+        if self._pid < 0:
+            return None
+        return _elsewhere(self._pid) if sys.platform != "linux" else self._on_linux()
+
+    def _on_linux(self) -> int | None:
+        try:
+            return int(os.pread(self._file, _ENOUGH_BYTES, 0).split()[1]) * _PAGE_BYTES
+        except (OSError, IndexError, ValueError):
+            return None
+
+    def close(self) -> None:
+        """Look no more."""
+        self._pid = -1
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
 
 def _elsewhere(pid: int) -> int | None:
@@ -26,7 +50,3 @@ def _elsewhere(pid: int) -> int | None:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:
         return None
-
-
-resident_bytes: Callable[[int], int | None] = _on_linux if sys.platform == "linux" else _elsewhere
-"""Resident memory of a process [bytes]; None when it is gone, or nothing here can tell."""

@@ -14,13 +14,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
 from typing import Any, TypeVar, cast
-
-from .jail import Jail
 
 P = TypeVar("P", bound=asyncio.SubprocessProtocol)
 MOST_BYTES = 1 << 18
+READ_BYTES = 1 << 14
+"""Taken from a stream before others have their turn [bytes]."""
 STDIN, STDOUT, STDERR = range(3)
 KILLED = -9
 FULL_S = 0.001
@@ -51,9 +51,11 @@ class _Pipe(asyncio.Protocol):
 class Spawned(asyncio.SubprocessTransport):
     """A process that the spawner has started."""
 
-    def __init__(self, pid: int, kill: Callable[[int], None]) -> None:
+    def __init__(self, pid: int, scratch: str | None, kill: Callable[[int], None]) -> None:
         super().__init__()
         self._pid, self._kill = pid, kill
+        self.scratch = scratch
+        """Its folder, which the spawner removes when it has ended; None without one."""
         self._returncode: int | None = None
         self._protocol: asyncio.SubprocessProtocol | None = None
         self._pipes: dict[int, asyncio.BaseTransport] = {}
@@ -92,7 +94,14 @@ class Spawned(asyncio.SubprocessTransport):
             connect = loop.connect_write_pipe if number == STDIN else loop.connect_read_pipe
             mode = "wb" if number == STDIN else "rb"
             pipe = open(ends.pop(0), mode, buffering=0)  # noqa: SIM115, ASYNC230, PTH123 - kept
-            self._pipes[number], _ = await connect(lambda number=number: _Pipe(protocol, number), pipe)  # type: ignore[misc]
+            try:
+                made, _ = await connect(lambda number=number: _Pipe(protocol, number), pipe)  # type: ignore[misc]
+            except BaseException:
+                pipe.close()
+                raise
+            with suppress(AttributeError):  # the loop is of another kind than asyncio's own
+                cast("Any", made).max_size = READ_BYTES
+            self._pipes[number] = made
         self._protocol = protocol
         if self._returncode is not None:
             protocol.process_exited()
@@ -108,16 +117,11 @@ class Spawner:
         self._living: dict[int, Spawned] = {}
         self._number = 0
 
-    async def start(
-        self, words: Sequence[str], environment: Mapping[str, str], folder: str, jail: Jail, make: Callable[[], P]
-    ) -> P:
+    async def start(self, order: bytes, make: Callable[[], P]) -> P:
         """Start a process in a jail, and a session and process group of its own.
 
         Args:
-            words: The program, as an absolute path, and its arguments.
-            environment: All of it.
-            folder: Where it starts.
-            jail: Around it.
+            order: What to start, as :attr:`pml_sandbox.child.Command.order` says it.
             make: Makes what hears of it.
 
         Raises:
@@ -127,7 +131,6 @@ class Spawner:
         theirs, ours = _pipes()
         protocol = make()
         try:
-            order = {"words": words, "environment": dict(environment), "folder": folder, "jail": asdict(jail)}
             transport = await self._order(order, theirs)
             try:
                 await transport.connect(ours, protocol)
@@ -139,14 +142,13 @@ class Spawner:
                 os.close(end)
         return protocol
 
-    async def _order(self, order: dict[str, Any], descriptors: Sequence[int]) -> Spawned:
+    async def _order(self, order: bytes, descriptors: Sequence[int]) -> Spawned:
         connection = self._up()
         self._number = number = self._number + 1
         answer: asyncio.Future[Spawned] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
-        raw = json.dumps({"id": number, **order}).encode()
         try:
-            await self._send(connection, raw, descriptors)
+            await self._send(connection, b'{"id":%d,%b' % (number, order[1:]), descriptors)
         except BaseException:
             self._asked.pop(number, None)
             raise
@@ -218,7 +220,7 @@ class Spawner:
                 answer.set_exception(_problem(told))
             return
         # Known from now on: that it has ended may be the next message.
-        transport = self._living[told["pid"]] = Spawned(told["pid"], self._kill)
+        transport = self._living[told["pid"]] = Spawned(told["pid"], told["scratch"], self._kill)
         if answer.done():  # whoever asked does not want it any more
             transport.kill()
         else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,12 +21,15 @@ from typing import Any
 
 from .jail import Jail
 from .jail._kernel import PR_SET_PDEATHSIG, libc
+from .jail._priority import AGAIN_S, group_gives_way
 
 MOST_BYTES = 1 << 18
 """Of one message."""
 JAILS = 64
 """That are kept ready, those used last."""
 DESCRIPTORS = 3
+SCRATCH = "\0scratch"
+"""Stands for the path of a process's scratch folder, in its environment and in its jail."""
 
 
 class Spawner:
@@ -34,6 +38,9 @@ class Spawner:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._children: dict[int, subprocess.Popen[bytes]] = {}
+        self._scratches: dict[int, str] = {}
+        self._pushing: set[int] = set()
+        """Whose sessions do not give way yet."""
         self._jails: OrderedDict[str, Callable[[], None] | None] = OrderedDict()
 
     def serve(self) -> None:
@@ -44,8 +51,8 @@ class Spawner:
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ, self._order)
             selector.register(read, selectors.EVENT_READ, lambda: self._ends(read))
-            while all(key.data() for key, _ in selector.select()):
-                pass
+            while all(key.data() for key, _ in selector.select(AGAIN_S if self._pushing else None)):
+                self._pushing = {pid for pid in self._pushing if not group_gives_way(pid)}
         for pid in self._children:
             _kill(pid)
 
@@ -59,7 +66,8 @@ class Spawner:
                 _kill(order["kill"])
             return True
         try:
-            told = {"id": order["id"], "pid": self._start(order, descriptors)}
+            pid = self._start(order, descriptors)
+            told = {"id": order["id"], "pid": pid, "scratch": self._scratches.get(pid)}
         except (OSError, ValueError, subprocess.SubprocessError) as exc:
             told = {"id": order["id"], "error": str(exc), "kind": type(exc).__name__}
         finally:
@@ -69,18 +77,27 @@ class Spawner:
         return True
 
     def _start(self, order: dict[str, Any], descriptors: list[int]) -> int:
+        scratch = None if order["scratch"] is None else _scratch(order)
         stdin, stdout, stderr = descriptors
-        child = subprocess.Popen(
-            order["words"],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            cwd=order["folder"],
-            env=order["environment"],
-            start_new_session=True,
-            preexec_fn=self._jail(order["jail"]),  # noqa: PLW1509 - there are no threads here
-        )
+        try:
+            child = subprocess.Popen(
+                order["words"],
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=order["folder"],
+                env=order["environment"],
+                start_new_session=True,
+                preexec_fn=self._jail(order["jail"]),  # noqa: PLW1509 - there are no threads here
+            )
+        except BaseException:
+            _remove(scratch)
+            raise
         self._children[child.pid] = child
+        if scratch is not None:
+            self._scratches[child.pid] = scratch
+        if not group_gives_way(child.pid):
+            self._pushing.add(child.pid)
         return child.pid
 
     def _jail(self, wanted: dict[str, Any]) -> Callable[[], None] | None:
@@ -102,12 +119,29 @@ class Spawner:
             if child is None:
                 os.waitpid(ended, 0)
                 continue
-            self._tell({"ended": ended, "status": child.wait()})
+            status = child.wait()
+            self._pushing.discard(ended)
+            _remove(self._scratches.pop(ended, None))
+            self._tell({"ended": ended, "status": status})
         return True
 
     def _tell(self, message: dict[str, Any]) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(json.dumps(message).encode())
+
+
+def _scratch(order: dict[str, Any]) -> str:
+    """A new folder, whose path is put into ``order`` wherever it belongs."""
+    scratch = f"{order['scratch']}{os.urandom(8).hex()}"
+    os.mkdir(scratch, 0o700)  # noqa: PTH102 - often
+    order["environment"] = {name: value.replace(SCRATCH, scratch) for name, value in order["environment"].items()}
+    order["jail"]["write"] = [scratch if path == SCRATCH else path for path in order["jail"]["write"]]
+    return scratch
+
+
+def _remove(scratch: str | None) -> None:
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _made(wanted: dict[str, Any]) -> Jail:

@@ -3,7 +3,7 @@
 Linux only, without privileges and without help from other programs: Landlock for files, a seccomp filter for system
 calls, resource limits, and no way back to the privileges that the process began without. A :class:`Jail` says what a
 process may have; :meth:`Jail.preexec` puts it around one. :func:`walls` says which walls this machine can build, so
-that a missing one is told of and not found out.
+that a missing one is told of and not found out. What is in a jail gives way to other processes that want a processor.
 """
 
 from __future__ import annotations

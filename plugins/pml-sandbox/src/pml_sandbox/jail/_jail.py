@@ -7,12 +7,15 @@ import json
 import os
 import signal
 import sys
+import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
-from . import _landlock, _seccomp
+from . import _landlock, _priority, _seccomp
 from ._kernel import COMMON, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_SECCOMP, failed, libc, machine
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
@@ -21,8 +24,10 @@ _CLOSE_ON_EXEC = 4
 _FILTER_MODE = 2
 _CAPABILITY_VERSION = 0x20080522
 _LAST_DESCRIPTOR = 0xFFFFFFFF
+_TRIES = 10
 
 
+@cache
 def system_files() -> tuple[str, ...]:
     """Where the dynamic linker finds libraries on this machine; to be put into :attr:`Jail.run`."""
     return tuple(path for path in _LIBRARIES if Path(path).exists())
@@ -80,13 +85,19 @@ class Jail:
     def enter(self) -> None:
         """Put this very process into the jail, which has to become another program next.
 
-        Does nothing where there are no walls.
+        Does nothing where there are no walls. May wait for about a second.
 
         Raises:
             OSError: A wall does not go up.
             ValueError: As for :meth:`preexec`.
         """
         if self.stands():
+            with suppress(OSError):  # it leads one already
+                os.setsid()
+            for _ in range(_TRIES):
+                if _priority.group_gives_way("self"):
+                    break
+                time.sleep(_priority.AGAIN_S)
             _Enter(self, (), os.getppid())()
 
     def stands(self) -> bool:
@@ -156,6 +167,7 @@ class _Enter:
             if os.getppid() != self._parent:
                 os._exit(1)
         os.umask(0o077)
+        _priority.give_way()
         for first, last in self._gaps:
             # Fails on a kernel that does not know it; Python's own descriptors are not inherited in any case.
             self._libc.syscall(COMMON["close_range"], first, last, _CLOSE_ON_EXEC)

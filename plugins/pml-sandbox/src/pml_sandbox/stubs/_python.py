@@ -8,9 +8,14 @@ from collections.abc import Iterable
 from pml_hookspecs import CatalogEntry
 from pml_sandbox.calls import identifier
 
-from ._schema import Array, Const, Member, Object, Type, Union, read
+from ._schema import Array, Const, Member, Object, Type, Union, loosened, read
 
 HEAD = "from typing import Any, Literal, NotRequired, TypedDict\n"
+LENIENT_HEAD = "from typing import Any, Literal, NotRequired, TypedDict, overload\n"
+
+ANYTHING = "    async def __call__(self, *args: Any, **more: Any) -> Any: ...\n"
+"""A tool can also be called by its name."""
+UNKNOWN = "    def __getattr__(self, name: str) -> Any: ...\n"
 _SIMPLE = {"any": "Any", "string": "str", "number": "float", "integer": "int", "boolean": "bool", "null": "None"}
 
 
@@ -54,6 +59,25 @@ def method(entry: CatalogEntry, description: str, made: list[str]) -> str:
     return f"{head}\n        {description!r}\n        ...\n" if description else f"{head} ...\n"
 
 
+def lenient_method(entry: CatalogEntry, made: list[str]) -> str:
+    """One tool as a method to check calls with: what the schema does not rule out passes."""
+    base = _camel(entry.server) + _camel(entry.name)
+    schema, output = entry.definition.get("inputSchema"), entry.definition.get("outputSchema")
+    result = "Any" if output is None else written(read(output), f"{base}Result", made)
+    arguments = read(schema)
+    members = arguments.members if isinstance(arguments, Object) and not arguments.open else ()
+    if not all(m.name.isidentifier() and not keyword.iskeyword(m.name) for m in members):
+        members = ()
+    told = [_parameter(Member(m.name, loosened(m.type), m.required), base, made) for m in members]
+    # Names that are not declared are warned of elsewhere.
+    parameters = "".join(f", {one}" for one in (*(["*"] if told else []), *told, "**more: Any"))
+    name = identifier(entry.name)
+    return (
+        f"    @overload\n    async def {name}(self{parameters}) -> {result}: ...\n"
+        f"    @overload\n    async def {name}(self, args: dict[str, Any], /) -> {result}: ...\n"
+    )
+
+
 def _parameters(arguments: Type, base: str, made: list[str]) -> str:
     if not isinstance(arguments, Object) or arguments.open:
         return ", args: dict[str, Any] = ..., /, **more: Any"
@@ -69,10 +93,14 @@ def _parameter(member: Member, base: str, made: list[str]) -> str:
     return f"{member.name}: {of}{'' if member.required else ' = ...'}"
 
 
-def whole(servers: dict[str, list[str]], made: Iterable[str]) -> str:
-    """The stub of ``tools``; for no tools, of one on which everything may be called."""
+def whole(servers: dict[str, list[str]], made: Iterable[str], *, lenient: bool = False) -> str:
+    """The stub of ``tools``; for no tools, of one on which everything may be called.
+
+    With ``lenient``, whatever is not known may be called, too: a tool can be named in several ways.
+    """
     if not servers:
         return f"{HEAD}\ntools: Any\n"
-    classes = "".join(f"class {_camel(name)}Tools:\n{''.join(methods)}\n" for name, methods in servers.items())
-    members = "".join(f"    {identifier(name)}: {_camel(name)}Tools\n" for name in servers)
-    return f"{HEAD}\n{''.join(made)}\n{classes}class Tools:\n{members}\ntools: Tools\n"
+    rest = ANYTHING + UNKNOWN if lenient else ""
+    classes = "".join(f"class {_camel(name)}Tools:\n{''.join(methods)}{rest}\n" for name, methods in servers.items())
+    members = "".join(f"    {identifier(name)}: {_camel(name)}Tools\n" for name in servers) + rest
+    return f"{LENIENT_HEAD if lenient else HEAD}\n{''.join(made)}\n{classes}class Tools:\n{members}\ntools: Tools\n"

@@ -129,6 +129,24 @@ class _Reader:
         return Object(members, of_rest, not members and rest is not False and of_rest is None)
 
 
+def loosened(type_: Type) -> Type:
+    """``type_`` as wide as what a checker takes a variable for that was made of a value which fits.
+
+    An object put together over several lines is some dictionary to it, and the text in one some text.
+    """
+    match type_:
+        case Object():
+            return Object(open=True)
+        case Array(items=items):
+            inner = loosened(items)
+            return Array(inner if inner in ("string", "integer", "boolean") else "any")
+        case Const(value=str()):
+            return "string"
+        case Union(members=members):
+            return _union([loosened(member) for member in members])
+    return type_
+
+
 def description_of(schema: Any) -> str:
     """The first line of what a schema says about itself."""
     text = schema.get("description") if isinstance(schema, Mapping) else None

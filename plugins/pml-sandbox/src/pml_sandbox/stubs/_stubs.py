@@ -23,7 +23,9 @@ def _description(entry: CatalogEntry) -> str:
 class _Kept:
     """Texts by tool, the least recently used thrown out."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
+        """Of types to be read, or with ``lenient`` of types to check code with: what may be right passes."""
+        self._lenient = lenient
         self._texts: OrderedDict[tuple[str, str], tuple[str, list[str]]] = OrderedDict()
 
     def of(self, entry: CatalogEntry) -> tuple[str, list[str]]:
@@ -58,7 +60,7 @@ class TypeScriptStubs(_Kept):
 
     def write(self, entries: Iterable[CatalogEntry]) -> str:
         """The declaration of ``tools`` with these on it, by server and name; ``any`` for none."""
-        return _typescript.whole(self._by_server(entries)[0])
+        return _typescript.whole(self._by_server(entries)[0], lenient=self._lenient)
 
 
 class PythonStubs(_Kept):
@@ -69,8 +71,10 @@ class PythonStubs(_Kept):
 
     def _make(self, entry: CatalogEntry) -> tuple[str, list[str]]:
         types: list[str] = []
+        if self._lenient:
+            return _python.lenient_method(entry, types), types
         return _python.method(entry, _description(entry), types), types
 
     def write(self, entries: Iterable[CatalogEntry]) -> str:
         """The stub of ``tools`` with these on it, by server and name; ``Any`` for none."""
-        return _python.whole(*self._by_server(entries))
+        return _python.whole(*self._by_server(entries), lenient=self._lenient)

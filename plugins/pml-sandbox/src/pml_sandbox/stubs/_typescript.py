@@ -74,9 +74,14 @@ def method(entry: CatalogEntry, description: str) -> str:
     )
 
 
-def whole(servers: dict[str, list[str]]) -> str:
-    """The declaration of ``tools``; for no tools, of one on which everything may be called."""
+def whole(servers: dict[str, list[str]], *, lenient: bool = False) -> str:
+    """The declaration of ``tools``; for no tools, of one on which everything may be called.
+
+    With ``lenient``, whatever is not known may be called, too: a tool can be named in several ways.
+    """
     if not servers:
         return "declare const tools: Record<string, any>;\n"
-    parts = "".join(f"  {key(name)}: {{\n{''.join(methods)}  }};\n" for name, methods in servers.items())
-    return f"declare const tools: {{\n{parts}}};\n"
+    rest = "[name: string]: any;\n" if lenient else ""
+    others = [f"    {rest}", f"  {rest}"] if lenient else ["", ""]
+    parts = "".join(f"  {key(name)}: {{\n{''.join(methods)}{others[0]}  }};\n" for name, methods in servers.items())
+    return f"declare const tools: {{\n{parts}{others[1]}}};\n"

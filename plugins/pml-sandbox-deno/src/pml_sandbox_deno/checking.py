@@ -1,0 +1,143 @@
+"""What can be told of code before it runs: parsed always, and its types checked as far as there is time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pml_sandbox.spawner import Spawner
+from pml_sandbox.stubs import TypeScriptStubs
+from pml_sandbox.verdicts import LONGEST, TOO_LONG, TYPE, UNDEFINED, Mistake, late, named_tools, verdict
+
+from .checker import Checker, TypeMistake, source_of
+from .parser import Parser
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Catalog, CatalogEntry, CodeRun, Session, Verdict
+
+MOST_KNOWN = 500
+"""Sources whose types were checked and need not be again."""
+LEAST_S = 0.5
+"""With less time left, no check of types is begun [s]."""
+UNSAFE = "Types are not checked here: Deno's check reads files that the code names, and no wall stands around it."
+UNKNOWN_NAMES = frozenset({"TS2304", "TS2552", "TS18004"})
+MAYBE_THERE = frozenset({"TS2339", "TS2551", "TS2353", "TS2561"})
+"""A member that no type names: schemas mostly do not rule others out."""
+RUNS_ALL_THE_SAME = frozenset({"TS1235"})
+"""Namespaces stand at the top of modules only, and code in a function; Deno minds neither."""
+_WIDENED = re.compile(r"Type '(?:string|number|boolean)' is not assignable to type '[^'\n]*(?:\"|\d|true|false)")
+"""A text where one of several is wanted: variables forget which one they have."""
+_MADE_UP_LATER = re.compile(r"on type '\{\}'|on type 'object'")
+"""``const found = {}; found.total = 1`` runs."""
+
+
+@dataclass(eq=False)
+class _Waiting:
+    task: CodeRun
+    session: Session
+    entries: Sequence[CatalogEntry]
+    found: asyncio.Future[Sequence[Mistake] | None]
+
+
+class Checking:
+    """Looks at code for a gateway. Sources that come while others are checked are checked together after that."""
+
+    def __init__(self, program: Path, catalog: Catalog) -> None:
+        """Take Deno's program, and the tools."""
+        self._catalog, self._stubs = catalog, TypeScriptStubs(lenient=True)
+        self._spawner = Spawner()
+        self._parser = Parser(program, self._spawner)
+        self._checker = Checker(program, catalog, self._spawner)
+        self._turn = asyncio.Lock()
+        self._waiting: list[_Waiting] = []
+        self._known: OrderedDict[str, Sequence[Mistake]] = OrderedDict()
+
+    async def close(self) -> None:
+        """End its processes and remove its files."""
+        await self._parser.gone()
+        self._checker.close()
+
+    async def verdict(self, task: CodeRun, session: Session, within_s: float, *, walled: bool) -> Verdict:
+        """What can be told of ``task`` for ``session`` in ``within_s`` [s].
+
+        Args:
+            task: In TypeScript or JavaScript.
+            session: Who asks.
+            within_s: What is left of it after parsing is for the types.
+            walled: Whether a wall keeps the check of types from reading files.
+
+        Raises:
+            OSError: The parser cannot be started.
+        """
+        if len(task.source) > LONGEST:
+            return verdict("nothing", unchecked=TOO_LONG)
+        end_s = asyncio.get_running_loop().time() + within_s
+        try:
+            async with asyncio.timeout(within_s):
+                mistake = await self._parser.mistake(task)
+        except TimeoutError:
+            return late("nothing", "The code was", within_s)
+        # JavaScript has no types to check.
+        if mistake is not None or task.language != "typescript":
+            return verdict("syntax", [] if mistake is None else [mistake])
+        if not walled:
+            return verdict("syntax", unchecked=UNSAFE)
+        left_s = end_s - asyncio.get_running_loop().time()
+        found = None if left_s < LEAST_S else await self._types(task, session, left_s)
+        return late("syntax", "Types were", within_s) if found is None else verdict("types", found)
+
+    async def _types(self, task: CodeRun, session: Session, most_s: float) -> Sequence[Mistake] | None:
+        """None when there was no time."""
+        entries = named_tools(task, self._catalog, session) if task.tools != () else ()
+        declared = self._stubs.write(entries)
+        key = hashlib.sha256(f"{declared}\0{source_of(task)}".encode(errors="surrogatepass")).hexdigest()
+        if key in self._known:
+            self._known.move_to_end(key)
+            return self._known[key]
+        mine = _Waiting(task, session, entries, asyncio.get_running_loop().create_future())
+        self._waiting.append(mine)
+        try:
+            async with asyncio.timeout(most_s), self._turn:
+                if not mine.found.done():
+                    await self._together(mine, most_s)
+                found = await mine.found
+        except TimeoutError:
+            return None
+        finally:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+        if found is not None:
+            self._known[key] = found
+            if len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+        return found
+
+    async def _together(self, mine: _Waiting, most_s: float) -> None:
+        """Check all that waits for the same session: most of the time of a check is the compiler's own start."""
+        batch = [one for one in self._waiting if one.session.key == mine.session.key]
+        entries: Mapping[str, CatalogEntry] = {entry.id: entry for one in batch for entry in one.entries}
+        declared = self._stubs.write(entries.values())
+        told = await self._checker.found(declared, [one.task for one in batch], strict=False, most_s=most_s)
+        if told is None:
+            # Others may have more time.
+            mine.found.set_result(None)
+            return
+        for one, found in zip(batch, told, strict=True):
+            if not one.found.done():
+                one.found.set_result([made for each in found if (made := _mistake(each))])
+
+
+def _mistake(found: TypeMistake) -> Mistake | None:
+    if found.code in RUNS_ALL_THE_SAME or _WIDENED.search(found.text):
+        return None
+    if found.code in MAYBE_THERE and _MADE_UP_LATER.search(found.message):
+        return None
+    certain = found.code not in MAYBE_THERE
+    code = UNDEFINED if found.code in UNKNOWN_NAMES else TYPE
+    return Mistake(code=code, message=found.message, line=found.line, column=found.column, certain=certain)
