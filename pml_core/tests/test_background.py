@@ -34,7 +34,7 @@ from pml_testing.gateway import ScriptedServer, running
 pytestmark = pytest.mark.anyio
 EVERYONE = Scope(principals=None)
 SECRET = "sk-live-0123456789abcdef"
-SOON_S = 10
+SOON_S = 60
 
 
 class Held(ScriptedServer):

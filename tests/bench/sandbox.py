@@ -1,4 +1,4 @@
-"""What code in Deno costs: a task from the pool and cold, and calls of tools from inside.
+"""What code in Deno costs: a task from the pool and cold, how soon it is gone, and calls of tools from inside.
 
     python sandbox.py
 
@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from pml_hookspecs import CodeRun, Outcome, Session, hookimpl
 from pml_sandbox_deno import Deno, Settings
 from pml_testing.fakes import FakeRun, FakeServices
 from pml_testing.gateway import ScriptedServer, running
+from pml_testing.isolation import children
 
 TASKS = 60
 CALLS = 4000
+LIMIT_S = 0.4
 PAUSE_S = 0.15
 """Between two tasks: the pool is full again."""
 SEQUENTIAL = "for (let i = 0; i < inputs.n; i++) await tools.fs.read({ i }); return inputs.n"
@@ -68,6 +71,20 @@ async def tasks() -> None:
     shown("task cold", taken)
 
 
+async def endings() -> None:
+    """From the end of its time until code that does not end is gone, process and all."""
+    task, late = replace(code("while (true);"), timeout_s=LIMIT_S), []
+    for _ in range(TASKS // 3):
+        before = children()
+        async with Deno(Settings(spare=0), FakeServices("deno")) as deno:
+            began = time.perf_counter()
+            await deno.execute(task, FakeRun())
+            while children() - before:  # noqa: ASYNC110 - processes tell nobody
+                await asyncio.sleep(0.001)
+            late.append((time.perf_counter() - began - LIMIT_S) * 1000)
+    shown("code that does not end, too late by", late)
+
+
 class Catcher:
     """Gets hold of the services, which run tasks as no client would."""
 
@@ -104,6 +121,7 @@ async def calls() -> None:
 
 async def main() -> None:
     await tasks()
+    await endings()
     await calls()
 
 

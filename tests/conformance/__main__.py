@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -18,16 +19,25 @@ from report import Report
 from results import REVISIONS, MissingToolsError, Tools, Verdicts
 from routes import DIRECT, ROUTES, THROUGH, BrokenRouteError, opened
 
+AT_ONCE = 3
+"""Scenarios wait more than they compute."""
 
-def run(tools: Tools, routes: list[str], revisions: list[str], folder: Path) -> Report:
+
+def run(tools: Tools, routes: list[str], revisions: list[str], folder: Path, at_once: int) -> Report:
     """Run all scenarios of the revisions on all routes, everything that takes being fresh for each."""
-    verdicts: dict[str, dict[str, Verdicts]] = {revision: {} for revision in revisions}
-    for revision in revisions:
-        for route in routes:
-            place = folder / revision / route
-            with opened(route, place) as url:
-                verdicts[revision][route] = tools.run(url, revision, place / "results")
-    return Report(tools, verdicts)
+
+    def verdicts_of(revision: str, route: str) -> Verdicts:
+        place = folder / revision / route
+        with opened(route, place) as url:
+            return tools.run(url, revision, place / "results")
+
+    # Their programs are processes of their own; the threads wait for them.
+    with ThreadPoolExecutor(at_once) as threads:
+        found = {
+            revision: {route: threads.submit(verdicts_of, revision, route) for route in routes}
+            for revision in revisions
+        }
+        return Report(tools, {revision: {r: v.result() for r, v in of.items()} for revision, of in found.items()})
 
 
 def parsed() -> argparse.Namespace:
@@ -36,6 +46,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--route", action="append", choices=THROUGH, help="only this one; may be repeated")
     parser.add_argument("--no-gateway", action="store_true", help="only directly")
     parser.add_argument("--revision", action="append", choices=REVISIONS, help="only this one; may be repeated")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help=f"runs side by side; {AT_ONCE} unless told")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep logs and results here")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what came of it, with all details")
     parser.add_argument("--write-docs", action="store_true", help="write the tables into docs/conformance.md")
@@ -53,7 +64,7 @@ def main() -> int:
     try:
         tools = Tools.installed(os.environ.get("PML_E2E_NODE_DIR"))
         with place as folder:
-            report = run(tools, routes, chosen.revision or list(REVISIONS), Path(folder).absolute())
+            report = run(tools, routes, chosen.revision or list(REVISIONS), Path(folder).absolute(), chosen.at_once)
     except (MissingToolsError, BrokenRouteError) as exc:
         sys.stderr.write(f"{exc}\n")
         return 2

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ DIRECT = "direct"
 THROUGH = {"stdio": "through PML, stdio behind", "http": "through PML, HTTP behind"}
 """The routes through the gateway, with their titles."""
 ROUTES = (DIRECT, *THROUGH)
+_choosing, _given = threading.Lock(), set[int]()
 
 
 class BrokenRouteError(Exception):
@@ -27,10 +29,15 @@ class BrokenRouteError(Exception):
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of the loopback interface that nobody listens on; never the same one twice."""
+    with _choosing:
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = int(probe.getsockname()[1])
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 def _listens(port: int) -> bool:

@@ -25,7 +25,7 @@ from pml_testing.fakes import FakeServices
 PML = str(Path(sys.executable).with_name("pml"))
 SERVERS = Path(__file__).with_name("servers")
 SERVING = "serving MCP at "
-SOON_S, POLL_S = 40.0, 0.05
+SOON_S, POLL_S = 90.0, 0.05
 OWNERS = {
     "ruby": ("ann", ["ben"], []),
     "scribe": ("cyd", [], []),

@@ -16,9 +16,11 @@ import pytest
 
 from pml_testing.transport_ends import alive
 
-START_S = 30.0
-ALL_GONE_S = 2.0
-EXIT_S = 10.0
+START_S = 90.0
+ALL_GONE_S = 30.0
+"""Longest that it may take on a busy machine. What is left behind stays for hours [s]."""
+STARTING_S = 2.0
+EXIT_S = 30.0
 TREE = Path(__file__).with_name("servers") / "tree.py"
 UV = shutil.which("uv")
 NPX = shutil.which("npx")
@@ -159,8 +161,8 @@ def test_nothing_is_left_of_servers_that_were_still_starting(site, trees):
         assert eventually(lambda: trees.processes, START_S)
         process.kill()
         process.wait()
-    time.sleep(ALL_GONE_S)  # what was being started when the gateway was killed has noted itself by then
-    assert trees.left() == {}
+    time.sleep(STARTING_S)  # what was being started when the gateway was killed has noted itself by then
+    assert eventually(lambda: not trees.left(), ALL_GONE_S), trees.left()
 
 
 @pytest.mark.skipif(NPX is None, reason="needs npx, of Node")

@@ -8,6 +8,7 @@ import re
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -26,6 +27,7 @@ PAGES = {
     "/data.json": ("application/json", b'{"tide": [1, 2, 3]}'),
     "/robots.txt": ("text/plain", b"User-agent: *\nDisallow: /private\n"),
 }
+AT_ONCE = 3
 ONLY_TO_LISTENERS = {"notifications/resources/updated"}
 """What nobody is told in revision 2026-07-28 who has not asked for it, which these visits do not."""
 
@@ -61,19 +63,41 @@ def mode(request):
 
 
 @pytest.fixture(scope="module")
-def visited(node_tools, python_servers, web, tmp_path_factory):
-    """Gives a plan and the visit made by it directly, which is made once only."""
-    made = {}
+def visited(request, node_tools, python_servers, web, tmp_path_factory):
+    """Gives a plan, the visit made by it directly, and the one through a gateway.
 
-    async def visit(planned, mode):
-        if (planned, mode) not in made:
-            folder = tmp_path_factory.mktemp(f"{planned.__name__}-{mode}")
-            plan = planned(node_tools, python_servers, folder, web)
+    Those that the chosen tests need are made before the first of them, a few at once: they wait for processes.
+    """
+
+    def visit(planned, mode, folder):
+        plan = planned(node_tools, python_servers, folder, web)
+
+        async def both():
             plan.prepare()
-            made[planned, mode] = plan, folder, await directly(plan.server, folder, mode, everything_in(plan))
-        return made[planned, mode]
+            direct = await directly(plan.server, folder, mode, everything_in(plan))
+            plan.prepare()
+            return plan, direct, await through(plan.server, folder, mode, everything_in(plan))
 
-    return visit
+        return anyio.run(both)
+
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+
+        def begin(planned, mode):
+            folder = tmp_path_factory.mktemp(f"{planned.__name__}-{mode}")
+            return threads.submit(visit, planned, mode, folder)
+
+        made = {each: begin(*each) for each in dict.fromkeys(chosen(request.session.items))}
+    return lambda planned, mode: made[planned, mode].result()
+
+
+def chosen(items):
+    """The plans and modes of the tests that run."""
+    for item in items:
+        if "visited" in getattr(item, "fixturenames", ()):
+            said = getattr(getattr(item, "callspec", None), "params", {})
+            planned = [said["planned"]] if "planned" in said else plans.ALL
+            modes = [said["mode"]] if "mode" in said else ["legacy"]
+            yield from ((p, m) for p in planned for m in modes)
 
 
 def everything_in(plan):
@@ -93,13 +117,8 @@ def planned(request):
 @pytest.fixture(scope="module")
 def visits(mode, planned, visited):
     """The visit made directly, and the one made through the gateway."""
-
-    async def both():
-        plan, folder, direct = await visited(planned, mode)
-        plan.prepare()
-        return direct, await through(plan.server, folder, mode, everything_in(plan))
-
-    return anyio.run(both)
+    _, *both = visited(planned, mode)
+    return both
 
 
 def test_the_tools_are_the_same_but_for_the_prefix(visits):
@@ -131,12 +150,13 @@ def test_the_same_notifications_come(visits):
 
 
 def test_all_servers_together_answer_the_same_by_call_tool(mode, visited, tmp_path):
+    made = [visited(planned, mode) for planned in plans.ALL]
+
     async def visit_all():
-        made = [await visited(planned, mode) for planned in plans.ALL]
         tree = configuration(*(plan.server for plan, _, _ in made))
         async with beyond_gateway(tmp_path, mode, tree) as (client, witness):
             assert len((await client.list_tools()).tools) == 3
-            for plan, _, direct in made:
+            for plan, direct, _ in made:
                 plan.prepare()
                 visitor = Visitor(client, witness, plan.server.name, wrapped=True)
                 await plan.visit(visitor)
@@ -151,7 +171,7 @@ def steps(visitor, plan):
 
 
 def test_without_a_browser_the_error_says_that_there_is_none(visited):
-    _, _, direct = anyio.run(visited, plans.playwright, "legacy")
+    _, direct, _ = visited(plans.playwright, "legacy")
     (failure,) = failures(direct)
     assert "/no/such/browser" in failure["result"]["content"][0]["text"]
 

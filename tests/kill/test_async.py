@@ -6,40 +6,27 @@
 from __future__ import annotations
 
 import os
-import random
-import sys
-from collections.abc import Callable
 
 import pytest
-from async_killing import series
+from side_by_side import Series, databases, side_by_side
 
-from pml_testing.postgres import HOW, programs
+from pml_testing.postgres import HOW
 
-pytestmark = pytest.mark.anyio
 KILLS = int(os.environ.get("PML_KILLS", "20"))
 
 
-@pytest.fixture
-def seed(record_property: Callable[[str, object], None]) -> int:
-    """Told when the test fails, and in its report."""
-    given = int(os.environ.get("PML_KILL_SEED") or random.SystemRandom().randint(0, 10**6))
-    record_property("PML_KILL_SEED", given)
-    sys.stdout.write(f"PML_KILL_SEED={given}\n")
-    return given
+@pytest.fixture(scope="module")
+def series() -> dict[str, Series]:
+    return side_by_side("async_killing.py", "--store", KILLS)
 
 
-@pytest.mark.parametrize(
-    "store",
-    [
-        "sqlite",
-        pytest.param("postgres", marks=pytest.mark.skipif(programs() is None, reason=HOW)),
-    ],
-)
-async def test_nothing_that_was_acknowledged_is_lost_or_run_twice(store: str, seed: int) -> None:
-    told: list[str] = []
-    tally = await series(KILLS, store=store, seed=seed, tell=told.append)
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+def test_nothing_that_was_acknowledged_is_lost_or_run_twice(store: str, series: dict[str, Series]) -> None:
+    if store not in databases():
+        pytest.skip(HOW)
+    tally, told = series[store].tally, series[store].told
     assert tally.wrong == [], told
     assert tally.kills == KILLS
-    assert tally.under_way > KILLS, f"most kills hit nothing: {tally.told()}"
+    assert tally.under_way > KILLS, f"most kills hit nothing: {tally}"
     assert tally.lost_with_reason <= tally.under_way
     assert tally.answered > KILLS

@@ -244,7 +244,7 @@ def failed(tmp_path_factory):
     (folder / "test_drivers.py").write_text(HEAD + "".join(CLASS.format(name=name) for name in EXPECTED))
     (folder / "pytest.ini").write_text("[pytest]\naddopts = -q --import-mode=importlib\npythonpath = .\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--junitxml=run.xml", "test_drivers.py"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     found = defaultdict(set)
     for case in ET.parse(folder / "run.xml").iter("testcase"):

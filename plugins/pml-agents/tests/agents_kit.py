@@ -43,7 +43,7 @@ async def chat(client, name, message="hello", **arguments):
     return result["structuredContent"], result.get("isError", False)
 
 
-async def happens(condition, within_s=10.0):
+async def happens(condition, within_s=60.0):
     """Wait for what other processes do. Raises TimeoutError."""
     async with asyncio.timeout(within_s):
         while not (found := condition()):  # noqa: ASYNC110 - nothing tells of it

@@ -34,7 +34,7 @@ async def status_of(made, id):
 
 
 async def reaches(made, id, status):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await status_of(made, id) != status:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.005)
 

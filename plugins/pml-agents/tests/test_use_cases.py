@@ -108,7 +108,7 @@ async def summary_of(client, name):
 
 
 async def busy(client, name):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not (now := await summary_of(client, name))["is_busy"]:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.05)
         return now
@@ -132,7 +132,7 @@ async def test_two_gateways_on_one_store_share_one_queue(tmp_path):
         first = asyncio.create_task(chat(mine, "w", "one"))
         await happens((tmp_path / "one.begun").exists)
         second, _ = await chat(theirs, "w", "two", **{"async": True})
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while (now := await summary_of(mine, "w"))["queue_length"] != 1:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.05)
         assert now["is_busy"]

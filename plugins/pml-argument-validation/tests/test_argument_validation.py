@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from types import MappingProxyType
 
 import pytest
@@ -11,6 +10,7 @@ from pml_argument_validation import plugin
 from pml_argument_validation.plugin import ArgumentValidation
 from pml_hookspecs import EMPTY, CodeRun, Phase, RawObject, ToolCall, encode
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
+from pml_testing.work import counted
 from pml_testing.wrapper import WrapperContract
 
 pytestmark = pytest.mark.anyio
@@ -354,17 +354,14 @@ async def test_nobody_is_excused_when_the_call_is_for_real():
     assert await check(rehearsed("/head", path="a", head="x"), run=FakeRun()) is not None
 
 
-async def test_checking_small_arguments_takes_at_most_5_us():
+async def test_checking_small_arguments_takes_a_few_calls_once_their_schema_is_known():
     wrapper, run, instant = ArgumentValidation(services()), FakeRun(), outcome("t")
 
     async def following(_task, _run):
         return instant
 
     task = call(path="a", head=3, mode="r")
-    took = []
-    for _ in range(20):
-        started = time.perf_counter()
-        for _ in range(100):
-            await wrapper(task, run, following)
-        took.append((time.perf_counter() - started) / 100)
-    assert min(took) * 1e6 <= 5
+    await wrapper(task, run, following)
+    with counted() as work:
+        await wrapper(task, run, following)
+    assert work.calls <= 25

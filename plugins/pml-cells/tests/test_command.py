@@ -89,19 +89,26 @@ def test_a_notebook_is_imported_run_shown_exported_and_deleted(pml, tmp_path) ->
 
 @pytest.mark.seed("CELL-12", "GAP-21")
 def test_a_run_stops_at_the_first_cell_that_fails_or_goes_on(pml, tmp_path) -> None:
-    cells = {"a.ts": "console.log('\\x1b[31mred')", "b.ts": "while (true);", "c.ts": "console.log('last')"}
+    cells = {"a.ts": "console.log('\\x1b[31mred')", "b.ts": "Deno.exit(4)", "c.ts": "console.log('last')"}
     text = '<!-- srcbook:{"language":"typescript"} -->\n# T\n'
     text += "".join(f"###### {name}\n```ts\n{source}\n```\n" for name, source in cells.items())
     (tmp_path / "t.src.md").write_text(text)
     id_ = pml("notebook", "import", "t.src.md")[1].strip()
-    status, out, _ = pml("notebook", "run", id_, "--timeout", "600", "--json")
+    status, out, _ = pml("notebook", "run", id_, "--json")
     assert status == 1
-    assert [(told["filename"], told["exitCode"]) for told in json.loads(out)] == [("a.ts", 0), ("b.ts", 124)]
-    status, out, _ = pml("notebook", "run", id_, "--timeout", "600", "--keep-going")
+    assert [(told["filename"], told["exitCode"]) for told in json.loads(out)] == [("a.ts", 0), ("b.ts", 4)]
+    status, out, _ = pml("notebook", "run", id_, "--keep-going")
     assert status == 1
     assert "c.ts | last" in out
     assert "\x1b[31m" not in out
-    assert "124" in out
+
+
+def test_a_cell_that_does_not_end_is_stopped_when_its_time_is_over(pml, tmp_path) -> None:
+    text = '<!-- srcbook:{"language":"typescript"} -->\n# T\n###### a.ts\n```ts\nwhile (true);\n```\n'
+    (tmp_path / "t.src.md").write_text(text)
+    id_ = pml("notebook", "import", "t.src.md")[1].strip()
+    status, out, _ = pml("notebook", "run", id_, "--timeout", "300", "--json")
+    assert (status, [told["exitCode"] for told in json.loads(out)]) == (1, [124])
 
 
 def test_a_python_notebook_of_jupyters_goes_in_and_out(pml, tmp_path) -> None:

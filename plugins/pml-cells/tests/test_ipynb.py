@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_cells import srcmd
@@ -121,7 +121,6 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(anything, max_size=4), anything)
 def test_whatever_comes_is_a_notebook_or_is_refused(cells: list[Any], about: Any) -> None:
     text = json.dumps({"nbformat": 4, "cells": cells, "metadata": about})

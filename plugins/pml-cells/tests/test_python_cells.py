@@ -46,4 +46,4 @@ async def test_exit_codes_of_python(book) -> None:
     endless = await book.add("while True: pass", language="python")
     parsed = await book.execute(endless, timeout=1000)
     assert parsed["exitCode"] == 124
-    assert parsed["executionTime"] < 2000
+    assert parsed["executionTime"] >= 1000

@@ -90,7 +90,7 @@ class NoOutcomeError(Exception):
 
 
 @pytest.mark.seed("CELL-16")
-@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=70, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 async def test_whatever_comes_the_answer_is_a_structured_result(tmp_path_factory, data) -> None:
     sessions = Sessions(tmp_path_factory.getbasetemp() / "fuzz")

@@ -47,7 +47,7 @@ async def visit(client: Client) -> None:
     assert (told["stdout"], told["exitCode"], failed) == ("test output\n", 4, False)
     told, failed = await execute(await add("while (true) {}"), timeout=1000)
     assert (told["exitCode"], failed) == (124, False)
-    assert told["executionTime"] < 2000
+    assert told["executionTime"] >= 1000
     told, failed = await execute("nope")
     assert (told["exitCode"], failed) == (1, True)
     assert told["stderr"].startswith("Error: CELL_NOT_FOUND - ")

@@ -163,7 +163,7 @@ async def test_a_tail_begins_with_the_last_ones_and_follows(history, pml, capsys
     lines: list[dict[str, Any]] = []
 
     async def until(count: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(lines) < count:
                 lines.extend(json.loads(line) for line in capsys.readouterr().out.splitlines())
                 await asyncio.sleep(0.01)
@@ -185,7 +185,7 @@ async def test_a_tail_begins_with_the_last_ones_and_follows(history, pml, capsys
 async def test_a_tail_for_people_is_a_line_each_and_keeps_to_its_filters(filled, pml, capsys):
     tail = asyncio.get_running_loop().create_task(pml("tail", "--status", "failed", "--interval", "0.05"))
     text = ""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while "two" not in text:
             await asyncio.sleep(0.01)
             text += capsys.readouterr().out

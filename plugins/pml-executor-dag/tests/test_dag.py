@@ -80,7 +80,7 @@ async def test_independent_tasks_run_side_by_side():
         await barrier.wait()
         return outcome(task.id)
 
-    ended = await asyncio.wait_for(Dag().execute(flow(*(call(f"t{i}") for i in range(4))), FakeRun(answer)), 5)
+    ended = await asyncio.wait_for(Dag().execute(flow(*(call(f"t{i}") for i in range(4))), FakeRun(answer)), 30)
     assert ended.status is Status.OK
 
 
@@ -95,7 +95,7 @@ async def test_a_task_starts_as_soon_as_its_own_needs_have_ended():
         return outcome(task.id)
 
     tasks = flow(call("slow"), call("quick"), call("after_quick", "quick"), call("after_slow", "slow"))
-    ended = await asyncio.wait_for(Dag().execute(tasks, FakeRun(answer)), 5)
+    ended = await asyncio.wait_for(Dag().execute(tasks, FakeRun(answer)), 30)
     assert ended.status is Status.OK
 
 
@@ -349,7 +349,7 @@ async def test_cancellation_cancels_the_tasks_under_way_and_starts_no_more():
 
     tasks = flow(*(call(f"t{i}") for i in range(5)))
     running = asyncio.create_task(Dag(Settings(max_parallel=2)).execute(tasks, FakeRun(answer)))
-    await asyncio.wait_for(both.wait(), 5)
+    await asyncio.wait_for(both.wait(), 30)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -29,7 +29,6 @@ def workflow(needs, data):
     return Workflow(id="w", tasks=tuple(tasks))
 
 
-@settings(max_examples=100, deadline=None)
 @given(needs=graphs(), data=st.data())
 def test_every_task_runs_once_after_what_it_needs(needs, data):
     failing = {id_ for id_ in needs if data.draw(st.integers(0, 5)) == 0}
@@ -60,7 +59,6 @@ def test_every_task_runs_once_after_what_it_needs(needs, data):
     assert all(layer_of[id_] == max((layer_of[need] + 1 for need in ids), default=0) for id_, ids in needs.items())
 
 
-@settings(max_examples=100, deadline=None)
 @given(needs=graphs(least=2), data=st.data())
 def test_a_graph_with_a_circle_is_refused_before_anything_runs(needs, data):
     order = sorted(needs, key=lambda id_: int(id_[1:]))

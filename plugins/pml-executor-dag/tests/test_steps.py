@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -229,7 +228,7 @@ async def test_an_attempt_that_takes_too_long_is_ended_and_told_apart_from_an_er
 
     run = FakeRun(answer)
     late = make.call("late", step=Step(timeout_s=0.02, retry=Retry(attempts=2, delay_s=0)))
-    ended = await asyncio.wait_for(Dag().execute(make.flow(late, make.call("wrong")), run), 5)
+    ended = await asyncio.wait_for(Dag().execute(make.flow(late, make.call("wrong")), run), 30)
     assert make.statuses(ended) == {"late": "timed_out", "wrong": "error"}
     assert codes(ended) == {"late": "task.timed_out", "wrong": "tool.failed"}
     assert ended_by == ["late", "late#2"]
@@ -255,7 +254,7 @@ async def test_a_workflow_that_takes_too_long_is_ended_and_tells_what_it_did(mak
 
     each = make.call("each", step=Step(for_each=["quick", "slow"]))
     tasks = make.flow(make.call("quick"), make.call("slow"), each, make.call("after", "slow"), timeout_s=0.05)
-    ended = await asyncio.wait_for(Dag().execute(tasks, FakeRun(answer)), 5)
+    ended = await asyncio.wait_for(Dag().execute(tasks, FakeRun(answer)), 30)
     assert make.statuses(ended) == {"quick": "ok", "slow": "timed_out", "each": "timed_out", "after": "skipped"}
     assert make.results(ended)["each"]["result"] == [{"done": True}, None]
     assert (ended.status, ended.failure.code, ended.output["status"]) == (
@@ -277,11 +276,10 @@ async def test_a_cancelled_workflow_waits_for_no_retry(make):
     tasks = make.flow(make.call("a", step=Step(retry=Retry(attempts=2, delay_s=60, most_delay_s=60))))
     running = asyncio.create_task(Dag().execute(tasks, FakeRun(answer)))
     await failed.wait()
-    started = time.monotonic()
     running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert time.monotonic() - started < 2
+    async with asyncio.timeout(30):
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
 
 async def test_what_a_workflow_cost_is_what_its_tasks_cost(make):

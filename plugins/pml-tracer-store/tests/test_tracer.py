@@ -24,7 +24,7 @@ def services(sink):
 
 
 async def until(condition):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - the background task has no other way to tell
             await asyncio.sleep(0.005)
 

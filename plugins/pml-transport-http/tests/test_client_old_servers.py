@@ -19,7 +19,7 @@ from pml_testing.transport_ends import LONG_S, SOON_S, Recorder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:.*SSE.*:DeprecationWarning")]
 
-AT_ONCE_S = 1.0
+AT_ONCE_S = 10.0
 PARAMS = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 

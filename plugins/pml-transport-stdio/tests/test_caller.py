@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pml_hookspecs import Identity, Peer, UnauthenticatedError
+from pml_hookspecs import EMPTY, Identity, Peer, RpcError, UnauthenticatedError
 from pml_testing.transport import START_S
 from pml_transport_stdio import caller
 
@@ -153,3 +153,22 @@ async def test_without_a_standard_error_it_is_refused_all_the_same(key, log, mon
 
     monkeypatch.setattr(sys, "stderr", None)
     assert isinstance(await caller.identify(identify, log), caller.Refusing)
+
+
+@pytest.mark.anyio
+async def test_each_request_that_is_refused_is_told_of_and_the_key_is_not(key, log):
+    heard = []
+
+    async def identify(token):
+        raise UnauthenticatedError("The API key was revoked")
+
+    async def hear(event):
+        heard.append(event)
+
+    refusing = await caller.identify(identify, log, hear)
+    for method in ("initialize", "tools/list"):
+        with pytest.raises(RpcError, match="was revoked"):
+            await refusing.request(method, EMPTY, None)
+    about = [(e.kind, e.target, e.address, e.code, e.message, e.session) for e in heard]
+    why = ("stdio", "access.unauthenticated", "The API key was revoked", None)
+    assert about == [("denied", "initialize", *why), ("denied", "tools/list", *why)]

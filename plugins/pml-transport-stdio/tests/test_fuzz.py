@@ -11,7 +11,7 @@ import time
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from traffic import LIMIT_BYTES, NOTES, TOKENS, Rig, spoilt, stream
 
@@ -23,7 +23,6 @@ from pml_transport_stdio.framing import KEPT, SMALL, Lines, Oversized
 LIMITS = Settings(max_message_bytes=LIMIT_BYTES)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 8), st.integers(1, 60))
 def test_spoilt_traffic_is_understood_as_the_model_does(seed, requests, notes, pieces):
     random = Random(seed)
@@ -37,7 +36,6 @@ def test_spoilt_traffic_is_understood_as_the_model_does(seed, requests, notes, p
     asyncio.run(run())
 
 
-@settings(max_examples=600, deadline=None)
 @given(st.lists(st.binary(max_size=40) | st.sampled_from(TOKENS), max_size=20), st.integers(1, 30))
 def test_any_bytes_at_all_leave_the_connection_as_it_was(pieces, cuts):
     async def run():
@@ -48,7 +46,6 @@ def test_any_bytes_at_all_leave_the_connection_as_it_was(pieces, cuts):
     asyncio.run(run())
 
 
-@settings(max_examples=1000, deadline=None)
 @given(st.randoms(use_true_random=False), st.sampled_from(NOTES), st.integers(1, 4))
 def test_an_envelope_is_a_message_or_refused_in_a_known_way(random, note, mistakes):
     line = note % 1
@@ -63,7 +60,6 @@ def test_an_envelope_is_a_message_or_refused_in_a_known_way(random, note, mistak
     assert key is None or str(key).encode() in line
 
 
-@settings(max_examples=600, deadline=None)
 @given(
     st.lists(st.binary(min_size=1, max_size=9) | st.builds(bytes, st.integers(1, 50)), max_size=60), st.integers(0, 40)
 )

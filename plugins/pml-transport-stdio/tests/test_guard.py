@@ -115,7 +115,7 @@ async def test_a_server_that_has_ended_is_not_looked_for_again(tmp_path):
     shell = guard._shell
     shell.stdin.close()
     try:
-        assert await asyncio.wait_for(other.wait(), 5) == -signal.SIGTERM
+        assert await asyncio.wait_for(other.wait(), 30) == -signal.SIGTERM
         assert await asyncio.to_thread(shell.wait, 5) == 0
         assert sleeper.returncode is None
     finally:
