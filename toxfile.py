@@ -1,8 +1,9 @@
 """The part of the matrix that follows from the tree; tox reads this beside ``tox.ini``.
 
-Each plugin is tested alone, on the oldest interpreter with the oldest dependencies allowed and on the newest with the
-newest: ``py311-NAME-lowest`` and ``py313-NAME-highest``. A folder under ``plugins/`` gets these lanes by being there;
-what its tests need besides is the dependency group ``test`` of its ``pyproject.toml``.
+Each plugin is tested alone: on the oldest interpreter with the oldest dependencies allowed (``py311-NAME-lowest``: all
+of its tests), and on the newest with the newest (``py313-NAME-highest``: that it is there, and its contract; all of its
+tests run on these in ``py313-neighbours-highest``). A folder under ``plugins/`` gets these lanes by being there; what
+its tests need besides is the dependency group ``test`` of its ``pyproject.toml``.
 
 The lanes of ``tox.ini`` find in variables what they install of the tree, a requirement a line: ``UNDER_TEST`` is the
 contract, the core and what tests with it, ``EVERY_PLUGIN`` and ``EVERY_EXAMPLE`` speak for themselves, and
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent
 OLDEST, NEWEST = "py311-{}-lowest", "py313-{}-highest"
 BASE = ("pml-hookspecs", "pml-core", "pml-testing")
+INSTALLED = "tests/architecture/test_installed.py"
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -116,9 +118,10 @@ os.environ["EVERY_TEST_NEED"] = "\n".join(
 
 def alone(plugin: Distribution, lane: str, rest: Iterable[str]) -> MemoryLoader:
     """A lane of one plugin; ``rest`` is what follows ``--`` on the command line."""
-    tests = f"{plugin.path.removeprefix('./')}/tests"
-    commands = [Command(["pytest", tests, "tests/architecture/test_installed.py", *rest])]
-    if plugin.contracted and lane == NEWEST.format(plugin.factor):
+    commands = [Command(["pytest", INSTALLED, *rest])]
+    if lane == OLDEST.format(plugin.factor):
+        commands = [Command(["pytest", f"{plugin.path.removeprefix('./')}/tests", INSTALLED, *rest])]
+    elif plugin.contracted:
         commands.append(Command(["pytest", f"--pml-contract={','.join(plugin.contracted)}", *rest]))
     return MemoryLoader(
         description=f"{plugin.name} alone: {plugin.project['description']}",

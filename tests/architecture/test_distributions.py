@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 PYTHONS = ("py311", "py312", "py313")
 ENDS = ("lowest", "highest")
 ALONE = ("py311-{}-lowest", "py313-{}-highest")
-EVERYTHING = ("types", "imports", "docs", "kill", "e2e", "py311-broken", "py312-neighbours-highest", "py313-all-lowest")
-"""Lanes that hold every plugin; the last stands for six."""
+TOGETHER = ("py311-all-lowest", "py312-all-lowest", "py312-all-highest", "py313-all-highest")
+NEIGHBOURS = "py313-neighbours-highest"
+EVERYTHING = ("types", "imports", "docs", "kill", "e2e-gateway", "e2e-peers", "py311-broken", NEIGHBOURS)
+"""More lanes that hold every plugin."""
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -75,7 +77,8 @@ def test_tox_tests_it_alone(name: str, plugin: Distribution, lanes: configparser
     alone = name.format(plugin.factor)
     assert f"./{plugin.path}" in lane(lanes, alone, "deps")
     commands = lane(lanes, alone, "commands")
-    assert commands[0] == f"pytest {plugin.path}/tests tests/architecture/test_installed.py"
+    tests = f"{plugin.path}/tests " if name.endswith("lowest") else ""
+    assert commands[0] == f"pytest {tests}tests/architecture/test_installed.py"
     assert commands[-1] == "pml plugins list"
     lowest = "UV_RESOLUTION=lowest-direct" in lane(lanes, alone, "set_env")
     assert lowest is name.endswith("lowest")
@@ -102,7 +105,7 @@ def test_tox_holds_it_alone_to_the_contracts_it_has_to_keep(
     assert [line for line in commands if "--pml-contract" in line] == wanted
 
 
-@pytest.mark.parametrize("name", EVERYTHING)
+@pytest.mark.parametrize("name", [*TOGETHER, *EVERYTHING])
 def test_tox_tests_it_with_all_others(name: str, plugin: Distribution, lanes: configparser.ConfigParser) -> None:
     assert f"./{plugin.path}" in lane(lanes, name, "deps")
 
@@ -143,9 +146,17 @@ def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
 
 
 def test_tox_has_a_lane_for_everything_there_is_to_hold(lanes: configparser.ConfigParser) -> None:
-    ends = [f"testenv:{python}-{what}-{end}" for python in PYTHONS for what in ("core", "all") for end in ENDS]
-    single = ("lint", "types", "imports", "selftest", "kill", "e2e", "py311-broken", "py313-broken")
-    assert {*ends, *(f"testenv:{name}" for name in single)} <= {*lanes.sections()}
+    core = ("py311-core-lowest", "py313-core-highest")
+    single = ("lint", "types", "imports", "selftest", "py313-broken", "templates", "wheels", "downstream")
+    assert {f"testenv:{name}" for name in (*core, *TOGETHER, *EVERYTHING, *single)} <= {*lanes.sections()}
+    for python in PYTHONS:
+        assert any(name.startswith(f"{python}-all-") for name in TOGETHER)
+
+
+def test_every_test_of_a_plugin_runs_at_both_ends(lanes: configparser.ConfigParser) -> None:
+    """Alone with the oldest, and with all its neighbours with the newest."""
+    command = "pytest hookspecs/tests pml_core/tests plugins --ignore-glob=**/test_*isolation.py"
+    assert [line.replace("'", "") for line in lane(lanes, NEIGHBOURS, "commands")] == [command]
 
 
 def test_every_broken_distribution_is_installed_by_its_lane(root: Path, lanes: configparser.ConfigParser) -> None:

@@ -121,7 +121,7 @@ def test_a_new_folder_has_its_lanes_by_being_there(
         paths = ["./hookspecs", "./pml_core", "./tests", "./plugins/pml-brand-new"]
         assert lane(lanes, name, "deps") == [*paths, "anything>=1"]
     assert "pytest --pml-contract=new" in lane(lanes, "py313-brand_new-highest", "commands")
-    for name in ("types", "py311-all-lowest", "py312-neighbours-highest"):
+    for name in ("types", "py311-all-lowest", "py313-neighbours-highest"):
         assert "./plugins/pml-brand-new" in lane(lanes, name, "deps")
 
 

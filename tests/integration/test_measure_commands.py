@@ -38,8 +38,13 @@ def pml(tmp_path):
 
     def start(*words):
         command = [sys.executable, "-m", "pml_core", *words, "--config", "mcp.json"]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=tmp_path, encoding="utf-8", env=env)
+        # What runs in the background of a shell has it ignored, and passes that on.
+        before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+        try:
+            pipe = subprocess.PIPE
+            return subprocess.Popen(command, stdout=pipe, stderr=pipe, cwd=tmp_path, encoding="utf-8", env=env)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def run(*words):
         with start(*words) as process:

@@ -35,13 +35,12 @@ from .transport_ends import (
 )
 
 AT_ONCE_S = 10.0
-"""Longest for what must not wait for a time limit, the limits here being :data:`LONG_S` [s]."""
+"""Longest for what must not wait for a limit, which is :data:`LONG_S` here [s]."""
 SHORT_S = 0.2
 BIG = 10 * 1000 * 1000
 MANY = 10_000
 AT_A_TIME = 50
-
-
+ASK = {"method": "roots/list", "params": {"n": 1}}
 Connect: TypeAlias = Callable[..., Any]
 
 
@@ -94,16 +93,14 @@ class TransportContract:
 
     # Requests of ours.
 
-    @pytest.mark.seed("MUX-1")
-    @pytest.mark.seed("MUX-12")
+    @pytest.mark.seed("MUX-1", "MUX-12")
     async def test_four_concurrent_requests_to_one_server_complete(self, connect: Connect) -> None:
         async with connect() as link:
             asked = [link.request("gather", {"count": 4, "n": n}, timeout_s=SOON_S) for n in range(4)]
             answers = await asyncio.gather(*asked)
         assert [answer["n"] for answer in answers] == [0, 1, 2, 3]
 
-    @pytest.mark.seed("MUX-4")
-    @pytest.mark.seed("MUX-15")
+    @pytest.mark.seed("MUX-4", "MUX-15")
     async def test_answers_out_of_order_reach_their_requests(self, connect: Connect) -> None:
         order = []
 
@@ -111,8 +108,7 @@ class TransportContract:
             answer = await link.request("stack", {"count": 3, "n": n}, timeout_s=SOON_S)
             order.append(n)
             if len(order) < 3:
-                # Not before this answer is here may the next one come: where each request has a connection of its own,
-                # nothing else puts answers in order.
+                # With a connection for each request, nothing else puts answers in order.
                 await link.request("unstack", {}, timeout_s=SOON_S)
             return int(answer["n"])
 
@@ -131,8 +127,7 @@ class TransportContract:
             await slow.request("release", {}, timeout_s=SOON_S)
             assert await waiting == {"late": True}
 
-    @pytest.mark.seed("MUX-6")
-    @pytest.mark.seed("MUX-14")
+    @pytest.mark.seed("MUX-6", "MUX-14")
     async def test_a_timeout_touches_only_its_own_request(self, connect: Connect) -> None:
         async with connect() as link:
             other = asyncio.ensure_future(link.request("hold", {}, timeout_s=LONG_S))
@@ -385,8 +380,9 @@ class TransportContract:
                     await transport.serve(Endpoint(name="default", address=""), lambda *_: handler, started=print)
                 pytest.skip("this transport only connects downstream, and says so")
             await stack.enter_async_context(asyncio.timeout(2 * START_S))
-            endpoint = Endpoint(name="gateway", address=listener)
-            yield await stack.enter_async_context(transport.connect(endpoint, handler))
+            yield await stack.enter_async_context(
+                transport.connect(Endpoint(name="gateway", address=listener), handler)
+            )
 
     async def test_the_address_is_told_before_the_first_client(
         self, transport: Transport, listener: str | None
@@ -400,5 +396,4 @@ class TransportContract:
     async def test_requests_go_both_ways_between_two_gateways(self, transport: Transport, listener: str | None) -> None:
         async with self.served(transport, listener, Recorder()) as link:
             assert await link.request("echo", {"text": "é"}, timeout_s=START_S) == {"text": "é"}
-            ask = {"method": "roots/list", "params": {"n": 1}}
-            assert await link.request("ask", ask, timeout_s=SOON_S) == ask
+            assert await link.request("ask", ASK, timeout_s=SOON_S) == ASK
