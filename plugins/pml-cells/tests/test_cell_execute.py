@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from typing import Any
@@ -14,7 +13,7 @@ from pml_cells.definitions import CELL_EXECUTE
 from pml_cells.sessions import Sessions
 from pml_hookspecs import CodeRun, ExecutionQuery, Scope
 from pml_sandbox_deno import Deno
-from pml_testing.gateway import Client, running, until
+from pml_testing.gateway import Client, running
 
 pytestmark = pytest.mark.anyio
 
@@ -60,19 +59,15 @@ async def test_handles_missing_cell(book) -> None:
 
 
 @pytest.mark.seed("CELL-20", "CELL-12", "CELL-19", "GAP-21")
-async def test_respects_timeout(book, frozen_clock) -> None:
-    cell = await book.add("console.log('so far'); Deno.writeTextFileSync('begun', ''); while(true) {}")
-    arguments = {"sessionId": book.id, "cellId": cell, "timeout": 50_000}
-    running = asyncio.ensure_future(book.client.call("cell_execute", arguments))
-    await until(lambda: (book.folder / "begun").exists() or running.done())
-    assert not running.done()
-    frozen_clock.advance(50)
-    answer = await running
+async def test_respects_timeout(book) -> None:
+    """The limit is long enough for Deno to start on a machine that does much else."""
+    cell = await book.add("console.log('so far'); while(true) {}")
+    answer = await book.client.call("cell_execute", {"sessionId": book.id, "cellId": cell, "timeout": 10_000})
     parsed = json.loads(answer["content"][0]["text"])
     assert parsed["exitCode"] == 124
-    assert parsed["executionTime"] >= 50_000
+    assert parsed["executionTime"] >= 10_000
     assert parsed["stdout"] == "so far\n"
-    assert "50 s" in parsed["stderr"]
+    assert "10 s" in parsed["stderr"]
     assert not answer.get("isError")
 
 
