@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import Built, Distribution, Environment
@@ -27,7 +31,7 @@ store = "jsonl"
 tracers = ["prometheus_textfile"]
 
 [servers.pets]
-address = "openapi:pets.json"
+address = "openapi:{address}/pets.json"
 base_url = "http://127.0.0.1:9"
 """
 PETS = {
@@ -35,6 +39,13 @@ PETS = {
     "info": {"title": "Pets", "version": "1"},
     "paths": {"/pets": {"get": {"operationId": "list_pets", "summary": "All pets"}}},
 }
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves the documents of the service, and says nothing about it."""
+
+    def log_message(self, *said: object) -> None:
+        """Nobody reads it."""
 
 
 def alone(built: Built, environment: Any, example: Distribution) -> Environment:
@@ -70,12 +81,19 @@ def test_each_contract_is_of_an_example(examples: list[Distribution]) -> None:
 
 
 @pytest.fixture(scope="module")
-def together(built: Built, environment: Any, examples: list[Distribution]) -> Environment:
+def together(
+    built: Built, environment: Any, examples: list[Distribution], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Environment]:
     """All examples with the standard set, configured."""
     made: Environment = environment([built.wheel(one) for one in built.named("pml", *(one.name for one in examples))])
-    (made.work / "pml.toml").write_text(CONFIG, encoding="utf-8")
-    (made.work / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
-    return made
+    documents = tmp_path_factory.mktemp("documents")
+    (documents / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=documents)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        (made.work / "pml.toml").write_text(CONFIG.replace("{address}", address), encoding="utf-8")
+        yield made
+        server.shutdown()
 
 
 def test_all_examples_are_well_together(together: Environment) -> None:

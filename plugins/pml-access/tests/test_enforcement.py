@@ -6,6 +6,7 @@ import types
 from contextlib import asynccontextmanager
 
 import pytest
+from access_fleet import world
 
 import pml_access.plugin
 import pml_search_tools.plugin
@@ -17,8 +18,6 @@ from pml_hookspecs import CodeRun, Identity, MetaTool, ToolCall, ToolId, Workflo
 from pml_testing.dispatching import Code, InOrder
 from pml_testing.gateway import Client, ScriptedServer, running
 from pml_transport_http import callers
-
-from .fleet import world
 
 pytestmark = pytest.mark.anyio
 TOOLS = ("files__read", "files__delete", "shell__run")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from access_fleet import KEYS, LISTED, READ, RECORDS, WORDS, scrubbed, words_of, world
 
 from pml_hookspecs import ExecutionQuery, Scope, Session
-
-from .fleet import KEYS, LISTED, READ, RECORDS, WORDS, scrubbed, words_of, world
 
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-25", "QRY-26", "QRY-27", "QRY-28", "QRY-31")]
 WHO = tuple(LISTED)
