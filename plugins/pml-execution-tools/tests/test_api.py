@@ -267,11 +267,21 @@ async def test_the_openapi_document_tells_of_every_route_and_answers_fit_it(fill
         Draft202012Validator(document["components"]["schemas"][schema]).validate(answer)
 
 
+UNSAID = """
+[parameters]
+cursor = "{}"
+
+[[operations]]
+include-path = "/api/executions/search"
+checks.positive_data_acceptance.expected-statuses = [200, 401, 403, 404, 422]
+"""
+"""No schema can say what a store takes for a cursor, nor, for every dialect of patterns, what has a word in it."""
+
+
 @pytest.mark.seed("RST-1", "RST-2", "RST-3", "RST-4", "RST-5")
 async def test_schemathesis_finds_nothing_that_is_not_as_the_document_says(filled, tmp_path):
     cursor = (await body(filled, "/api/executions", hours=168, limit=1))["next_cursor"]
-    # No schema can say what a store takes for a cursor.
-    (tmp_path / "schemathesis.toml").write_text(f'[parameters]\ncursor = "{cursor}"\n', encoding="utf-8")
+    (tmp_path / "schemathesis.toml").write_text(UNSAID.format(cursor), encoding="utf-8")
     command = [
         sys.executable, "-m", "schemathesis.cli", "run", f"{filled.url}/api/openapi.json",
         "--header", "Authorization: Bearer root", "--checks", "all", "--exclude-checks", "ignored_auth",
@@ -281,5 +291,5 @@ async def test_schemathesis_finds_nothing_that_is_not_as_the_document_says(fille
     ran = await asyncio.create_subprocess_exec(
         *command, cwd=tmp_path, env=dict(os.environ), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
-    output, _ = await asyncio.wait_for(ran.communicate(), 60)
+    output, _ = await asyncio.wait_for(ran.communicate(), 240)
     assert ran.returncode == 0, output.decode()[-4000:]
