@@ -148,5 +148,14 @@ async def test_a_slow_disk_holds_up_nobody(path, monkeypatch):
 
 async def test_nothing_but_the_file_is_left_in_its_folder(path):
     tracer = PrometheusTextfile(Settings(path=str(path)))
+    tracer.ended(ended(1))
     await asyncio.gather(tracer.flush(), tracer.flush())
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+async def test_a_command_that_traces_nothing_leaves_what_the_gateway_wrote(path):
+    gateway, command = (PrometheusTextfile(Settings(path=str(path))) for _ in range(2))
+    gateway.ended(ended(1))
+    await gateway.flush()
+    await command.flush()
+    assert samples(path)

@@ -13,7 +13,6 @@ from pml_hookspecs import setting
 if TYPE_CHECKING:
     from pml_hookspecs import Ended, Services, Span
 
-__all__ = ["PrometheusTextfile", "Settings"]
 NAME = "pml_task_duration_seconds"
 MOST, OTHER = 2000, "other"
 """So many sets of labels are told apart, for clients can make up names of tools; what comes then is ``other``."""
@@ -62,7 +61,8 @@ class PrometheusTextfile:
 
     async def flush(self) -> None:
         try:
-            await asyncio.to_thread(self._write)
+            if self._labels:  # a command that traces nothing leaves the file as the gateway wrote it
+                await asyncio.to_thread(self._write)
         except OSError as exc:
             if self._services is not None:
                 self._services.log.warning("metrics are not written", path=str(self._path), error=str(exc))
