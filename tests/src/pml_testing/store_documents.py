@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Document, Page, Store
 
 WHERE = "test.things"
-DEADLINE_S = 20.0
+DEADLINE_S = 90.0
 """Longest that a test waits for anything."""
 VALUES: list[dict[str, Any]] = [
     {},

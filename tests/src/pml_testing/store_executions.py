@@ -30,7 +30,7 @@ from .records import (
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionId, ExecutionRecord, Store
 
-DEADLINE_S = 20.0
+DEADLINE_S = 90.0
 """Longest that a test waits for anything."""
 
 
