@@ -64,6 +64,11 @@ class Busy(Mode):
             self.living.append(f"{self._name} stopped")
 
 
+class Bad:
+    def __init__(self, settings, services) -> None:
+        raise ValueError("cannot be made")
+
+
 class Filtering:
     settings_type = Names
 
@@ -108,6 +113,7 @@ async def gateway(config: Config, mode: type[Mode] = Mode):
     found = [
         registry.provide("pml.transport", "scripted", ScriptedTransport(servers)),
         registry.provide("pml.exposure_mode", "mode", mode),
+        registry.provide("pml.exposure_mode", "bad", Bad),
         registry.provide("pml.plugins", "filtering", Filtering()),
         registry.provide("pml.plugins", "greeter", Greeter()),
     ]
@@ -172,6 +178,16 @@ async def test_a_mode_that_another_took_the_place_of_is_left_once_with_its_tasks
         assert await made.change(configured("fs", tools_exposure="meta_only"))
         assert sorted(Busy.living) == ["1", "1 left", "1 stopped", "2", "2 left", "2 stopped"]
     assert len(Busy.living) == 6
+
+
+async def test_a_mode_made_for_a_configuration_that_is_refused_is_left_and_the_old_one_goes_on():
+    Busy.living.clear()
+    refused = {"tables": {"mode": {"dropped": ["write"]}}, "endpoints": {"x": EndpointSettings(tools_exposure="bad")}}
+    async with gateway(configured("fs"), Busy) as made:
+        await until(lambda: Busy.living == ["1"])
+        assert not await made.change(configured("fs", **refused))
+        assert sorted(Busy.living) in (["1", "2 left"], ["1", "2", "2 left", "2 stopped"])
+    assert {"1 left", "1 stopped"} <= set(Busy.living)
 
 
 @pytest.mark.seed("GAP-3")

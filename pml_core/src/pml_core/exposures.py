@@ -59,17 +59,20 @@ class Exposures:
             self._endpoints[endpoint] = View(
                 endpoint, self._known(said.tools_exposure), said.intent, said.execution_mode
             )
-        # Those of a mode that is made anew: what the new one begins is not among them.
-        earlier = {} if self._before is None else {m: self._supervisor.running(m) for m in self._before._drivers}  # noqa: SLF001 - one of its own kind
-        for view in self._endpoints.values():
-            if view.mode not in self._modes:
-                self._keep(view.mode, await self._driver(view.mode))
-        if self._before is not None:
-            self._replaced = [
-                (driver, earlier[mode])
-                for mode, driver in self._before._drivers.items()  # noqa: SLF001 - as above
-                if self._drivers.get(mode) is not driver
-            ]
+        before = {} if self._before is None else self._before._drivers  # noqa: SLF001 - one of its own kind
+        # Of a mode that is made anew, what the new one begins is not among these.
+        earlier = {mode: self._supervisor.running(mode) for mode in before}
+        try:
+            for view in self._endpoints.values():
+                if view.mode not in self._modes:
+                    self._keep(view.mode, await self._driver(view.mode))
+        except BaseException:
+            for mode, driver in self._drivers.items():
+                if before.get(mode) is not driver:
+                    await self._supervisor.leave(driver, self._supervisor.running(mode) - earlier.get(mode, set()))
+            raise
+        gone = {mode: driver for mode, driver in before.items() if self._drivers.get(mode) is not driver}
+        self._replaced = [(driver, earlier[mode]) for mode, driver in gone.items()]
         self._before = None
 
     async def leave_replaced(self) -> None:

@@ -46,9 +46,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """``text`` without secrets."""
-        for secret in self._texts:
-            if secret in text:
-                text = text.replace(secret, MASK)
+        text = self.swapped(text, lambda _: MASK)
         return KEY.sub(MASK, text) if "pml_" in text else text
 
     def raw(self, raw: bytes) -> bytes:

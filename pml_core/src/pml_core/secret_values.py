@@ -14,6 +14,9 @@ from .client_server import REFERENCE
 
 MASK = "********"
 
+_PARTS = ("env", "headers", "args", "url", "command", "cwd")
+"""What every server's table may have; the rest are options of its transport, of any shape."""
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STRONG_WORDS = frozenset(
     (
@@ -77,10 +80,6 @@ def replaced(table: Mapping[str, Any], replacement: Callable[[Secret], str]) -> 
     if isinstance(url := table.get("url"), str):
         copy["url"] = _replaced(url, _parts("", url), "url", replacement)
     return copy
-
-
-_PARTS = ("env", "headers", "args", "url", "command", "cwd")
-"""What every server's table may have; the rest are options of its transport, of any shape."""
 
 
 def masked(table: Mapping[str, Any]) -> dict[str, Any]:

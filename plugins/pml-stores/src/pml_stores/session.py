@@ -114,10 +114,6 @@ class Session(ABC, Generic[C, R]):
     def closed(self) -> StoreError:
         """What to tell those who come before it is opened or after it is closed."""
 
-    def wrote_one(self, connection: C) -> None:
-        """Called after each of a batch that is written one by one."""
-        return
-
     def write(self, batch: Sequence[Any]) -> dict[int, Exception]:
         """Write ``batch``; what stands against which of it, by its place in the batch.
 
@@ -174,7 +170,6 @@ class Session(ABC, Generic[C, R]):
             connection.execute("SAVEPOINT one")
             try:
                 self._write_all(connection, [item], [rows[index]] if index in rows else [])
-                self.wrote_one(connection)
             except Exception as exc:
                 if self.is_storage_fault(exc):
                     raise
