@@ -74,6 +74,8 @@ async def test_a_server_that_is_restarted_under_load_costs_no_row(server, servic
         loading.cancel()
         page = await store.executions.find(ExecutionQuery(scope=EVERYONE, limit=1))
         assert (page.total, page.items[0].id) == (n + 1, execution(n).id)
+        await store.executions.put(execution(n))
+        assert (await store.executions.find(ExecutionQuery(scope=EVERYONE, limit=1))).total == n + 1
         health = await store.health()
         assert (health["drops"], health["unwritable"], health["queued"], health["trouble"]) == (0, 0, 0, None)
     assert failures == 6
@@ -135,7 +137,8 @@ async def test_calls_go_on_while_another_gateway_writes_for_long(emptied, servic
         with Locked(emptied) as other:
             for n in range(1, 1000):
                 store.executions.record(execution(n))
-            assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 1
+            assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 1000
+            assert await store.executions.get(execution(999).id, EVERYONE) == execution(999)
             with pytest.raises(StoreError, match=r"cannot be written just now \(.*lock timeout"):
                 await store.executions.put(execution(5000))
             with pytest.raises(StoreError, match="cannot be written"):

@@ -167,6 +167,7 @@ async def test_a_row_that_cannot_be_stored_is_lost_alone_counted_and_said_once(e
     async with at(emptied, services) as store:
         for n in range(100):
             store.executions.record(execution(n, request={"no": object()}) if n % 10 == 0 else execution(n))
+        await store.executions.put(execution(1))
         assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 90
         assert (await store.health())["unwritable"] == 10
     ((event, fields),) = lines(services, "error")

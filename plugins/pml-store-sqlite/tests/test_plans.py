@@ -103,14 +103,18 @@ def test_a_page_of_some_people_and_agents_is_looked_for_in_each_of_their_indexes
     assert plan.count("USING INDEX execution_by_own_agent (agent=? AND started_at>?)") == 1
 
 
-def test_a_total_is_a_sum_of_sums(explained):
+@pytest.mark.parametrize(
+    ("scope", "table"),
+    [(ALICE, sums.COARSE), (Scope(principals=frozenset({"alice"}), agents=frozenset({"agent 1"})), sums.BY_AGENT)],
+)
+def test_a_total_is_a_sum_of_sums(explained, scope, table):
     query = ExecutionQuery(
-        scope=ALICE, since=EPOCH + timedelta(minutes=10), until=EPOCH + timedelta(days=8, hours=5, minutes=7)
+        scope=scope, since=EPOCH + timedelta(minutes=10), until=EPOCH + timedelta(days=8, hours=5, minutes=7)
     )
     summaries.count(explained, conditions.of(query))
     ((_, plan),) = explained.plans
     lines = [line for line in plan if line.startswith(("SEARCH", "SCAN"))]
-    assert sum(sums.BY_AGENT.table in line and "grain=? AND bucket>? AND bucket<?" in line for line in lines) == 3
+    assert sum(f" {table.table} " in line and "grain=? AND bucket>? AND bucket<?" in line for line in lines) == 3
     assert sum("execution_by_time (started_at>? AND started_at<?" in line for line in lines) == 2
 
 

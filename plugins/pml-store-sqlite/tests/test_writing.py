@@ -86,6 +86,8 @@ async def test_a_full_queue_drops_and_counts(path, services):
     assert (await store.health())["drops"] == 5
     async with store:
         assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 10
+        await store.executions.put(execution(20))
+        assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 11
         assert (await store.health())["queued"] == 0
 
 
@@ -149,6 +151,7 @@ async def test_a_row_that_cannot_be_stored_is_lost_alone_counted_and_said_once(p
     async with at(path, services) as store:
         for n in range(100):
             store.executions.record(execution(n, request={"no": object()}) if n % 10 == 0 else execution(n))
+        await store.executions.put(execution(1))
         assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 90
         assert (await store.health())["unwritable"] == 10
     ((event, fields),) = lines(services, "error")

@@ -16,6 +16,7 @@ from .texts import name, queries_of, wanted_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionQuery, Scope
+    from pml_stores.unwritten import Place
 
 MAX_LIMIT = 100
 CURSOR_MARK = "pml-postgres-1"
@@ -151,14 +152,14 @@ def classes_of(statuses: Iterable[str] | None) -> Sequence[str] | None:
     return found if found and wanted == set().union(*(parts[part] for part in found)) else None
 
 
-def write_cursor(started_at: int, id_: str) -> str:
-    """The place right after an execution, as text that means nothing to a client."""
-    place = json.dumps([CURSOR_MARK, started_at, id_]).encode()
-    return binascii.b2a_base64(place, newline=False).decode().translate({43: "-", 47: "_", 61: None})
+def write_cursor(place: Place) -> str:
+    """The place right after that, as text that means nothing to a client."""
+    text = json.dumps([CURSOR_MARK, *place]).encode()
+    return binascii.b2a_base64(text, newline=False).decode().translate({43: "-", 47: "_", 61: None})
 
 
-def read_cursor(cursor: str) -> tuple[int, str]:
-    """``(started_at, id)`` of the last row seen.
+def read_cursor(cursor: str) -> Place:
+    """Of the last row seen.
 
     Raises:
         ValueError: Not written by :func:`write_cursor`.

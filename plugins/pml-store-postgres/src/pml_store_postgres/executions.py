@@ -4,72 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import queries, sums
-from .conditions import check_query
+from pml_stores.executions import SqlExecutions
+
+from . import queries
 from .pruning import Pruning
 from .rows import micros
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
     from typing import Any
 
     from psycopg import Connection
 
-    from pml_hookspecs import (
-        AgentActivity,
-        ExecutionId,
-        ExecutionQuery,
-        ExecutionRecord,
-        Grouping,
-        Page,
-        Scope,
-        Total,
-    )
-    from pml_stores.writer import Writer
 
-    from .readers import Readers
-
-
-class PostgresExecutions:
+class PostgresExecutions(SqlExecutions["Connection[Any]"]):
     """Implements :class:`pml_hookspecs.Executions`."""
 
-    def __init__(self, writer: Writer[Connection[Any]], readers: Readers) -> None:
-        self._writer, self._readers = writer, readers
-        self.record = writer.record
-
-    async def put(self, record: ExecutionRecord) -> None:
-        """Insert or replace by id; durable when it returns.
-
-        Raises:
-            StoreError: The database cannot be written just now.
-        """
-        await self._writer.write(record)
-
-    async def get(self, id: ExecutionId, scope: Scope, *, transcript: bool = False) -> ExecutionRecord | None:
-        """None when it does not exist or is out of scope."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: queries.get(c, id, scope, transcript=transcript))
-
-    async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
-        """Newest first.
-
-        Raises:
-            ValueError: ``limit`` is out of range, the cursor is not one of this store's, or a time has no zone.
-        """
-        check_query(query)
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: queries.find(c, query))
-
-    async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
-        """One row per agent; simulated executions count as succeeded, whatever else has ended as failed."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: sums.activity(c, query))
-
-    async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
-        """One row per group; counted as in :meth:`activity`."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: sums.totals(c, query, by))
+    statements = queries
 
     async def prune(self, *, before: datetime | None = None, keep_bytes: int | None = None) -> int:
         """Delete executions that have ended, oldest first; how many without a parent.

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Page
 
-from .conditions import ALL, Condition, asked_for, read_cursor, scope_of, when, within, write_cursor
+from .conditions import (
+    ALL,
+    Condition,
+    asked_for,
+    check_query,
+    read_cursor,
+    scope_of,
+    when,
+    within,
+    write_cursor,
+)
 from .rows import (
     ID,
     READ,
@@ -21,7 +31,7 @@ from .rows import (
     read_status,
     read_tool,
 )
-from .sums import count, days_of
+from .sums import activity, count, days_of, totals
 from .texts import blob, name, restored
 
 if TYPE_CHECKING:
@@ -39,6 +49,7 @@ if TYPE_CHECKING:
         ServerStatus,
     )
 
+__all__ = ["activity", "check_query", "find", "get", "known", "read_cursor", "totals", "write_cursor"]
 
 FREQUENT = 2000
 """More hits of a search than this are not sorted to find the last ones."""
@@ -55,10 +66,7 @@ def get(connection: Connection[Any], id_: ExecutionId, scope: Scope, *, transcri
     said, joined = (
         ("t.deflated", "LEFT JOIN execution_transcript AS t ON t.execution = e.id")
         if transcript
-        else (
-            "NULL::bytea",
-            "",
-        )
+        else ("NULL::bytea", "")
     )
     rows = rows_of(
         connection,
@@ -66,6 +74,13 @@ def get(connection: Connection[Any], id_: ExecutionId, scope: Scope, *, transcri
         (name(id_), *seen.values),
     )
     return read_execution(rows[0][:-1], rows[0][-1]) if rows else None
+
+
+def known(connection: Connection[Any], ids: Sequence[ExecutionId]) -> dict[str, ExecutionRecord]:
+    """See :meth:`pml_stores.unwritten.Finder.known`."""
+    given = {name(id_): id_ for id_ in ids}
+    rows = rows_of(connection, f"SELECT {READ} FROM execution AS e WHERE e.id = ANY(%s)", (list(given),))
+    return {given[row[ID]]: read_execution(row) for row in rows}
 
 
 def find(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:
@@ -89,7 +104,7 @@ def find(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRe
     )
     more = len(rows) > query.limit
     rows = rows[: query.limit]
-    cursor = write_cursor(rows[-1][STARTED_AT], restored(rows[-1][ID])) if more else None
+    cursor = write_cursor((rows[-1][STARTED_AT], restored(rows[-1][ID]))) if more else None
     return Page([read_execution(row) for row in rows], cursor, total)
 
 

@@ -57,7 +57,9 @@ class Conditions:
     summable: bool = True
     """Whether sums can tell how many they are."""
     by_tool: bool = False
-    """Whether that takes the larger sums."""
+    """Whether that takes the largest sums."""
+    coarse: bool = False
+    """Whether the smallest sums tell whose they are and how they ended."""
     nothing: bool = False
     """Whether no row can be meant."""
 
@@ -137,6 +139,7 @@ def of(query: ExecutionQuery) -> Conditions:
         _target(found, clean(query.target))
     if found.words:
         found.summable = False
+    found.coarse = query.agent is query.trigger is query.target is None and not query.scope.agents
     _choose_index(found, query)
     return found
 

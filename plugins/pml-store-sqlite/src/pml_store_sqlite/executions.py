@@ -3,65 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING
 
-from . import history, pruning, summaries, text
+from pml_stores.executions import SqlExecutions
+
+from . import history, pruning, text
 from .errors import StoreError
 from .row_values import micros
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Sequence
     from datetime import datetime
 
-    from pml_hookspecs import AgentActivity, ExecutionId, ExecutionQuery, ExecutionRecord, Page, Scope
-    from pml_hookspecs.store import Grouping, Total
-    from pml_stores.writer import Writer
-
-    from .readers import Readers
+    from pml_hookspecs import ExecutionQuery
 
 
-class SqliteExecutions:
+class SqliteExecutions(SqlExecutions[sqlite3.Connection]):
     """Implements :class:`pml_hookspecs.Executions`."""
 
-    def __init__(self, writer: Writer[sqlite3.Connection], readers: Readers) -> None:
-        """Use the store's threads."""
-        self._writer, self._readers = writer, readers
-        self.record = writer.record
-
-    async def put(self, record: ExecutionRecord) -> None:
-        """Insert or replace by id; durable when it returns.
-
-        Raises:
-            StoreError: The file cannot be written just now.
-        """
-        await self._writer.write(record)
-
-    async def get(self, id: ExecutionId, scope: Scope, *, transcript: bool = False) -> ExecutionRecord | None:
-        """None when it does not exist or is out of scope."""
-        await self._writer.catch_up()
-        return await self._readers.read(lambda c: history.get(c, id, scope, transcript=transcript))
-
-    async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
-        """Newest first.
-
-        Raises:
-            ValueError: ``limit`` is out of range or the cursor is not one of this store's.
-        """
-        history.check_query(query)
-        await self._catch_up(query)
-        return await self._readers.read(lambda c: history.find(c, query))
-
-    async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
-        """One row per agent; simulated executions count as succeeded, whatever else has ended as failed."""
-        await self._catch_up(query)
-        return await self._readers.read(lambda c: summaries.activity(c, query))
-
-    async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
-        """One row per group, counted as :meth:`activity` does."""
-        await self._catch_up(query)
-        return await self._readers.read(lambda c: summaries.totals(c, query, by))
+    statements = history
 
     async def prune(self, *, before: datetime | None = None, keep_bytes: int | None = None) -> int:
         """Delete what has ended, oldest first, a few hundred rows to a transaction.
@@ -83,9 +44,9 @@ class SqliteExecutions:
             gone += await self._prune(pruning.Pruning(keep_bytes=keep_bytes))
         return gone
 
-    async def _catch_up(self, query: ExecutionQuery) -> None:
+    async def catch_up(self, query: ExecutionQuery) -> None:
         """Wait until what was recorded can be read, and found by text if that is asked for."""
-        await self._writer.catch_up()
+        await super().catch_up(query)
         if not query.text:
             return
         if await self._readers.read(text.is_waiting):

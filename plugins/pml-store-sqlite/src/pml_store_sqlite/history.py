@@ -13,13 +13,18 @@ from . import conditions, execution_rows, summaries
 from .execution_rows import COLUMNS, FOREVER, ID, STARTED_AT
 from .row_values import Row, clean, moment
 from .schema_history import FARTHEST, SPILLED, TIES
+from .summaries import activity, totals
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
 
     from pml_hookspecs import ExecutionId, ExecutionQuery, Scope
+    from pml_stores.unwritten import Place
 
     from .conditions import Conditions
+
+__all__ = ["activity", "check_query", "find", "get", "known", "read_cursor", "totals", "write_cursor"]
 
 MAX_LIMIT = 100
 CURSOR_MARK = "pml-sqlite-1"
@@ -41,6 +46,15 @@ def get(
     return records[0] if records else None
 
 
+def known(connection: sqlite3.Connection, ids: Sequence[ExecutionId]) -> dict[str, ExecutionRecord]:
+    """See :meth:`pml_stores.unwritten.Finder.known`."""
+    given = {clean(id_): id_ for id_ in ids}
+    rows = connection.execute(
+        f"SELECT {ALL} FROM execution WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(given))]
+    ).fetchall()
+    return {given[record.id]: record for record in execution_rows.read(connection, rows, 0)}
+
+
 def find(connection: sqlite3.Connection, query: ExecutionQuery) -> Page[ExecutionRecord]:
     """See :meth:`pml_hookspecs.Executions.find`."""
     found = conditions.of(query)
@@ -49,7 +63,8 @@ def find(connection: sqlite3.Connection, query: ExecutionQuery) -> Page[Executio
     total, rows = _find_by_text(connection, query, found) if found.words else _find_by_time(connection, query, found)
     more = len(rows) > query.limit
     rows = rows[: query.limit]
-    return Page(execution_rows.read(connection, rows), write_cursor(rows[-1]) if more else None, total)
+    cursor = write_cursor((rows[-1][STARTED_AT], rows[-1][ID])) if more else None
+    return Page(execution_rows.read(connection, rows), cursor, total)
 
 
 def _find_by_time(connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions) -> tuple[int, list[Row]]:
@@ -152,14 +167,14 @@ def _after(cursor: str | None, found: Conditions) -> str:
     return f"started_at <= {at} AND (started_at, id) < ({at}, {last})"
 
 
-def write_cursor(row: Row) -> str:
-    """The place right after ``row``, as text that means nothing to a client."""
-    place = json.dumps([CURSOR_MARK, row[STARTED_AT], row[ID]]).encode()
-    return binascii.b2a_base64(place, newline=False).decode().translate({43: "-", 47: "_", 61: None})
+def write_cursor(place: Place) -> str:
+    """The place right after that, as text that means nothing to a client."""
+    text = json.dumps([CURSOR_MARK, *place]).encode()
+    return binascii.b2a_base64(text, newline=False).decode().translate({43: "-", 47: "_", 61: None})
 
 
-def read_cursor(cursor: str) -> tuple[int, str]:
-    """``(started_at, id)`` of the last row seen.
+def read_cursor(cursor: str) -> Place:
+    """Of the last row seen.
 
     Raises:
         ValueError: Not written by :func:`write_cursor`.

@@ -28,6 +28,8 @@ GROUPS: dict[Grouping, tuple[str, str]] = {
     "day": (f"(started_at + {sums.ERA}) / {sums.DAY}", f"bucket * grain / {sums.DAY}"),
 }
 """Of an execution, and of a sum."""
+ALL = ("''", "''")
+"""The same for one sum of everything."""
 ONE = "1 AS executions, duration_ms IS NOT NULL AS timed, duration_ms, cost_micros, tokens_in, tokens_out"
 NOTHING = (
     "SELECT NULL AS grp, NULL AS status, 0 AS start, 0 AS length, "
@@ -72,10 +74,12 @@ def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) ->
         return f"{row} INDEXED BY {found.index} WHERE {found.of_rows()}"
     of_rows = " AND ".join([*found.shared, *found.rows])
     of_sums = " AND ".join([*found.shared, *found.sums])
-    table = (sums.BY_EVERYTHING if by_tool or found.by_tool else sums.BY_AGENT).table
+    table = sums.BY_EVERYTHING if by_tool or found.by_tool else sums.BY_AGENT
+    if found.coarse and group in (ALL, GROUPS["day"]):
+        table = sums.COARSE
     of_table = (
         f"SELECT {of_sum} AS grp, status, bucket * grain - {sums.ERA} AS start, grain AS length, "
-        f"{', '.join(sums.SUMMED)} FROM {table}"
+        f"{', '.join(sums.SUMMED)} FROM {table.table}"
     )
     parts = []
     for piece in sums.pieces(found.since, found.until):
@@ -90,7 +94,7 @@ def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) ->
 def count(connection: sqlite3.Connection, found: Conditions) -> int:
     """How many match."""
     (number,) = connection.execute(
-        f"SELECT coalesce(sum(executions), 0) FROM ({arms(found, GROUPS['agent'])})", found.values
+        f"SELECT coalesce(sum(executions), 0) FROM ({arms(found, ALL)})", found.values
     ).fetchone()
     return int(number)
 

@@ -73,10 +73,12 @@ class Sums:
         return ("grain", "bucket", *self.keys, *SUMMED)
 
 
+COARSE = Sums("execution_count", ("principal", "status", "nested", "dry_run"))
+"""Smallest: for lists of everything and of somebody's, whose total is a sum."""
 BY_AGENT = Sums("execution_sum", SAID)
-"""Small: for lists, whose total is a sum, and for what agents did."""
+"""For what agents did, and for lists of it."""
 BY_EVERYTHING = Sums("execution_tool_sum", (*BY_TOOL, *SAID))
-TABLES = (BY_AGENT, BY_EVERYTHING)
+TABLES = (COARSE, BY_AGENT, BY_EVERYTHING)
 THESE = "place IN (SELECT value FROM json_each(?))"
 
 TAKE_OFF = tuple(table.add(grain, THESE, -1) for table in TABLES for grain in (HOUR, DAY))
@@ -95,12 +97,13 @@ def add(connection: sqlite3.Connection, rows: Iterable[Row], columns: Sequence[s
         key = ((at + ERA) // HOUR, server, target if kind == "tool" else "", *others)
         timed = 0 if duration == NOTHING else 1
         _add(hours, key, (1, timed, duration or 0, cost or 0, tokens_in or 0, tokens_out or 0))
+    finest_keys = BY_EVERYTHING.keys
     for table in TABLES:
-        skipped = 1 if table is BY_EVERYTHING else 1 + len(BY_TOOL)
+        keys = itemgetter(*(1 + finest_keys.index(name) for name in table.keys))
         for grain in (HOUR, DAY):
             groups: dict[Row, list[int]] = {}
             for key, numbers in hours.items():
-                _add(groups, (key[0] * HOUR // grain, *key[skipped:]), numbers)
+                _add(groups, (key[0] * HOUR // grain, *keys(key)), numbers)
             values = ((grain, *key, *numbers) for key, numbers in groups.items())
             insert(connection, table.table, table.columns(), values, UPSERT)
 

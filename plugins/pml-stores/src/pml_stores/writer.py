@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from .errors import StoreError
 from .session import C, Later, Operation
+from .unwritten import MOST, latest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord
 
     from .session import Session
+    from .unwritten import Unwritten
 
 BATCH = 512
 """Most operations in one transaction."""
@@ -38,9 +40,9 @@ CLOSING_S = 1.0
 class Writer(Generic[C]):
     """Writes what is queued, many operations to a transaction, in the order they were queued.
 
-    The event loop's side is :meth:`record`, :meth:`write_later`, :meth:`write` and :meth:`catch_up`; the rest runs in
-    the thread. The thread sleeps a flush interval after the first of a burst of records, so that it seldom takes the
-    interpreter from the event loop, and not at all when a task waits for it.
+    The event loop's side is :meth:`record`, :meth:`write_later`, :meth:`unwritten`, :meth:`write` and :meth:`catch_up`;
+    the rest runs in the thread. The thread sleeps a flush interval after the first of a burst of records, so that it
+    seldom takes the interpreter from the event loop, and not at all when a task waits for it.
     """
 
     def __init__(
@@ -67,6 +69,8 @@ class Writer(Generic[C]):
         self._rest_s = flush_interval_s
         self._asked_rest_s = flush_interval_s if asked_rest_s is None else min(asked_rest_s, flush_interval_s)
         self._queue: deque[Any] = deque()
+        self._batch: list[Any] = []
+        """What is being written."""
         self._waiting: set[Operation[C]] = set()
         self._busy = False
         self._asked_at = -ASKED_S
@@ -123,6 +127,20 @@ class Writer(Generic[C]):
         self._closing.set()
         self._hurry.set()
         self._wake.set()
+
+    def unwritten(self) -> Unwritten | None:
+        """Executions that are queued or being written; None when they are too many.
+
+        What is not among them can be read from the database from now on. Of what others wait for nothing is told.
+        """
+        while len(self._queue) <= MOST:
+            # RuntimeError: the thread took something from the queue meanwhile.
+            with contextlib.suppress(RuntimeError):
+                batch, queued = self._batch, list(self._queue)
+                # Otherwise what is in neither may have been put back.
+                if batch is self._batch:
+                    return latest(batch + queued)
+        return None
 
     def record(self, record: ExecutionRecord | Later[C]) -> None:
         """Queue ``record``. Never blocks, never raises."""
@@ -211,7 +229,10 @@ class Writer(Generic[C]):
             self._wake.set()
 
     def _write_batch(self) -> bool:
-        taken = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
+        self._batch = taken = list[Any]()
+        for _ in range(min(len(self._queue), BATCH)):
+            taken.append(self._queue[0])
+            self._queue.popleft()
         batch = [item for item in taken if not (type(item) is Operation and item.given_up)]
         if all(type(item) is Operation and item.idle for item in batch):
             self._settle(batch, {})
@@ -221,6 +242,9 @@ class Writer(Generic[C]):
         except Exception as exc:  # whatever it is, the rows are kept and tried again
             self._hold_back(exc, batch)
             return False
+        finally:
+            # Before anybody is told.
+            self._batch = []
         self._written(batch, faults)
         return True
 

@@ -1,0 +1,117 @@
+"""Executions in a database: what is the same in all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Generic, Protocol
+
+from .matching import in_scope
+from .session import C
+from .unwritten import C_contra, Finder, Overlay, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from pml_hookspecs import (
+        AgentActivity,
+        ExecutionId,
+        ExecutionQuery,
+        ExecutionRecord,
+        Grouping,
+        Page,
+        Scope,
+        Total,
+    )
+
+    from .readers import Readers
+    from .writer import Writer
+
+
+class Statements(Finder[C_contra], Protocol[C_contra]):
+    """What a database does with executions that are written; a module will do."""
+
+    def check_query(self, query: ExecutionQuery, /) -> None:
+        """Find what is wrong with it before any thread is asked; ValueError."""
+        ...
+
+    def get(
+        self, connection: C_contra, id_: ExecutionId, scope: Scope, /, *, transcript: bool
+    ) -> ExecutionRecord | None:
+        """None when it does not exist or is out of scope."""
+        ...
+
+    def activity(self, connection: C_contra, query: ExecutionQuery, /) -> Sequence[AgentActivity]:
+        """One row per agent."""
+        ...
+
+    def totals(self, connection: C_contra, query: ExecutionQuery, by: Grouping, /) -> Sequence[Total]:
+        """One row per group."""
+        ...
+
+
+class SqlExecutions(ABC, Generic[C]):
+    """Implements :class:`pml_hookspecs.Executions`.
+
+    Single executions and lists of them wait for nobody: what is recorded and not written yet is laid over what the
+    database has. Sums and searches for text wait until it is written.
+    """
+
+    statements: Statements[C]
+
+    def __init__(self, writer: Writer[C], readers: Readers[C]) -> None:
+        """Use the store's threads."""
+        self._writer, self._readers = writer, readers
+        self.record = writer.record
+
+    @abstractmethod
+    async def prune(self, *, before: datetime | None = None, keep_bytes: int | None = None) -> int:
+        """Delete executions that have ended, oldest first; how many without a parent."""
+
+    async def put(self, record: ExecutionRecord) -> None:
+        """Insert or replace by id; durable when it returns.
+
+        Raises:
+            StoreError: The database cannot be written just now.
+        """
+        await self._writer.write(record)
+
+    async def get(self, id: ExecutionId, scope: Scope, *, transcript: bool = False) -> ExecutionRecord | None:
+        """None when it does not exist or is out of scope."""
+        unwritten = self._writer.unwritten()
+        if unwritten is None:
+            await self._writer.catch_up()
+        elif (record := unwritten.get(id)) is not None:
+            if not in_scope(record, scope):
+                return None
+            return record if transcript else listed(record)
+        return await self._readers.read(lambda c: self.statements.get(c, id, scope, transcript=transcript))
+
+    async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
+        """Newest first.
+
+        Raises:
+            ValueError: ``limit`` is out of range, the cursor is not one of this store's, or a time has no zone.
+        """
+        self.statements.check_query(query)
+        unwritten = None if query.text else self._writer.unwritten()
+        if unwritten:
+            overlay = Overlay(query, unwritten)
+            return await self._readers.read(lambda c: overlay.find(self.statements, c))
+        if unwritten is None:
+            await self.catch_up(query)
+        return await self._readers.read(lambda c: self.statements.find(c, query))
+
+    async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
+        """One row per agent; simulated executions count as succeeded, whatever else has ended as failed."""
+        await self.catch_up(query)
+        return await self._readers.read(lambda c: self.statements.activity(c, query))
+
+    async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
+        """One row per group, counted as :meth:`activity` does."""
+        await self.catch_up(query)
+        return await self._readers.read(lambda c: self.statements.totals(c, query, by))
+
+    async def catch_up(self, query: ExecutionQuery) -> None:
+        """Wait until what was recorded can be read, and found by what is asked for."""
+        await self._writer.catch_up()

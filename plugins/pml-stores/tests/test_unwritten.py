@@ -1,0 +1,108 @@
+"""What is recorded and not written yet is found as if it were written."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pml_hookspecs import ExecutionQuery, Page, Scope, Status
+from pml_stores.matching import matches
+from pml_stores.unwritten import Overlay, latest, place_of
+from pml_testing.records import EPOCH, EVERYONE, execution
+
+
+ALICE = Scope(principals=frozenset({"alice"}))
+BOB = Scope(principals=frozenset({"bob"}), agents=frozenset({"claude"}))
+
+
+class Dictionary:
+    """A database: a dictionary, which is its own connection."""
+
+    def __init__(self, records):
+        self.records = {record.id: record for record in records}
+
+    def find(self, connection, query):
+        assert connection is self
+        found = sorted((r for r in self.records.values() if matches(r, query)), key=place_of, reverse=True)
+        rest = found if query.cursor is None else [r for r in found if place_of(r) < self.read_cursor(query.cursor)]
+        items = rest[: query.limit]
+        return Page(items, self.write_cursor(place_of(items[-1])) if len(rest) > query.limit else None, len(found))
+
+    def known(self, connection, ids):
+        return {id: self.records[id] for id in ids if id in self.records}
+
+    def write_cursor(self, place):
+        return json.dumps(place)
+
+    def read_cursor(self, cursor):
+        return tuple(json.loads(cursor))
+
+
+def some(chance, most):
+    """Executions of few people and few seconds, so that much is in question and times are shared."""
+    return [
+        execution(
+            n,
+            started_at=EPOCH + timedelta(seconds=chance.randrange(6)),
+            principal=chance.choice(("alice", "bob")),
+            agent=chance.choice(("claude", "codex")),
+            as_agent=chance.random() < 0.5,
+            status=chance.choice(("running", Status.OK, Status.ERROR)),
+            dry_run=chance.random() < 0.2,
+            parent=execution(0).id if chance.random() < 0.3 else None,
+            transcript=({"said": "hello"},) if chance.random() < 0.2 else None,
+        )
+        for n in chance.sample(range(40), chance.randrange(most))
+    ]
+
+
+def asked(chance):
+    return ExecutionQuery(
+        scope=chance.choice((EVERYONE, ALICE, BOB)),
+        since=chance.choice((None, EPOCH + timedelta(seconds=2))),
+        until=chance.choice((None, EPOCH + timedelta(seconds=4))),
+        agent=chance.choice((None, "codex")),
+        statuses=chance.choice((None, frozenset({"running"}), frozenset({"ok", "error"}))),
+        top_level=chance.random() < 0.3,
+        include_dry_runs=chance.random() < 0.7,
+        limit=chance.choice((1, 2, 5, 100)),
+    )
+
+
+def pages(find, query):
+    """All of them: items by page, totals."""
+    found, cursor = [], None
+    while True:
+        page = find(replace(query, cursor=cursor))
+        found.append(([replace(record, transcript=None) for record in page.items], page.total))
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pages_and_totals_are_those_of_a_database_that_has_everything(seed):
+    chance = random.Random(seed)
+    written, unwritten = some(chance, 30), latest(some(chance, 20))
+    database = Dictionary(written)
+    everything = Dictionary([*written, *unwritten.values()])
+    for _ in range(25):
+        query = asked(chance)
+        over = pages(lambda one: Overlay(one, unwritten).find(database, database), query)
+        assert over == pages(lambda one: everything.find(everything, one), query)
+
+
+def test_lists_have_no_transcripts():
+    unwritten = latest([execution(1, transcript=({"said": "hello"},))])
+    database = Dictionary([])
+    (found,) = Overlay(ExecutionQuery(scope=EVERYONE), unwritten).find(database, database).items
+    assert found.transcript is None
+
+
+def test_of_several_states_the_one_recorded_last_counts():
+    found = latest([execution(1, status="running"), object(), execution(1, status=Status.OK)])
+    assert [record.status for record in found.values()] == [Status.OK]
