@@ -9,10 +9,11 @@ machine does besides changes slowly, and is in both. The median of the differenc
 it in 95 of 100 cases, whatever their distribution (order statistics).
 
 ``busy``: eight calls at once, settings by default, so that few calls are recorded; ten times as many pairs. What is
-done later for those few is in ``every``. ``calm``: single calls with pauses, each of which is recorded, thirty in one
-block and so in one write, as of three a second; a fifth as many pairs. ``every``: eight calls at once, each of which is
-recorded, as with no setting by default. In these two a block ends when all that it left to do is done. ``same`` calls
-are all alike, ``other`` have other arguments and answers each time.
+done later for those few is in ``every``. ``calm``: single calls with pauses, settings by default but for the pace of
+one tool: as many are recorded as ``cpu_share`` allows, written as of three calls a second; a fifth as many pairs.
+``every``: eight calls at once, each of which is recorded, as with ``cpu_share = 1``. ``single``: single calls with
+pauses, each of which is recorded; a fifth as many pairs. But for ``busy``, a block ends when all that it left to do is
+done. ``same`` calls are all alike, ``other`` have other arguments and answers each time.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pml_core import registry
 from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
 from pml_dry_run import plugin
+from pml_dry_run.pace import Budget
 from pml_hookspecs import encode
 from pml_store_sqlite import SqliteStore
 from pml_testing.gateway import Client
@@ -70,6 +72,8 @@ class Rate:
     pause_s: float
     per_second: float
     """Setting of the plugin."""
+    cpu_share: float
+    """The same."""
     settles: bool
     """Whether a block ends when all is written."""
     pairs: float
@@ -77,9 +81,10 @@ class Rate:
 
 
 RATES = {
-    "busy": Rate(80, 8, 0, 1, settles=False, pairs=10),
-    "calm": Rate(30, 1, 0.1, 100, settles=True, pairs=0.2),
-    "every": Rate(80, 8, 0, 1e6, settles=True, pairs=1),
+    "busy": Rate(80, 8, 0, 1, 0.05, settles=False, pairs=10),
+    "calm": Rate(30, 1, 0.1, 1e6, 0.05, settles=True, pairs=0.2),
+    "every": Rate(80, 8, 0, 1e6, 1, settles=True, pairs=1),
+    "single": Rate(30, 1, 0.1, 1e6, 1, settles=True, pairs=0.2),
 }
 
 
@@ -102,7 +107,9 @@ class Blocks:
 
     async def block(self, *, record: bool) -> float:
         """Processor time of one call [us]."""
-        self._recorder._on = record  # only here is it switched while calls run
+        # Only here is it switched while calls run; what they cost without is not put by for recording.
+        self._recorder._on = record
+        self._recorder._budget = Budget(self._rate.cpu_share, self._recorder._budget.price_s)
         calls = self._rate.calls
         started = time.process_time()
         await asyncio.gather(*(self._some(calls // self._rate.at_once) for _ in range(self._rate.at_once)))
@@ -136,7 +143,7 @@ async def measure(folder: Path, rate: Rate, pairs: int, *, same: bool, size: int
     script = folder / "server.py"
     script.write_text(SERVER.replace("SIZE", str(size)))
     settings = {
-        "dry_run": {"per_second": rate.per_second, "cpu_share": 1},
+        "dry_run": {"per_second": rate.per_second, "cpu_share": rate.cpu_share},
         "sqlite": {"path": str(folder / f"{time.time_ns()}.db")},
     }
     config = Config(

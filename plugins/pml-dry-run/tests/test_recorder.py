@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pml_core.nulls import MemoryStore
-from pml_dry_run import recorder
+from pml_dry_run import pace, recorder
 from pml_hookspecs import RawObject, ToolCall
 from pml_testing.fakes import FakeRun, entry, outcome
 
@@ -78,7 +78,7 @@ async def test_what_is_too_long_is_not_kept(kit):
 
 
 async def test_of_each_tool_the_newest_are_kept(kit):
-    async with kit([TOOL, entry("fs:other")], max_per_tool=3, per_second=1e9) as made:
+    async with kit([TOOL, entry("fs:other")], max_per_tool=3, per_second=1e9, cpu_share=1) as made:
         await made.real("fs:other", text("a"))
         for n in range(30):
             await made.real("fs:read", text("a"), {"n": n})
@@ -155,8 +155,8 @@ async def test_the_background_rests_in_proportion_to_what_it_worked(kit, monkeyp
 
 async def test_of_a_tool_that_is_called_often_only_some_calls_are_recorded(kit, monkeypatch):
     now_s = 0.0
-    monkeypatch.setattr(recorder.time, "monotonic", lambda: now_s)
-    async with kit([TOOL, entry("fs:other")], max_per_tool=5, per_second=2) as made:
+    monkeypatch.setattr(pace.time, "monotonic", lambda: now_s)
+    async with kit([TOOL, entry("fs:other")], max_per_tool=5, per_second=2, cpu_share=1) as made:
         for n in range(20):
             await made.real("fs:read", text("a"), {"n": n})
         now_s = 1.5
@@ -166,6 +166,49 @@ async def test_of_a_tool_that_is_called_often_only_some_calls_are_recorded(kit, 
         kept = await recorded(made)
     assert sorted(r.given["n"] for r in kept if r.tool == "fs:read") == [0, 1, 2, 3, 4, 20, 21, 22]
     assert len(kept) == 9
+
+
+async def test_further_calls_are_recorded_as_long_as_that_costs_little(kit, monkeypatch):
+    used_s = 0.0
+    monkeypatch.setattr(pace.time, "process_time", lambda: used_s)
+    async with kit([TOOL], max_per_tool=5, per_second=1e9) as made:
+        for n in range(5):
+            await made.real("fs:read", text("a"), {"n": n})
+        for n in range(5, 1005):
+            used_s += 0.001
+            await made.real("fs:read", text("a"), {"n": n})
+        noted = len(made.recorder._pending) - 5
+    # A second of work, a twentieth of it for recording.
+    assert noted * pace.FIRST_PRICE_S == pytest.approx(0.05, abs=pace.FIRST_PRICE_S)
+
+
+@pytest.mark.parametrize("price_s", [20e-6, 300e-6, 2e-3])
+def test_recording_takes_its_share_of_the_processor_whatever_one_costs(monkeypatch, price_s):
+    used_s = spent_s = 0.0
+    monkeypatch.setattr(pace.time, "process_time", lambda: used_s)
+    budget = pace.Budget(0.05)
+    for n in range(60_000):
+        used_s += 0.001
+        if budget.allows():
+            spent_s += price_s
+            used_s += price_s
+            budget.cost(price_s, 1)
+        if n == 30_000:
+            first, began = spent_s, used_s
+    # Every call, where that costs no more.
+    share = min(0.05, price_s / (price_s + 0.001))
+    assert (spent_s - first) / (used_s - began) == pytest.approx(share, rel=0.05)
+
+
+def test_what_was_put_by_while_nothing_was_recorded_is_bounded(monkeypatch):
+    used_s = 0.0
+    monkeypatch.setattr(pace.time, "process_time", lambda: used_s)
+    budget = pace.Budget(0.05)
+    used_s = 1e6
+    allowed = 0
+    while budget.allows():
+        allowed += 1
+    assert allowed * pace.FIRST_PRICE_S == pytest.approx(pace.MOST_CREDIT_S, abs=pace.FIRST_PRICE_S)
 
 
 async def test_many_calls_are_written_without_waiting_for_more(kit, monkeypatch):

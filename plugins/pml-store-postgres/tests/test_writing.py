@@ -312,7 +312,7 @@ async def test_sums_are_those_of_the_rows_whatever_was_written(emptied, sql):
         "WHERE facet = %s AND everyone = %s AND grain = %s"
     )
     rows = sql("SELECT count(*), sum(duration_ms), coalesce(sum(cost_micros), 0) FROM execution").fetchone()
-    levels = [(0, True), (0, False), (1, True), (2, True)]
+    levels = [(0, True), (0, False), (1, True), (2, True), (3, True), (3, False)]
     for facet, everyone in levels:
         for grain in (1, 24):
             assert sql(checked, (facet, everyone, grain)).fetchone() == rows

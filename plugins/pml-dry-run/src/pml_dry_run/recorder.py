@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pml_hookspecs import CapabilityRun, CodeRun, Outcome, Phase, RawObject, ToolCall
 
+from .pace import Budget, Pace
+
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task
 
@@ -42,32 +44,14 @@ class Noted(NamedTuple):
     """Of arguments and answer, as far as they came as bytes [bytes]."""
 
 
-class Pace:
-    """How often one tool is recorded: some calls at any pace, further ones evenly."""
-
-    __slots__ = ("_at_s", "_left", "_most", "_per_second")
-
-    def __init__(self, settings: Settings) -> None:
-        self._most = self._left = float(settings.max_per_tool)
-        self._per_second, self._at_s = settings.per_second, time.monotonic()
-
-    def allows(self) -> bool:
-        """Whether one more may be recorded now; counts it."""
-        now_s = time.monotonic()
-        self._left = min(self._most, self._left + (now_s - self._at_s) * self._per_second)
-        self._at_s = now_s
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
 class Recorder:
     """The wrapper next to the tools. Adds some microseconds to a call; everything else happens in the background.
 
-    Of a tool that is called often only some calls are recorded (:class:`Pace`). Recording never takes more than
-    ``cpu_share`` of a processor: what comes faster waits, up to :data:`MOST_PENDING` calls, and beyond that is not
-    kept. What waits when the gateway ends is written then.
+    The first ``max_per_tool`` calls of a tool are recorded, further ones evenly (:class:`~pml_dry_run.pace.Pace`) and
+    as long as all that is recorded takes no more than ``cpu_share`` of the processor time that the gateway takes
+    (:class:`~pml_dry_run.pace.Budget`). Writing takes no more than that share of a processor at any time: what comes
+    faster waits, up to :data:`MOST_PENDING` calls, and beyond that is not kept. What waits when the gateway ends is
+    written then.
     """
 
     phase = Phase.ADAPT
@@ -80,6 +64,7 @@ class Recorder:
         self._come, self._many = asyncio.Event(), asyncio.Event()
         self._on = False
         self._paces: OrderedDict[str, Pace | None] = OrderedDict()
+        self._budget = Budget(settings.cpu_share)
         self.dropped = 0
         """Answers that came too fast for too long to be kept."""
 
@@ -131,7 +116,7 @@ class Recorder:
             pace = self._paces[tool] = Pace(self._settings) if wanted else None
             if len(self._paces) > MOST_REMEMBERED:
                 self._paces.popitem(last=False)
-        return pace is not None and pace.allows()
+        return pace is not None and pace.allows() and (pace.is_first() or self._budget.allows())
 
     def _drop(self) -> None:
         if not self.dropped:
@@ -187,7 +172,7 @@ class Recorder:
 
     def _write_for(self, limit_s: float) -> float:
         """Write for about this long; the seconds that it took."""
-        started = time.perf_counter()
+        started, before = time.perf_counter(), len(self._pending)
         while self._pending:
             noted = self._pending.popleft()
             self._pending_bytes -= noted.size
@@ -197,4 +182,7 @@ class Recorder:
                 self._services.log.warning("an answer cannot be recorded", tool=noted.entry.id, problem=repr(exc))
             if time.perf_counter() - started >= limit_s:
                 break
-        return time.perf_counter() - started
+        spent_s = time.perf_counter() - started
+        if written := before - len(self._pending):
+            self._budget.cost(spent_s * STORE_FACTOR, written)
+        return spent_s

@@ -34,7 +34,7 @@ class Settings:
     )
     cpu_share: float = setting(
         0.05,
-        "Most of one processor that recording takes; what comes faster for long is not kept, and counted.",
+        "Most of the gateway's processor time that recording takes, once there were max_per_tool of a tool; 1: any.",
         ge=0.001,
         le=1,
     )

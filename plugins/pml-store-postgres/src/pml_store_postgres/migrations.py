@@ -218,10 +218,11 @@ _SUMS = """
         {sign} coalesce(sum(cost_micros), 0), {sign} coalesce(sum(tokens_in), 0), {sign} coalesce(sum(tokens_out), 0),
         {sign} coalesce(sum(duration_ms), 0), {sign} count(duration_ms), facet, grain, everyone, nested, dry_run,
         facet = 0 AND as_agent, CASE WHEN everyone THEN '' ELSE principal END,
-        CASE facet WHEN 0 THEN agent WHEN 1 THEN CASE WHEN kind = 'tool' THEN target ELSE '' END ELSE access_key END
+        CASE facet WHEN 0 THEN agent WHEN 1 THEN CASE WHEN kind = 'tool' THEN target ELSE '' END
+            WHEN 2 THEN access_key ELSE '' END
     FROM {rows} CROSS JOIN (VALUES
         (0, 1, true), (0, 24, true), (0, 1, false), (0, 24, false), (1, 1, true), (1, 24, true), (2, 1, true),
-        (2, 24, true)
+        (2, 24, true), (3, 1, true), (3, 24, true), (3, 1, false), (3, 24, false)
     ) AS level (facet, grain, everyone) GROUP BY 1, 10, 11, 12, 13, 14, 15, 16, 17
 """
 _KEPT = (

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 HOUR = 3_600_000_000
 """Microseconds."""
 DAY_HOURS = 24
-TOOLS = 1
+AGENTS, TOOLS, KEYS, NOTHING = range(4)
 FACETS: Mapping[Grouping, tuple[int, str]] = {
-    "agent": (0, "agent"),
-    "day": (0, f"started_at / {DAY_HOURS * HOUR}"),
-    "tool": (1, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
-    "server": (1, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
-    "key": (2, "access_key"),
+    "agent": (AGENTS, "agent"),
+    "day": (NOTHING, f"started_at / {DAY_HOURS * HOUR}"),
+    "tool": (TOOLS, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
+    "server": (TOOLS, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
+    "key": (KEYS, "access_key"),
 }
 """Which sums tell, and what of an execution it is. Those by tool and by key are kept for everyone together only."""
 
@@ -122,19 +122,26 @@ def days_of(connection: Connection[Any], query: ExecutionQuery) -> list[int]:
     return [day for (day,) in rows]
 
 
-def parts_of(query: ExecutionQuery, asked: Condition, facet: int = 0) -> Parts:
+def finest(query: ExecutionQuery) -> int:
+    """Which sums tell how many executions there are: the fewest that do."""
+    if query.target is not None:
+        return TOOLS
+    return NOTHING if query.agent is None and not query.scope.agents else AGENTS
+
+
+def parts_of(query: ExecutionQuery, asked: Condition, facet: int) -> Parts:
     """As much as possible from what is kept. With statuses, only counts may be taken from there.
 
     Args:
         query: What is asked for.
         asked: All that it says but when.
-        facet: 0 for agents, 1 for tools, 2 for keys. Only tools can be narrowed to some.
+        facet: Of sums by agent, by tool, by key or by nothing. Only those by tool can be narrowed to some tools.
     """
     since, until = when(query)
     apart = query.trigger is not None or query.parent is not None or query.text is not None
     apart = apart or (query.target is not None and facet != TOOLS)
-    # Only sums by agent know whose they are.
-    apart = apart or (facet != 0 and (query.agent is not None or query.scope.principals is not None))
+    # Those by tool and by key do not know whose they are.
+    apart = apart or (facet in (TOOLS, KEYS) and (query.agent is not None or query.scope.principals is not None))
     if apart or classes_of(query.statuses) is None:
         return Parts((), (asked & within(since, until),))
     shared = Condition("facet = %s", (facet,))
@@ -168,7 +175,8 @@ def _whose(scope: Scope) -> list[Condition]:
     own = Condition("NOT everyone") & any_of("principal", scope.principals)
     if not scope.agents:
         return [own]
-    shared = any_of("value", scope.agents)
+    # An expression, as with the column the server would go through all buckets once for each agent.
+    shared = any_of("(value || '')", scope.agents)
     return [
         own & Condition(f"NOT (as_agent AND {shared.sql})", shared.values),
         Condition("everyone AND principal = '' AND as_agent") & shared,
@@ -179,7 +187,7 @@ def count(connection: Connection[Any], query: ExecutionQuery, asked: Condition) 
     """How many executions ``query`` asks for; ``asked`` is what it says but when."""
     if (wanted := wanted_of(query.text)) and (whose := _alone(query)) is not None:
         return _count_words(connection, query, wanted, whose, asked)
-    parts = parts_of(query, asked, 0 if query.target is None else TOOLS)
+    parts = parts_of(query, asked, finest(query))
     if not parts.kept:
         (rest,) = parts.rest
         row = connection.execute(f"SELECT count(*) FROM execution WHERE {rest.sql}", rest.values).fetchone()
@@ -226,7 +234,7 @@ def _count_words(
     return int(row[0]) if row else 0
 
 
-def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int = 0) -> Parts:
+def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int) -> Parts:
     """Where amounts are added up: with statuses from the executions, as only counts are kept apart by them."""
     if query.statuses is None:
         return parts_of(query, asked, facet)
@@ -236,7 +244,7 @@ def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int = 0) -> Part
 def activity(connection: Connection[Any], query: ExecutionQuery) -> list[AgentActivity]:
     """See :meth:`pml_hookspecs.Executions.activity`."""
     asked = asked_for(query, days_of(connection, query))
-    every = _amounts_of(query, asked).union(
+    every = _amounts_of(query, asked, AGENTS).union(
         f"value AS agent, bucket * grain * {HOUR} AS first, (bucket + 1) * grain * {HOUR} AS last, {KEPT}",
         f"agent, min(started_at) AS first, max(started_at) + 1 AS last, {COUNTS}, {AMOUNTS}",
         "agent",
@@ -271,8 +279,8 @@ def totals(connection: Connection[Any], query: ExecutionQuery, by: Grouping) -> 
     """See :meth:`pml_hookspecs.Executions.totals`."""
     facet, of_rest = FACETS[by]
     of_kept = f"bucket * grain / {DAY_HOURS}" if by == "day" else "value"
-    if by == "day" and query.target is not None:
-        facet = TOOLS
+    if by == "day":
+        facet = finest(query)
     every = _amounts_of(query, asked_for(query, days_of(connection, query)), facet).union(
         f"{of_kept} AS what, {KEPT}", f"{of_rest} AS what, {COUNTS}, {AMOUNTS}", "1"
     )
