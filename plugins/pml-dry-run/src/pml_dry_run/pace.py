@@ -13,7 +13,7 @@ FIRST_PRICE_S = 300e-6
 NEWEST = 0.2
 """How much what was written last counts in the price."""
 MOST_CREDIT_S = 0.05
-"""What the gateway works without recording is put by for later up to this [s]."""
+"""What recording may take and did not, and what it took too much, counts up to this [s]."""
 
 
 class Pace:
@@ -43,7 +43,11 @@ class Pace:
 
 
 class Budget:
-    """Of all tools: recording takes at most a share of the processor time that the gateway takes."""
+    """Of all tools: recording takes at most a share of the processor time that the gateway takes.
+
+    What it took is put against what it may take when that is known, so that nothing depends on an estimate for long:
+    what was recorded at any pace is paid for later.
+    """
 
     __slots__ = ("_at_s", "_credit_s", "_share", "price_s")
 
@@ -53,18 +57,17 @@ class Budget:
         """What one recording costs in all, as far as is known [s]."""
         self._at_s = time.process_time()
 
-    def allows(self) -> bool:
-        """Whether one more recording can be paid for; pays for it."""
+    def allows(self, waiting: int) -> bool:
+        """Whether one more recording can be paid for, when ``waiting`` are not written yet."""
         if self._share >= 1:
             return True
         now_s = time.process_time()
         self._credit_s = min(MOST_CREDIT_S, self._credit_s + (now_s - self._at_s) * self._share)
         self._at_s = now_s
-        if self._credit_s < self.price_s:
-            return False
-        self._credit_s -= self.price_s
-        return True
+        return self._credit_s >= (waiting + 1) * self.price_s
 
-    def cost(self, spent_s: float, recordings: int) -> None:
-        """Take note of what some recordings cost in all [s]."""
-        self.price_s += (spent_s / recordings - self.price_s) * NEWEST
+    def spend(self, seconds: float, recordings: int = 0) -> None:
+        """Take note of what these recordings cost, or what was done for all of them [s]."""
+        self._credit_s = max(-MOST_CREDIT_S, self._credit_s - seconds)
+        if recordings:
+            self.price_s += (seconds / recordings - self.price_s) * NEWEST

@@ -30,6 +30,8 @@ MANY = 100
 """Calls that are written at once, without waiting for more."""
 STORE_FACTOR = 1.6
 """What a recording costs in all, the store's thread included, to what it costs here (measured)."""
+BATCH_S = 0.001
+"""What waking up for some and a transaction of the store cost besides [s]."""
 MOST_REMEMBERED = 4096
 
 
@@ -116,7 +118,7 @@ class Recorder:
             pace = self._paces[tool] = Pace(self._settings) if wanted else None
             if len(self._paces) > MOST_REMEMBERED:
                 self._paces.popitem(last=False)
-        return pace is not None and pace.allows() and (pace.is_first() or self._budget.allows())
+        return pace is not None and pace.allows() and (pace.is_first() or self._budget.allows(len(self._pending)))
 
     def _drop(self) -> None:
         if not self.dropped:
@@ -149,7 +151,7 @@ class Recorder:
         while self._pending:
             self._write_for(SLICE_S)
             await asyncio.sleep(0)
-        self._writing.flush()
+        self._flush()
 
     async def _work(self) -> None:
         while True:
@@ -161,14 +163,21 @@ class Recorder:
             self._many.clear()
             while self._pending:
                 await self._rest_after(self._write_for(SLICE_S))
-            started = time.perf_counter()
-            self._writing.flush()
-            await self._rest_after(time.perf_counter() - started)
+            await self._rest_after(self._flush())
+            self._budget.spend(BATCH_S)
             await self._writing.trim()
             await self._outputs.trim()
 
     async def _rest_after(self, spent_s: float) -> None:
         await asyncio.sleep(spent_s * STORE_FACTOR * (1 / self._settings.cpu_share - 1))
+
+    def _flush(self) -> float:
+        """Write how often answers came again; the seconds that it took."""
+        started = time.perf_counter()
+        self._writing.flush()
+        spent_s = time.perf_counter() - started
+        self._budget.spend(spent_s * STORE_FACTOR)
+        return spent_s
 
     def _write_for(self, limit_s: float) -> float:
         """Write for about this long; the seconds that it took."""
@@ -183,6 +192,5 @@ class Recorder:
             if time.perf_counter() - started >= limit_s:
                 break
         spent_s = time.perf_counter() - started
-        if written := before - len(self._pending):
-            self._budget.cost(spent_s * STORE_FACTOR, written)
+        self._budget.spend(spent_s * STORE_FACTOR, before - len(self._pending))
         return spent_s
