@@ -99,7 +99,7 @@ def test_the_newest_are_not_sorted_out_of_all(explained):
     queries.find(explained, ExecutionQuery(scope=EVERYONE, limit=5))
     first = queries.find(explained, ExecutionQuery(scope=EVERYONE, limit=5))
     queries.find(explained, ExecutionQuery(scope=EVERYONE, limit=5, cursor=first.cursor))
-    for plan in (explained.plans[1], explained.plans[-1]):
+    for plan in explained.plans:
         assert "Index Only Scan Backward using execution_by_time" in plan
     assert "Index Cond: (ROW(started_at, id) < ROW(" in explained.plans[-1]
 
@@ -110,7 +110,7 @@ def test_whole_days_and_hours_are_counted_from_sums_and_the_ends_through_an_inde
     queries.find(explained, query)
     sums.activity(explained, query)
     sums.totals(explained, query, "day")
-    for plan in (explained.plans[0], explained.plans[2], explained.plans[3]):
+    for plan in explained.plans:
         assert "execution_sum_day_pkey" in plan
         assert "Seq Scan" not in plan
         assert "Index" in plan

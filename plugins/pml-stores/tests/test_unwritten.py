@@ -14,7 +14,6 @@ from pml_stores.matching import matches
 from pml_stores.unwritten import Overlay, latest, place_of
 from pml_testing.records import EPOCH, EVERYONE, execution
 
-
 ALICE = Scope(principals=frozenset({"alice"}))
 BOB = Scope(principals=frozenset({"bob"}), agents=frozenset({"claude"}))
 
@@ -32,8 +31,9 @@ class Dictionary:
         items = rest[: query.limit]
         return Page(items, self.write_cursor(place_of(items[-1])) if len(rest) > query.limit else None, len(found))
 
-    def known(self, connection, ids):
-        return {id: self.records[id] for id in ids if id in self.records}
+    def find_with(self, connection, query, ids):
+        known = {id: self.records[id] for id in ids if id in self.records}
+        return self.find(connection, replace(query, limit=query.limit + len(known))), known
 
     def write_cursor(self, place):
         return json.dumps(place)

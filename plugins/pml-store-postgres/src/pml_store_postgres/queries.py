@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Page
@@ -31,7 +32,7 @@ from .rows import (
     read_status,
     read_tool,
 )
-from .sums import activity, count, days_of, totals
+from .sums import activity, count, counting, days_of, totals
 from .texts import blob, name, restored
 
 if TYPE_CHECKING:
@@ -49,8 +50,23 @@ if TYPE_CHECKING:
         ServerStatus,
     )
 
-__all__ = ["activity", "check_query", "find", "get", "known", "read_cursor", "totals", "write_cursor"]
+__all__ = [
+    "activity",
+    "check_query",
+    "find",
+    "find_with",
+    "get",
+    "one_statement",
+    "read_cursor",
+    "totals",
+    "write_cursor",
+]
 
+one_statement = True
+"""See :class:`pml_stores.executions.Statements`, all of which is here."""
+
+PLACE = itemgetter(STARTED_AT, ID)
+"""Of a row of :data:`READ`: what pages are sorted by."""
 FREQUENT = 2000
 """More hits of a search than this are not sorted to find the last ones."""
 
@@ -76,34 +92,63 @@ def get(connection: Connection[Any], id_: ExecutionId, scope: Scope, *, transcri
     return read_execution(rows[0][:-1], rows[0][-1]) if rows else None
 
 
-def known(connection: Connection[Any], ids: Sequence[ExecutionId]) -> dict[str, ExecutionRecord]:
-    """See :meth:`pml_stores.unwritten.Finder.known`."""
-    given = {name(id_): id_ for id_ in ids}
-    rows = rows_of(connection, f"SELECT {READ} FROM execution AS e WHERE e.id = ANY(%s)", (list(given),))
-    return {given[row[ID]]: read_execution(row) for row in rows}
-
-
 def find(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:
     """See :meth:`pml_hookspecs.Executions.find`."""
+    if query.text:
+        return _find_by_text(connection, query)
+    page, _ = find_with(connection, query, ())
+    return page
+
+
+def find_with(
+    connection: Connection[Any], query: ExecutionQuery, ids: Sequence[ExecutionId]
+) -> tuple[Page[ExecutionRecord], dict[str, ExecutionRecord]]:
+    """See :meth:`pml_stores.unwritten.Finder.find_with`: all in one statement, as a server may be far away."""
+    asked, given, limit = asked_for(query, ()), {name(id_): id_ for id_ in ids}, query.limit + len(ids)
+    counted, place = counting(query, asked), _page(query, asked, limit)
+    also = f" UNION ALL SELECT {READ}, NULL FROM execution AS e WHERE e.id = ANY(%s)" if given else ""
+    rows = rows_of(
+        connection,
+        # Without a page there is one row, with the total alone.
+        f"SELECT {READ}, counted.total FROM ({counted.sql}) AS counted (total) "
+        f"LEFT JOIN (({place.sql}) AS page JOIN execution AS e USING (id)) ON true{also}",
+        (*counted.values, *place.values, *([list(given)] if given else [])),
+    )
+    found = [row for row in rows if row[-1] is not None]
+    (total,) = {row[-1] for row in found}
+    there: dict[str, ExecutionRecord] = {given[row[ID]]: read_execution(row[:-1]) for row in rows if row[-1] is None}
+    newest = sorted((row[:-1] for row in found if row[ID] is not None), key=PLACE, reverse=True)
+    return _page_of(newest, limit, total), there
+
+
+def _find_by_text(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:
     asked = asked_for(query, days_of(connection, query))
     total = count(connection, query, asked)
     if not total:
         return Page([], None, 0)
-    asked &= within(*when(query))
-    if query.text and total > FREQUENT:
+    if total > FREQUENT:
         # Those found first come soon, going back in time; all of them would have to be sorted.
         connection.execute("SET LOCAL enable_bitmapscan = off")
-    after = ALL if query.cursor is None else Condition("(started_at, id) < (%s, %s)", read_cursor(query.cursor))
-    # Which come first is found in an index; only those are read.
+    place = _page(query, asked, query.limit)
     rows = rows_of(
         connection,
-        f"SELECT {READ} FROM (SELECT started_at, id FROM execution WHERE {asked.sql} AND {after.sql} "
-        "ORDER BY started_at DESC, id DESC LIMIT %s) AS page JOIN execution AS e USING (id) "
+        f"SELECT {READ} FROM ({place.sql}) AS page JOIN execution AS e USING (id) "
         "ORDER BY page.started_at DESC, page.id DESC",
-        (*asked.values, *after.values, query.limit + 1),
+        place.values,
     )
-    more = len(rows) > query.limit
-    rows = rows[: query.limit]
+    return _page_of(rows, query.limit, total)
+
+
+def _page(query: ExecutionQuery, asked: Condition, limit: int) -> Condition:
+    """Which come first: found in an index, as only those are read; and one more, if there is."""
+    after = ALL if query.cursor is None else Condition("(started_at, id) < (%s, %s)", read_cursor(query.cursor))
+    these = asked & within(*when(query)) & after
+    sql = f"SELECT started_at, id FROM execution WHERE {these.sql} ORDER BY started_at DESC, id DESC LIMIT %s"
+    return Condition(sql, (*these.values, limit + 1))
+
+
+def _page_of(rows: Sequence[Row], limit: int, total: int) -> Page[ExecutionRecord]:
+    more, rows = len(rows) > limit, rows[:limit]
     cursor = write_cursor((rows[-1][STARTED_AT], restored(rows[-1][ID]))) if more else None
     return Page([read_execution(row) for row in rows], cursor, total)
 

@@ -187,17 +187,20 @@ def count(connection: Connection[Any], query: ExecutionQuery, asked: Condition) 
     """How many executions ``query`` asks for; ``asked`` is what it says but when."""
     if (wanted := wanted_of(query.text)) and (whose := _alone(query)) is not None:
         return _count_words(connection, query, wanted, whose, asked)
+    counted = counting(query, asked)
+    row = connection.execute(counted.sql, counted.values).fetchone()
+    return int(row[0]) if row else 0
+
+
+def counting(query: ExecutionQuery, asked: Condition) -> Condition:
+    """The statement for that."""
     parts = parts_of(query, asked, finest(query))
     if not parts.kept:
         (rest,) = parts.rest
-        row = connection.execute(f"SELECT count(*) FROM execution WHERE {rest.sql}", rest.values).fetchone()
-    else:
-        classes = " + ".join(classes_of(query.statuses) or ())
-        every = parts.union(f"sum({classes}) AS n", "count(*)")
-        row = connection.execute(
-            f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values
-        ).fetchone()
-    return int(row[0]) if row else 0
+        return Condition(f"SELECT count(*) FROM execution WHERE {rest.sql}", rest.values)
+    classes = " + ".join(classes_of(query.statuses) or ())
+    every = parts.union(f"sum({classes}) AS n", "count(*)")
+    return Condition(f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values)
 
 
 MOST_OWNERS = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import binascii
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import ExecutionRecord, Page
@@ -24,7 +25,20 @@ if TYPE_CHECKING:
 
     from .conditions import Conditions
 
-__all__ = ["activity", "check_query", "find", "get", "known", "read_cursor", "totals", "write_cursor"]
+__all__ = [
+    "activity",
+    "check_query",
+    "find",
+    "find_with",
+    "get",
+    "one_statement",
+    "read_cursor",
+    "totals",
+    "write_cursor",
+]
+
+one_statement = False
+"""See :class:`pml_stores.executions.Statements`, all of which is here."""
 
 MAX_LIMIT = 100
 CURSOR_MARK = "pml-sqlite-1"
@@ -46,15 +60,6 @@ def get(
     return records[0] if records else None
 
 
-def known(connection: sqlite3.Connection, ids: Sequence[ExecutionId]) -> dict[str, ExecutionRecord]:
-    """See :meth:`pml_stores.unwritten.Finder.known`."""
-    given = {clean(id_): id_ for id_ in ids}
-    rows = connection.execute(
-        f"SELECT {ALL} FROM execution WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(given))]
-    ).fetchall()
-    return {given[record.id]: record for record in execution_rows.read(connection, rows, 0)}
-
-
 def find(connection: sqlite3.Connection, query: ExecutionQuery) -> Page[ExecutionRecord]:
     """See :meth:`pml_hookspecs.Executions.find`."""
     found = conditions.of(query)
@@ -65,6 +70,20 @@ def find(connection: sqlite3.Connection, query: ExecutionQuery) -> Page[Executio
     rows = rows[: query.limit]
     cursor = write_cursor((rows[-1][STARTED_AT], rows[-1][ID])) if more else None
     return Page(execution_rows.read(connection, rows), cursor, total)
+
+
+def find_with(
+    connection: sqlite3.Connection, query: ExecutionQuery, ids: Sequence[ExecutionId]
+) -> tuple[Page[ExecutionRecord], dict[str, ExecutionRecord]]:
+    """See :meth:`pml_stores.unwritten.Finder.find_with`."""
+    given = {clean(id_): id_ for id_ in ids}
+    rows = connection.execute(
+        f"SELECT {ALL} FROM execution WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(given))]
+    ).fetchall()
+    known: dict[str, ExecutionRecord] = {
+        given[record.id]: record for record in execution_rows.read(connection, rows, 0)
+    }
+    return find(connection, replace(query, limit=query.limit + len(known))), known
 
 
 def _find_by_time(connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions) -> tuple[int, list[Row]]:

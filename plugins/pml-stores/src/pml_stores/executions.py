@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from .matching import in_scope
 from .session import C
 from .unwritten import C_contra, Finder, Overlay, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from pml_hookspecs import (
@@ -27,9 +27,18 @@ if TYPE_CHECKING:
     from .readers import Readers
     from .writer import Writer
 
+T = TypeVar("T")
+
 
 class Statements(Finder[C_contra], Protocol[C_contra]):
     """What a database does with executions that are written; a module will do."""
+
+    one_statement: bool
+    """Whether each of these asks for what it needs in one statement, if no text is looked for."""
+
+    def find(self, connection: C_contra, query: ExecutionQuery, /) -> Page[ExecutionRecord]:
+        """A page."""
+        ...
 
     def check_query(self, query: ExecutionQuery, /) -> None:
         """Find what is wrong with it before any thread is asked; ValueError."""
@@ -85,7 +94,9 @@ class SqlExecutions(ABC, Generic[C]):
             if not in_scope(record, scope):
                 return None
             return record if transcript else listed(record)
-        return await self._readers.read(lambda c: self.statements.get(c, id, scope, transcript=transcript))
+        return await self._readers.read(
+            lambda c: self.statements.get(c, id, scope, transcript=transcript), alone=self.statements.one_statement
+        )
 
     async def find(self, query: ExecutionQuery) -> Page[ExecutionRecord]:
         """Newest first.
@@ -97,20 +108,23 @@ class SqlExecutions(ABC, Generic[C]):
         unwritten = None if query.text else self._writer.unwritten()
         if unwritten:
             overlay = Overlay(query, unwritten)
-            return await self._readers.read(lambda c: overlay.find(self.statements, c))
+            return await self._read(query, lambda c: overlay.find(self.statements, c))
         if unwritten is None:
             await self.catch_up(query)
-        return await self._readers.read(lambda c: self.statements.find(c, query))
+        return await self._read(query, lambda c: self.statements.find(c, query))
 
     async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
         """One row per agent; simulated executions count as succeeded, whatever else has ended as failed."""
         await self.catch_up(query)
-        return await self._readers.read(lambda c: self.statements.activity(c, query))
+        return await self._read(query, lambda c: self.statements.activity(c, query))
 
     async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
         """One row per group, counted as :meth:`activity` does."""
         await self.catch_up(query)
-        return await self._readers.read(lambda c: self.statements.totals(c, query, by))
+        return await self._read(query, lambda c: self.statements.totals(c, query, by))
+
+    async def _read(self, query: ExecutionQuery, question: Callable[[C], T]) -> T:
+        return await self._readers.read(question, alone=self.statements.one_statement and not query.text)
 
     async def catch_up(self, query: ExecutionQuery) -> None:
         """Wait until what was recorded can be read, and found by what is asked for."""

@@ -51,8 +51,12 @@ class Readers(ABC, Generic[C]):
         """Allow reading."""
         self._closed = False
 
-    async def read(self, question: Callable[[C], T]) -> T:
+    async def read(self, question: Callable[[C], T], *, alone: bool = False) -> T:
         """Answer of ``question``, all of it from one state of the database.
+
+        Args:
+            question: Runs in a thread.
+            alone: Whether it is one statement, which has one state of the database anyway and needs no transaction.
 
         Raises:
             StoreError: The database cannot be read, or the store is closed.
@@ -64,15 +68,18 @@ class Readers(ABC, Generic[C]):
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(THREADS, f"pml-store-{self.driver}-read")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question, alone)
 
-    def _answer(self, question: Callable[[C], T]) -> T:
+    def _answer(self, question: Callable[[C], T], alone: bool) -> T:  # noqa: FBT001 - the executor takes no names
         while True:
             connection, used = self._connection()
             try:
-                connection.execute("BEGIN")
-                answer = question(connection)
-                connection.execute("ROLLBACK")
+                if alone:
+                    answer = question(connection)
+                else:
+                    connection.execute("BEGIN")
+                    answer = question(connection)
+                    connection.execute("ROLLBACK")
             except BaseException as exc:
                 lost, why = self.is_lost(connection), self.unreadable(exc)
                 connection.close()

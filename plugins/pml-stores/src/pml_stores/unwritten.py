@@ -33,12 +33,14 @@ _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 class Finder(Protocol[C_contra]):
     """What a database finds."""
 
-    def find(self, connection: C_contra, query: ExecutionQuery, /) -> Page[ExecutionRecord]:
-        """A page of those that are written; ``limit`` may be any."""
-        ...
+    def find_with(
+        self, connection: C_contra, query: ExecutionQuery, ids: Sequence[ExecutionId], /
+    ) -> tuple[Page[ExecutionRecord], Mapping[str, ExecutionRecord]]:
+        """A page of those that are written, and those that are written with ``ids``, by the id as it is given.
 
-    def known(self, connection: C_contra, ids: Sequence[ExecutionId], /) -> Mapping[str, ExecutionRecord]:
-        """Those with these ids that are written, by the id as it is given."""
+        Both from one state of the database. The page has as many items more than ``limit`` as of these are written,
+        or as there are ids.
+        """
         ...
 
     def write_cursor(self, place: Place, /) -> str:
@@ -61,8 +63,7 @@ class Overlay:
         """The page, as if everything were written. Runs in a reader's thread, with one state of the database."""
         query, unwritten = self.query, self.unwritten
         # What was written since, or is about to be replaced, is in both.
-        known = finder.known(connection, [record.id for record in unwritten.values()])
-        page = finder.find(connection, replace(query, limit=query.limit + len(known)))
+        page, known = finder.find_with(connection, query, [record.id for record in unwritten.values()])
         new = [record for record in unwritten.values() if matches(record, query)]
         total = page.total - sum(matches(record, query) for record in known.values()) + len(new)
         if query.cursor is not None:
