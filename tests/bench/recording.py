@@ -10,10 +10,10 @@ it in 95 of 100 cases, whatever their distribution (order statistics).
 
 ``busy``: eight calls at once, settings by default, so that few calls are recorded; ten times as many pairs. What is
 done later for those few is in ``every``. ``calm``: single calls with pauses, settings by default but for the pace of
-one tool: as many are recorded as ``cpu_share`` allows, written as of three calls a second; a fifth as many pairs.
-``every``: eight calls at once, each of which is recorded, as with ``cpu_share = 1``. ``single``: single calls with
-pauses, each of which is recorded; a fifth as many pairs. But for ``busy``, a block ends when all that it left to do is
-done. ``same`` calls are all alike, ``other`` have other arguments and answers each time.
+one tool: as many are recorded as ``cpu_share`` allows; half as many pairs again. ``every``: eight calls at once, each
+of which is recorded, as with ``cpu_share = 1``. ``single``: single calls with pauses, each of which is recorded; half
+as many pairs. But for ``busy``, a block ends when all that it left to do is done. ``same`` calls are all alike,
+``other`` have other arguments and answers each time.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class Rate:
 
 RATES = {
     "busy": Rate(80, 8, 0, 1, 0.03, settles=False, pairs=10),
-    "calm": Rate(30, 1, 0.1, 1e6, 0.03, settles=True, pairs=0.2),
+    "calm": Rate(30, 1, 0.03, 1e6, 0.03, settles=True, pairs=1.5),
     "every": Rate(80, 8, 0, 1e6, 1, settles=True, pairs=1),
-    "single": Rate(30, 1, 0.1, 1e6, 1, settles=True, pairs=0.2),
+    "single": Rate(30, 1, 0.03, 1e6, 1, settles=True, pairs=0.5),
 }
 
 
