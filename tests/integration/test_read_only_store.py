@@ -51,9 +51,10 @@ async def test_calls_go_on_and_their_rows_are_there_afterwards(tmp_path, connect
         refused = await client.call("execute_workflow", plan)
         assert refused["_meta"]["pml/failure"]["code"] == "execution.unrecorded"
         assert "readonly" in (await gateway.store.health())["trouble"]
+        assert await rows(gateway) == 21
         connections[0].execute("PRAGMA query_only = OFF")
         async with asyncio.timeout(SOON_S):
-            while await rows(gateway) < 21:  # noqa: ASYNC110 - another thread writes them
+            while (await gateway.store.health())["trouble"]:  # noqa: ASYNC110 - another thread writes them
                 await asyncio.sleep(0.01)
         assert await rows(gateway) == 21
         assert (await gateway.store.health())["drops"] == 0
