@@ -344,6 +344,8 @@ async def main(folder: Path, keep: bool, plan: str, waited: bool) -> None:  # no
             await written(folder, "first")
             query = ExecutionQuery(scope=EVERYONE, top_level=True)
             (record,) = (await gateway.store.executions.find(query)).items
+            # What is listed need not be on the disk yet.
+            await gateway.store.executions.put(record)
             print(json.dumps({"execution_id": record.id}), flush=True)
             await calling
         told = await client.call("execute_workflow", {"workflow": json.loads(plan), "async": True})
