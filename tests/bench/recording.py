@@ -81,8 +81,8 @@ class Rate:
 
 
 RATES = {
-    "busy": Rate(80, 8, 0, 1, 0.03, settles=False, pairs=10),
-    "calm": Rate(30, 1, 0.03, 1e6, 0.03, settles=True, pairs=1.5),
+    "busy": Rate(80, 8, 0, 1, 0.02, settles=False, pairs=10),
+    "calm": Rate(30, 1, 0.03, 1e6, 0.02, settles=True, pairs=1.5),
     "every": Rate(80, 8, 0, 1e6, 1, settles=True, pairs=1),
     "single": Rate(30, 1, 0.03, 1e6, 1, settles=True, pairs=0.5),
 }

@@ -33,7 +33,7 @@ class Settings:
         1.0, "Calls of one tool that are recorded each second, once there were max_per_tool at any pace.", ge=0
     )
     cpu_share: float = setting(
-        0.03,
+        0.02,
         "Most of the gateway's processor time that recording takes, once there were max_per_tool of a tool; 1: any.",
         ge=0.001,
         le=1,
