@@ -319,3 +319,16 @@ async def test_sums_are_those_of_the_rows_whatever_was_written(emptied, sql):
     stored = sql("SELECT size_bytes FROM stored WHERE part = 'execution'").fetchone()
     assert stored == sql("SELECT sum(size_bytes) FROM execution").fetchone()
     assert sql("SELECT count(*) FROM execution_sum WHERE succeeded + failed + running = 0").fetchone() == (0,)
+
+
+async def test_each_list_has_all_that_was_recorded_before_it_however_far_the_writer_is(emptied):
+    async with at(emptied, flush_interval_ms=1) as store:
+        for n in range(400):
+            store.executions.record(execution(n, status="running"))
+            if n % 3:
+                store.executions.record(execution(n - 1, intent="again"))
+            page = await store.executions.find(ExecutionQuery(scope=EVERYONE, limit=3))
+            assert page.total == n + 1
+            assert [record.id for record in page.items] == [execution(n - i).id for i in range(min(3, n + 1))]
+            done = await store.executions.find(ExecutionQuery(scope=EVERYONE, statuses=frozenset({"ok"}), limit=1))
+            assert done.total == n - n // 3

@@ -172,7 +172,8 @@ class Execution(Listener):
         """Start a call if its turn has come, and hear of no more while some have to wait.
 
         In one turn of the loop one call begins, so that code that calls without end leaves the gateway to others: with
-        four, what others wait for took five times as long, with one twice as long and code a tenth longer (measured).
+        four, what others wait for took five times as long, with one less than twice as long, and code a tenth longer
+        (measured).
         """
         if self._waiting and not self._begun and len(self._under_way) < self._limits.max_in_flight:
             self._begun = True

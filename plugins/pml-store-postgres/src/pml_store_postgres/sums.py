@@ -43,6 +43,7 @@ HOUR = 3_600_000_000
 """Microseconds."""
 DAY_HOURS = 24
 AGENTS, TOOLS, KEYS, NOTHING = range(4)
+"""What sums are by; the numbers are in the triggers, see `migrations`."""
 FACETS: Mapping[Grouping, tuple[int, str]] = {
     "agent": (AGENTS, "agent"),
     "day": (NOTHING, f"started_at / {DAY_HOURS * HOUR}"),

@@ -235,6 +235,7 @@ class Writer(Generic[C]):
             self._queue.popleft()
         batch = [item for item in taken if not (type(item) is Operation and item.given_up)]
         if all(type(item) is Operation and item.idle for item in batch):
+            self._batch = []
             self._settle(batch, {})
             return True
         try:
