@@ -202,7 +202,9 @@ def fetch(node, python, folder, site):
         await v.prompt("fetch", {})
 
     command = [python["fetch"], "-m", "mcp_server_fetch", "--allow-private-ips"]
-    return Plan(Server(name="fetch", command=command), nothing, visit)
+    # Where it finds Node it runs npm in its own package at the first call, which several at once do not survive.
+    without_node = {"PATH": str(folder)}
+    return Plan(Server(name="fetch", command=command, env=without_node), nothing, visit)
 
 
 ALL = (filesystem, memory, thinking, playwright, time, git, sqlite, fetch)

@@ -82,6 +82,8 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
+KNOWN = object()
+"""Stands for the id of the session, or of its code cell, which a test has only when it runs."""
 codes = st.sampled_from(["code.exited", "code.raised", "code.timed_out", "executor.missing", "x", ""])
 
 
@@ -89,28 +91,43 @@ class NoOutcomeError(Exception):
     """What a broken dispatch raises."""
 
 
+@st.composite
+def endings(draw: Any) -> Any:
+    """What a dispatch comes to: any outcome, or what a broken one raises."""
+    if draw(st.booleans()):
+        return draw(st.sampled_from([NoOutcomeError("broken"), OSError("disk"), KeyError(1), RuntimeError()]))
+    output = draw(anything | st.just(streams("a", "b", 0)))
+    return outcome(draw(st.sampled_from(list(Status))), output, draw(codes))
+
+
+@st.composite
+def calls(draw: Any) -> Any:
+    """Arguments: half of the time those of the cell that exists, otherwise anything."""
+    if draw(st.booleans()):
+        return {"sessionId": KNOWN, "cellId": KNOWN, "timeout": draw(st.integers(1, 60_000))}
+    names = draw(st.sets(st.sampled_from(["sessionId", "cellId", "timeout"])))
+    return {name: draw(anything if name == "timeout" else st.just(KNOWN) | anything) for name in sorted(names)}
+
+
 @pytest.mark.seed("CELL-16")
 @settings(max_examples=70, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data())
-async def test_whatever_comes_the_answer_is_a_structured_result(tmp_path_factory, data) -> None:
+@given(
+    given_arguments=calls(),
+    ending=endings(),
+)
+async def test_whatever_comes_the_answer_is_a_structured_result(tmp_path_factory, given_arguments, ending) -> None:
     sessions = Sessions(tmp_path_factory.getbasetemp() / "fuzz")
     if not (known := sessions.all()):
         notebook = new_notebook("T", "typescript")
         cells = (*notebook.cells, new_code("a.ts", "1"))
         known = [sessions.create(type(notebook)(language="typescript", cells=cells), "local")]
-    session = known[0]
-    arguments = {
-        "sessionId": data.draw(st.just(session.id) | anything),
-        "cellId": data.draw(st.sampled_from([cell.id for cell in session.notebook.cells]) | anything),
-        "timeout": data.draw(st.integers(1, 60_000) | anything),
-    }
-    arguments = {name: value for name, value in arguments.items() if not data.draw(st.booleans()) or value is None}
+    ids = {"sessionId": known[0].id, "cellId": known[0].notebook.cells[-1].id}
+    arguments = {name: ids[name] if value is KNOWN else value for name, value in given_arguments.items()}
 
     async def answer(task: CodeRun, _run: Any) -> Any:
-        if data.draw(st.booleans()):
-            raise data.draw(st.sampled_from([NoOutcomeError("broken"), OSError("disk"), KeyError(1), RuntimeError()]))
-        status = data.draw(st.sampled_from(list(Status)))
-        return outcome(status, data.draw(anything | st.just(streams("a", "b", 0))), data.draw(codes))
+        if isinstance(ending, Exception):
+            raise ending
+        return ending
 
     told, failed = await executed(sessions, arguments, FakeRun(answer))
     assert set(told) == {"stdout", "stderr", "exitCode", "executionTime"}
