@@ -214,7 +214,7 @@ class ScriptedLink:
         sent = RawObject(encode(params))
         self.requested.append(method)
         self._server.raw.append((method, sent.raw))
-        if "_meta" in sent:
+        if b'"_meta"' in sent.raw and "_meta" in sent:
             self._server.metas.append((method, sent["_meta"]))
         before = answering.set(self if hasattr(self, "handler") else None)
         try:

@@ -118,7 +118,8 @@ class Bridge:
             turns.release()
 
     async def _ready(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
-        calls = Calls(task, run, self._catalog, most=self._limits.max_calls, most_at_once=self._limits.max_in_flight)
+        # How many are under way is for the execution to see to, which stops listening to the process.
+        calls = Calls(task, run, self._catalog, most=self._limits.max_calls, most_at_once=None)
         try:
             with self._place(task) as (folder, file):
                 async with self._pool.child(folder) as child:

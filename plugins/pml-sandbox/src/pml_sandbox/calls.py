@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CodeRun, Failure, Outcome, Run, Status, ToolCall, ToolId, split_tool_id
+from pml_hookspecs import CodeRun, Failure, Outcome, RawObject, Run, Status, ToolCall, ToolId, split_tool_id
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog
@@ -91,7 +91,7 @@ def identifier(name: str) -> str:
 class Calls:
     """The calls of one run of code."""
 
-    def __init__(self, task: CodeRun, run: Run, catalog: Catalog, *, most: int, most_at_once: int) -> None:
+    def __init__(self, task: CodeRun, run: Run, catalog: Catalog, *, most: int, most_at_once: int | None) -> None:
         """Take what the calls belong to.
 
         Args:
@@ -99,10 +99,10 @@ class Calls:
             run: Its execution, of which the calls are children.
             catalog: Finds tools.
             most: Calls in all.
-            most_at_once: Calls under way; more wait for their turn.
+            most_at_once: Calls under way; more wait for their turn. None where whoever makes them sees to that.
         """
         self._patterns, self._run, self._catalog, self._most = task.tools, run, catalog, most
-        self._turns = asyncio.Semaphore(most_at_once)
+        self._turns = None if most_at_once is None else asyncio.Semaphore(most_at_once)
         self._by_tool: Counter[str] = Counter()
         self._spellings: dict[str, ToolId | None] = {}
         self.made = 0
@@ -133,7 +133,10 @@ class Calls:
             raise CallError(name, Failure(BAD_CALL, message))
         self._by_tool[tool] += 1
         # Numbered by tool: calls that run side by side keep their names when the code runs again.
-        call = ToolCall(id=f"{tool}#{self._by_tool[tool]}", tool=tool, arguments=arguments)
+        # Their bytes are made once, however many parts of the chain ask for them.
+        call = ToolCall(id=f"{tool}#{self._by_tool[tool]}", tool=tool, arguments=RawObject.of(arguments))
+        if self._turns is None:
+            return self._value(call, await self._dispatched(call))
         async with self._turns:
             outcome = await self._dispatched(call)
         return self._value(call, outcome)
