@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64decode, b64encode
-from dataclasses import fields
+from dataclasses import astuple, fields
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -14,8 +14,12 @@ from pml_store_postgres import PostgresStore, Settings, StoreError, queries, sum
 from pml_store_postgres.conditions import FAILED
 from pml_store_postgres.database import Database
 from pml_store_postgres.rows import BEGINNING, micros
+from pml_stores.matching import matches
+from pml_stores.sums import add_up
+from pml_stores.unwritten import place_of
 from pml_testing.fakes import EPOCH
-from pml_testing.records import ALICE, EVERYONE, SHARED, ended, execution
+from pml_testing.records import ALICE, EVERYONE, SHARED, ended, execution, written
+from pml_testing.store_totals import GROUPINGS, left_out, over_days
 
 pytestmark = pytest.mark.anyio
 ROWS = 20_000
@@ -95,6 +99,26 @@ def test_pages_come_from_an_index_and_only_what_is_given_out_is_read(explained, 
     assert "execution_pkey" in plan
 
 
+async def test_what_is_left_out_is_neither_listed_nor_counted(emptied):
+    async with PostgresStore(emptied) as store:
+        await written(store, over_days())
+        with Database(emptied).open_reader() as connection:
+            for query, ids in left_out():
+                rest = [r for r in over_days() if matches(r, query) and r.id not in ids]
+                newest_first = sorted(rest, key=place_of, reverse=True)
+                page = queries.find(connection, query, ids)
+                assert page.total == len(rest)
+                assert [r.id for r in page.items] == [r.id for r in newest_first[: query.limit]]
+                assert of_all(sums.activity(connection, query, ids)) == of_all(add_up(rest, "agent"))
+                for by in GROUPINGS:
+                    found = sums.totals(connection, query, by, ids)
+                    assert of_all(found, times=False) == of_all(add_up(rest, by), times=False), (query, by)
+
+
+def of_all(sums_by_group, *, times=True):
+    return {group: astuple(one)[: None if times else -1] for group, one in sums_by_group.items()}
+
+
 def test_the_newest_are_not_sorted_out_of_all(explained):
     queries.find(explained, ExecutionQuery(scope=EVERYONE, limit=5))
     first = queries.find(explained, ExecutionQuery(scope=EVERYONE, limit=5))
@@ -118,7 +142,7 @@ def test_whole_days_and_hours_are_counted_from_sums_and_the_ends_through_an_inde
 
 @pytest.mark.parametrize(("by", "facet"), [("tool", 1), ("server", 1), ("key", 2)])
 def test_totals_of_everyone_by_tool_and_key_come_from_sums(explained, by, facet):
-    (total,) = sums.totals(explained, ExecutionQuery(scope=EVERYONE), by)
+    (total,) = sums.totals(explained, ExecutionQuery(scope=EVERYONE), by).values()
     assert total.executions == ROWS
     (plan,) = explained.plans
     assert f"facet = '{facet}'" in plan

@@ -332,3 +332,5 @@ async def test_each_list_has_all_that_was_recorded_before_it_however_far_the_wri
             assert [record.id for record in page.items] == [execution(n - i).id for i in range(min(3, n + 1))]
             done = await store.executions.find(ExecutionQuery(scope=EVERYONE, statuses=frozenset({"ok"}), limit=1))
             assert done.total == n - n // 3
+            (total,) = await store.executions.totals(ExecutionQuery(scope=EVERYONE), "agent")
+            assert (total.executions, total.succeeded) == (n + 1, n - n // 3)

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Page, Scope, Status
+from pml_stores import sums
 from pml_stores.matching import matches
 from pml_stores.unwritten import Overlay, latest, place_of
 from pml_testing.records import EPOCH, EVERYONE, execution
@@ -24,16 +25,23 @@ class Dictionary:
     def __init__(self, records):
         self.records = {record.id: record for record in records}
 
-    def find(self, connection, query):
+    one_statement = False
+
+    def rows(self, connection, query, without):
         assert connection is self
-        found = sorted((r for r in self.records.values() if matches(r, query)), key=place_of, reverse=True)
+        return [r for r in self.records.values() if matches(r, query) and r.id not in without]
+
+    def find(self, connection, query, without=()):
+        found = sorted(self.rows(connection, query, without), key=place_of, reverse=True)
         rest = found if query.cursor is None else [r for r in found if place_of(r) < self.read_cursor(query.cursor)]
         items = rest[: query.limit]
         return Page(items, self.write_cursor(place_of(items[-1])) if len(rest) > query.limit else None, len(found))
 
-    def find_with(self, connection, query, ids):
-        known = {id: self.records[id] for id in ids if id in self.records}
-        return self.find(connection, replace(query, limit=query.limit + len(known))), known
+    def activity(self, connection, query, without=()):
+        return sums.add_up(self.rows(connection, query, without), "agent")
+
+    def totals(self, connection, query, by, without=()):
+        return sums.add_up(self.rows(connection, query, without), by)
 
     def write_cursor(self, place):
         return json.dumps(place)
@@ -51,6 +59,10 @@ def some(chance, most):
             principal=chance.choice(("alice", "bob")),
             agent=chance.choice(("claude", "codex")),
             as_agent=chance.random() < 0.5,
+            target=chance.choice(("files:read", "web:get")),
+            duration_ms=chance.choice((None, 5, 7)),
+            cost_usd=chance.choice((None, 0.5)),
+            tokens_in=chance.choice((None, 3)),
             status=chance.choice(("running", Status.OK, Status.ERROR)),
             dry_run=chance.random() < 0.2,
             parent=execution(0).id if chance.random() < 0.3 else None,
@@ -92,14 +104,35 @@ def test_pages_and_totals_are_those_of_a_database_that_has_everything(seed):
     everything = Dictionary([*written, *unwritten.values()])
     for _ in range(25):
         query = asked(chance)
-        over = pages(lambda one: Overlay(one, unwritten).find(database, database), query)
+        over = pages(lambda one: Overlay(one, unwritten, database).find(database), query)
         assert over == pages(lambda one: everything.find(everything, one), query)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sums_are_those_of_a_database_that_has_everything(seed):
+    chance = random.Random(seed)
+    written, unwritten = some(chance, 30), latest(some(chance, 20))
+    database, everything = Dictionary(written), Dictionary([*written, *unwritten.values()])
+    for _ in range(25):
+        query = asked(chance)
+        over, plain = Overlay(query, unwritten, database), Overlay(query, {}, everything)
+        assert over.activity(database) == plain.activity(everything)
+        for by in ("agent", "tool", "server", "key", "day"):
+            assert over.totals(database, by) == plain.totals(everything, by)
+
+
+def test_numbers_are_those_that_a_database_would_keep():
+    absurd = execution(1, duration_ms=2**62, tokens_in=-5, tokens_out=2**70, cost_usd=float("nan"))
+    database = Dictionary([])
+    overlay = Overlay(ExecutionQuery(scope=EVERYONE), latest([absurd]), database)
+    (total,) = overlay.totals(database, "agent")
+    assert (total.mean_duration_ms, total.tokens_in, total.tokens_out, total.cost_usd) == (10**12, 0, 10**12, 0)
 
 
 def test_lists_have_no_transcripts():
     unwritten = latest([execution(1, transcript=({"said": "hello"},))])
     database = Dictionary([])
-    (found,) = Overlay(ExecutionQuery(scope=EVERYONE), unwritten).find(database, database).items
+    (found,) = Overlay(ExecutionQuery(scope=EVERYONE), unwritten, database).find(database).items
     assert found.transcript is None
 
 

@@ -25,7 +25,7 @@ from pml_hookspecs import (
 from .fakes import EPOCH, entry
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CatalogEntry
+    from pml_hookspecs import CatalogEntry, Store
 
 EVERYONE = Scope(principals=None)
 NOBODY = Scope(principals=frozenset())
@@ -151,6 +151,14 @@ def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
             says(record, query.text),
         )
     )
+
+
+async def written(store: Store, records: Sequence[ExecutionRecord]) -> None:
+    """Have ``records`` recorded, and wait until the database has them: otherwise it need not be asked."""
+    *most, last = records
+    for record in most:
+        store.executions.record(record)
+    await store.executions.put(last)
 
 
 def some_executions() -> list[ExecutionRecord]:

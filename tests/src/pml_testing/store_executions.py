@@ -25,6 +25,7 @@ from .records import (
     matches,
     some_executions,
     some_queries,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -261,8 +262,7 @@ class ExecutionsContract:
     @pytest.mark.seed("QRY-8")
     async def test_find_agrees_with_a_plain_filter(self, store: Store) -> None:
         records = some_executions()
-        for record in records:
-            store.executions.record(record)
+        await written(store, records)
         newest_first = sorted(records, key=lambda r: (r.started_at, r.id), reverse=True)
         for query in some_queries():
             page = await store.executions.find(query)
@@ -340,8 +340,7 @@ class ExecutionsContract:
 
     async def test_activity_agrees_with_a_plain_filter(self, store: Store) -> None:
         records = some_executions()
-        for record in records:
-            store.executions.record(record)
+        await written(store, records)
         for query in some_queries():
             rows = await store.executions.activity(query)
             agents = [r.agent for r in records if matches(r, query)]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery, Scope, Status, split_tool_id
+from pml_hookspecs import ExecutionId, ExecutionQuery, ExecutionRecord, Scope, Status, split_tool_id
 from pml_hookspecs.store import Grouping, Total
 
 from .fakes import EPOCH
-from .records import ALICE, BOB, EVERYONE, NOBODY, execution, matches, single_queries, some_executions
+from .records import ALICE, BOB, EVERYONE, NOBODY, execution, matches, single_queries, some_executions, written
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionRecord, Store
+    from pml_hookspecs import Store
 
 GROUPINGS: Sequence[Grouping] = get_args(Grouping)
 RUNNING = ("pending", "running")
@@ -80,6 +81,20 @@ def assert_totals(found: Sequence[Total], expected: Sequence[Total], asked: obje
         assert abs((ours.mean_duration_ms or 0) - (theirs.mean_duration_ms or 0)) <= 1, asked
 
 
+async def last_began(store: Store, query: ExecutionQuery) -> dict[str, tuple[int, datetime | None]]:
+    """By agent: how many there are, and when the last one began."""
+    return {a.agent: (a.executions, a.last_started_at) for a in await store.executions.activity(query)}
+
+
+def plain_last(records: Sequence[ExecutionRecord], query: ExecutionQuery) -> dict[str, tuple[int, datetime | None]]:
+    """The same, worked out in the plainest way."""
+    times = defaultdict(list)
+    for record in records:
+        if matches(record, query):
+            times[record.agent].append(record.started_at)
+    return {agent: (len(began), max(began)) for agent, began in times.items()}
+
+
 def over_days() -> list[ExecutionRecord]:
     """Records over some ten days, by several agents and tools, some of them at the turn of an hour or a day."""
     chance = random.Random(7)
@@ -106,6 +121,25 @@ def over_days() -> list[ExecutionRecord]:
     return records
 
 
+def left_out() -> Iterator[tuple[ExecutionQuery, list[ExecutionId]]]:
+    """Questions about :func:`over_days`, and what of it they are to leave out: some, or the newest of an agent."""
+    chance = random.Random(3)
+    agents = Scope(principals=frozenset({"bob"}), agents=frozenset({"agent 1"}))
+    edges = [None, *(r.started_at for r in over_days()[:20])]
+    newest = sorted((r for r in over_days() if r.agent == "agent 3"), key=lambda r: r.started_at)[-40:]
+    for n in range(60):
+        query = ExecutionQuery(
+            scope=chance.choice((EVERYONE, ALICE, agents)),
+            since=chance.choice(edges),
+            until=chance.choice(edges),
+            agent=chance.choice((None, None, "agent 3")),
+            statuses=chance.choice((None, None, frozenset({"running"}), frozenset({"error"}))),
+            target=chance.choice((None, None, "web:*")),
+            limit=chance.choice((1, 7, 100)),
+        )
+        yield query, [r.id for r in (newest if n % 2 else chance.sample(over_days(), 30))] + [ExecutionId("unknown")]
+
+
 @pytest.mark.anyio
 class TotalsContract:
     """Tests of ``store.executions.totals``, and of sums over long times. ``store`` gives a store that is empty."""
@@ -127,8 +161,7 @@ class TotalsContract:
     @pytest.mark.parametrize("by", GROUPINGS)
     async def test_totals_agree_with_a_plain_filter(self, store: Store, by: Grouping) -> None:
         records = some_executions()
-        for record in records:
-            store.executions.record(record)
+        await written(store, records)
         for query in single_queries():
             assert_totals(await store.executions.totals(query, by), plain_totals(records, query, by), query)
 
@@ -155,7 +188,7 @@ class TotalsContract:
     async def test_sums_follow_what_is_replaced(self, store: Store) -> None:
         pending = execution(1, status="pending", duration_ms=None, agent="first")
         for record in (pending, execution(1, cost_usd=2.0, tokens_in=5), execution(1, cost_usd=3.0, agent="last")):
-            store.executions.record(record)
+            await written(store, [record])
             query = ExecutionQuery(scope=ALICE)
             for by in GROUPINGS:
                 assert_totals(await store.executions.totals(query, by), plain_totals([record], query, by), by)
@@ -164,6 +197,34 @@ class TotalsContract:
             for agent in ("first", "claude", "last"):
                 page = await store.executions.find(ExecutionQuery(scope=ALICE, agent=agent))
                 assert page.total == len(page.items) == (record.agent == agent)
+
+    async def test_sums_and_totals_have_all_that_was_recorded_before(self, store: Store) -> None:
+        """Written or not, new or in the place of what was there, with another agent or at another time."""
+        chance, there = random.Random(9), dict[str, ExecutionRecord]()
+        shared = Scope(principals=frozenset({"bob"}), agents=frozenset({"agent 1"}))
+        for n, new in enumerate(chance.choices(over_days()[:80], k=400)):
+            at = new.started_at + timedelta(hours=chance.randrange(40) if n % 5 == 0 else 0)
+            ended: Any = chance.choice((*RUNNING, *GOOD, Status.ERROR))
+            cost_usd = chance.choice((None, 2.5))
+            agent = f"agent {chance.randrange(4)}"
+            record = replace(new, started_at=at, status=ended, cost_usd=cost_usd, agent=agent, tokens_in=n)
+            there[record.id] = record
+            store.executions.record(record)
+            if n % 4:
+                continue
+            edges = [None, *(r.started_at for r in chance.choices([*there.values()], k=3))]
+            query = ExecutionQuery(
+                scope=chance.choice((EVERYONE, ALICE, shared)),
+                since=chance.choice(edges),
+                until=chance.choice(edges),
+                agent=chance.choice((None, None, "agent 2")),
+                statuses=chance.choice((None, None, frozenset(RUNNING), frozenset({"ok"}))),
+            )
+            by = GROUPINGS[n // 4 % 5]
+            records = [*there.values()]
+            assert_totals(await store.executions.totals(query, by), plain_totals(records, query, by), (query, by))
+            assert await last_began(store, query) == plain_last(records, query), query
+            assert (await store.executions.find(query)).total == sum(matches(r, query) for r in records), query
 
     async def test_numbers_too_large_to_add_up_lose_nothing(self, store: Store) -> None:
         """What an agent tells may be any number. A store may write down less; it adds up what it has written."""
@@ -204,8 +265,7 @@ class TotalsContract:
 
     async def test_numbers_are_exact_whatever_the_time_asked_for(self, store: Store) -> None:
         records, chance = over_days(), random.Random(8)
-        for record in records:
-            store.executions.record(record)
+        await written(store, records)
         scopes = (EVERYONE, ALICE, Scope(principals=frozenset({"bob"}), agents=frozenset({"agent 1"})))
         filters: tuple[dict[str, Any], ...] = (
             {},
@@ -221,5 +281,4 @@ class TotalsContract:
             assert (await store.executions.find(query)).total == len(there), query
             by = GROUPINGS[n % 5]
             assert_totals(await store.executions.totals(query, by), plain_totals(records, query, by), (query, by))
-            last = {agent: max(r.started_at for r in there if r.agent == agent) for agent in {r.agent for r in there}}
-            assert {a.agent: a.last_started_at for a in await store.executions.activity(query)} == last, query
+            assert await last_began(store, query) == plain_last(records, query), query

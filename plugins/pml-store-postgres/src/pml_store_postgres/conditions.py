@@ -15,7 +15,7 @@ from .rows import micros, moment
 from .texts import name, queries_of, wanted_of
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionQuery, Scope
+    from pml_hookspecs import ExecutionId, ExecutionQuery, Scope
     from pml_stores.unwritten import Place
 
 MAX_LIMIT = 100
@@ -92,6 +92,20 @@ def within(since: int, until: int) -> Condition:
     """Executions that started in this time; ``until`` is not part of it."""
     found = Condition("started_at >= %s", (since,)) if since != FIRST else ALL
     return found if until == LAST else found & Condition("started_at < %s", (until,))
+
+
+def other_than(ids: Sequence[ExecutionId]) -> Condition:
+    """Executions without any of these ids."""
+    return Condition("id <> ALL(%s)", (_names(ids),)) if ids else ALL
+
+
+def one_of(ids: Sequence[ExecutionId]) -> Condition:
+    """Executions with one of these ids."""
+    return Condition("id = ANY(%s)", (_names(ids),)) if ids else NONE
+
+
+def _names(ids: Sequence[ExecutionId]) -> list[str]:
+    return [name(id_) for id_ in ids]
 
 
 def asked_for(query: ExecutionQuery, days: Sequence[int]) -> Condition:

@@ -13,6 +13,7 @@ from .conditions import (
     Condition,
     asked_for,
     check_query,
+    other_than,
     read_cursor,
     scope_of,
     when,
@@ -54,7 +55,6 @@ __all__ = [
     "activity",
     "check_query",
     "find",
-    "find_with",
     "get",
     "one_statement",
     "read_cursor",
@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 one_statement = True
-"""See :class:`pml_stores.executions.Statements`, all of which is here."""
+"""See :class:`pml_stores.unwritten.Statements`, all of which is here."""
 
 PLACE = itemgetter(STARTED_AT, ID)
 """Of a row of :data:`READ`: what pages are sorted by."""
@@ -92,33 +92,25 @@ def get(connection: Connection[Any], id_: ExecutionId, scope: Scope, *, transcri
     return read_execution(rows[0][:-1], rows[0][-1]) if rows else None
 
 
-def find(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:
-    """See :meth:`pml_hookspecs.Executions.find`."""
+def find(
+    connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId] = ()
+) -> Page[ExecutionRecord]:
+    """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.unwritten.Statements.find`."""
     if query.text:
         return _find_by_text(connection, query)
-    page, _ = find_with(connection, query, ())
-    return page
-
-
-def find_with(
-    connection: Connection[Any], query: ExecutionQuery, ids: Sequence[ExecutionId]
-) -> tuple[Page[ExecutionRecord], dict[str, ExecutionRecord]]:
-    """See :meth:`pml_stores.unwritten.Finder.find_with`: all in one statement, as a server may be far away."""
-    asked, given, limit = asked_for(query, ()), {name(id_): id_ for id_ in ids}, query.limit + len(ids)
-    counted, place = counting(query, asked), _page(query, asked, limit)
-    also = f" UNION ALL SELECT {READ}, NULL FROM execution AS e WHERE e.id = ANY(%s)" if given else ""
+    # All in one statement, as a server may be far away.
+    asked = asked_for(query, ())
+    counted, place = counting(query, asked, without), _page(query, asked & other_than(without), query.limit)
     rows = rows_of(
         connection,
         # Without a page there is one row, with the total alone.
         f"SELECT {READ}, counted.total FROM ({counted.sql}) AS counted (total) "
-        f"LEFT JOIN (({place.sql}) AS page JOIN execution AS e USING (id)) ON true{also}",
-        (*counted.values, *place.values, *([list(given)] if given else [])),
+        f"LEFT JOIN (({place.sql}) AS page JOIN execution AS e USING (id)) ON true",
+        (*counted.values, *place.values),
     )
-    found = [row for row in rows if row[-1] is not None]
-    (total,) = {row[-1] for row in found}
-    there: dict[str, ExecutionRecord] = {given[row[ID]]: read_execution(row[:-1]) for row in rows if row[-1] is None}
-    newest = sorted((row[:-1] for row in found if row[ID] is not None), key=PLACE, reverse=True)
-    return _page_of(newest, limit, total), there
+    (total,) = {row[-1] for row in rows}
+    newest = sorted((row[:-1] for row in rows if row[ID] is not None), key=PLACE, reverse=True)
+    return _page_of(newest, query.limit, total)
 
 
 def _find_by_text(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:

@@ -21,6 +21,7 @@ from pml_hookspecs import (
     ToolId,
     encode,
 )
+from pml_stores.sums import MICROS, MOST, MOST_MICROS, bounded
 
 from .arrays import Array
 from .texts import blob, clean, name, owner, restored, unblob, words_of
@@ -40,11 +41,6 @@ STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
 
 PLAIN_BYTES = 4096
 """JSON over this size is deflated; PostgreSQL keeps what is large apart from the rows."""
-
-MOST = 10**12
-"""Largest number of tokens and of milliseconds; what is more is written as this, so that sums stay within 63 bits."""
-MOST_MICROS = 10**15
-"""The same of costs, in millionths of a dollar."""
 
 ROW_BYTES = 900
 """What an execution takes besides its texts, in the row and in the indexes [bytes]."""
@@ -167,7 +163,7 @@ def _row(record: ExecutionRecord, size: int) -> Row:
     return (
         started_at,
         _whole(record.duration_ms),
-        None if record.cost_usd is None else _bounded(record.cost_usd * 1_000_000, -MOST_MICROS, MOST_MICROS),
+        None if record.cost_usd is None else bounded(record.cost_usd * MICROS, -MOST_MICROS, MOST_MICROS),
         *map(_whole, (record.tokens_in, record.tokens_out, record.context_used, record.context_max)),
         size,
         asked_deflated | answered_deflated << 1,
@@ -202,12 +198,7 @@ def _whose(record: ExecutionRecord) -> Iterator[str]:
 
 
 def _whole(number: float | None) -> int | None:
-    return None if number is None else _bounded(number, 0, MOST)
-
-
-def _bounded(number: float, least: int, most: int) -> int | None:
-    # What is no number is not equal to itself.
-    return None if number != number else round(min(max(number, least), most))  # noqa: PLR0124
+    return bounded(number, 0, MOST)
 
 
 def _packed(raw: bytes | None) -> tuple[bytes | None, int]:
@@ -260,7 +251,7 @@ def read_execution(row: Row, transcript: bytes | None = None) -> ExecutionRecord
         request=_object(zlib.decompress(request) if deflated & 1 else request),
         response=_json(zlib.decompress(response) if deflated & 2 else response),
         failure=None if why is None else Failure(why["code"], why["message"], why["retryable"], why["details"]),
-        cost_usd=None if cost_micros is None else cost_micros / 1_000_000,
+        cost_usd=None if cost_micros is None else cost_micros / MICROS,
         tool_calls=() if tool_calls is None else tuple(json.loads(tool_calls)),
         endpoint=restored(endpoint),
         mode=restored(mode),

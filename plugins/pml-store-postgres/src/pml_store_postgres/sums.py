@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import AgentActivity, Total, split_tool_id
+from pml_hookspecs import split_tool_id
+from pml_stores.sums import Sum
 
 from .conditions import (
     FIRST,
@@ -20,11 +21,14 @@ from .conditions import (
     IS_OPEN,
     IS_SUCCEEDED,
     LAST,
+    NONE,
     Condition,
     any_of,
     asked_for,
     classes_of,
     is_target,
+    one_of,
+    other_than,
     saying,
     when,
     within,
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from pml_hookspecs import ExecutionQuery, Grouping, Scope
+    from pml_hookspecs import ExecutionId, ExecutionQuery, Grouping, Scope
 
 HOUR = 3_600_000_000
 """Microseconds."""
@@ -61,12 +65,20 @@ AMOUNTS = (
     "sum(cost_micros) AS cost_micros, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out, "
     "sum(duration_ms) AS duration_ms, count(duration_ms) AS timed"
 )
+TAKEN_OFF = (
+    f"-count(*) FILTER (WHERE {IS_SUCCEEDED}), -count(*) FILTER (WHERE {IS_FAILED}), "
+    f"-count(*) FILTER (WHERE {IS_OPEN}), -sum(cost_micros), -sum(tokens_in), -sum(tokens_out), -sum(duration_ms), "
+    "-count(duration_ms)"
+)
+"""Both of them, of those that are left out."""
 KEPT = "succeeded, failed, running, cost_micros, tokens_in, tokens_out, duration_ms, timed"
 ADDED_UP = (
-    "sum(succeeded)::int8, sum(failed)::int8, sum(running)::int8, coalesce(sum(cost_micros), 0)::int8, "
+    "sum(succeeded)::int8 AS succeeded, sum(failed)::int8 AS failed, sum(running)::int8 AS running, "
+    "coalesce(sum(cost_micros), 0)::int8, "
     "coalesce(sum(tokens_in), 0)::int8, coalesce(sum(tokens_out), 0)::int8, coalesce(sum(duration_ms), 0)::int8, "
     "sum(timed)::int8"
 )
+"""The fields of :class:`pml_stores.sums.Sum`, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +89,16 @@ class Parts:
     """On ``execution_sum``; no two of them include the same executions."""
     rest: Sequence[Condition]
     """On ``execution``."""
+    less: Condition | None = None
+    """On ``execution``: those that are counted in the others and left out; None for none."""
 
-    def union(self, of_kept: str, of_rest: str, groups: str = "") -> Condition:
-        """All of it as one query; ``groups`` are what ``of_rest`` is grouped by."""
+    def union(self, of_kept: str, of_rest: str, of_less: str, groups: str = "") -> Condition:
+        """All of it as one query; ``groups`` are what ``of_rest`` and ``of_less`` are grouped by."""
         by = f" GROUP BY {groups}" if groups else ""
         parts = [Condition(f"SELECT {of_kept} FROM execution_sum WHERE {c.sql}", c.values) for c in self.kept]
         parts += [Condition(f"SELECT {of_rest} FROM execution WHERE {c.sql}{by}", c.values) for c in self.rest]
+        if self.less is not None:
+            parts.append(Condition(f"SELECT {of_less} FROM execution WHERE {self.less.sql}{by}", self.less.values))
         return Condition(" UNION ALL ".join(p.sql for p in parts), tuple(v for p in parts for v in p.values))
 
 
@@ -130,13 +146,14 @@ def finest(query: ExecutionQuery) -> int:
     return NOTHING if query.agent is None and not query.scope.agents else AGENTS
 
 
-def parts_of(query: ExecutionQuery, asked: Condition, facet: int) -> Parts:
+def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
     """As much as possible from what is kept. With statuses, only counts may be taken from there.
 
     Args:
         query: What is asked for.
         asked: All that it says but when.
         facet: Of sums by agent, by tool, by key or by nothing. Only those by tool can be narrowed to some tools.
+        without: Executions that are left out.
     """
     since, until = when(query)
     apart = query.trigger is not None or query.parent is not None or query.text is not None
@@ -144,7 +161,7 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int) -> Parts:
     # Those by tool and by key do not know whose they are.
     apart = apart or (facet in (TOOLS, KEYS) and (query.agent is not None or query.scope.principals is not None))
     if apart or classes_of(query.statuses) is None:
-        return Parts((), (asked & within(since, until),))
+        return _from_rows(query, asked, without)
     shared = Condition("facet = %s", (facet,))
     if query.agent is not None:
         shared &= any_of("value", (query.agent,))
@@ -160,7 +177,14 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int) -> Parts:
             kept += [whose & shared & _buckets(grain, start, end) for whose in _whose(query.scope)]
         elif start < end:
             rest.append(asked & within(start, end))
-    return Parts(kept, rest if kept or rest else (asked & Condition("false"),))
+    if not kept and not rest:
+        return Parts((), (asked & NONE,))
+    return Parts(kept, rest, asked & within(since, until) & one_of(without) if without else None)
+
+
+def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Parts:
+    """From the executions themselves."""
+    return Parts((), (asked & within(*when(query)) & other_than(without),))
 
 
 def _buckets(grain: int, start: int, end: int) -> Condition:
@@ -188,19 +212,19 @@ def count(connection: Connection[Any], query: ExecutionQuery, asked: Condition) 
     """How many executions ``query`` asks for; ``asked`` is what it says but when."""
     if (wanted := wanted_of(query.text)) and (whose := _alone(query)) is not None:
         return _count_words(connection, query, wanted, whose, asked)
-    counted = counting(query, asked)
+    counted = counting(query, asked, ())
     row = connection.execute(counted.sql, counted.values).fetchone()
     return int(row[0]) if row else 0
 
 
-def counting(query: ExecutionQuery, asked: Condition) -> Condition:
-    """The statement for that."""
-    parts = parts_of(query, asked, finest(query))
+def counting(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Condition:
+    """The statement for that, ``without`` left out."""
+    parts = parts_of(query, asked, finest(query), without)
     if not parts.kept:
         (rest,) = parts.rest
         return Condition(f"SELECT count(*) FROM execution WHERE {rest.sql}", rest.values)
     classes = " + ".join(classes_of(query.statuses) or ())
-    every = parts.union(f"sum({classes}) AS n", "count(*)")
+    every = parts.union(f"sum({classes}) AS n", "count(*)", "-count(*)")
     return Condition(f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values)
 
 
@@ -238,63 +262,68 @@ def _count_words(
     return int(row[0]) if row else 0
 
 
-def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int) -> Parts:
+def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
     """Where amounts are added up: with statuses from the executions, as only counts are kept apart by them."""
     if query.statuses is None:
-        return parts_of(query, asked, facet)
-    return Parts((), (asked & within(*when(query)),))
+        return parts_of(query, asked, facet, without)
+    return _from_rows(query, asked, without)
 
 
-def activity(connection: Connection[Any], query: ExecutionQuery) -> list[AgentActivity]:
-    """See :meth:`pml_hookspecs.Executions.activity`."""
+def activity(connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId] = ()) -> dict[str, Sum]:
+    """See :meth:`pml_stores.unwritten.Statements.activity`."""
     asked = asked_for(query, days_of(connection, query))
-    every = _amounts_of(query, asked, AGENTS).union(
+    every = _amounts_of(query, asked, AGENTS, without).union(
         f"value AS agent, bucket * grain * {HOUR} AS first, (bucket + 1) * grain * {HOUR} AS last, {KEPT}",
         f"agent, min(started_at) AS first, max(started_at) + 1 AS last, {COUNTS}, {AMOUNTS}",
+        f"agent, NULL, NULL, {TAKEN_OFF}",
         "agent",
     )
-    asked &= within(*when(query))
-    # When each agent was last active is looked up in the one bucket that it can be in.
+    last = _last_of(asked & within(*when(query)) & other_than(without), earlier=bool(without))
     rows = connection.execute(
-        f"SELECT a.*, (SELECT started_at FROM execution WHERE agent = a.agent AND {asked.sql} "
-        "AND started_at >= a.first AND started_at < a.last ORDER BY started_at DESC, id DESC LIMIT 1) FROM ("
+        f"SELECT a.*, {last.sql} FROM ("
         "SELECT agent, max(first) FILTER (WHERE succeeded + failed + running > 0) AS first, "
         "max(last) FILTER (WHERE succeeded + failed + running > 0) AS last, "
-        f"sum(succeeded + failed + running)::int8 AS executions, {ADDED_UP} FROM ({every.sql}) AS part "
-        "GROUP BY agent) AS a WHERE a.executions > 0 ORDER BY a.executions DESC, a.agent",
-        (*asked.values, *every.values),
+        f"{ADDED_UP} FROM ({every.sql}) AS part GROUP BY agent) AS a "
+        "WHERE a.succeeded + a.failed + a.running > 0",
+        (*last.values, *every.values),
     ).fetchall()
-    return [
-        AgentActivity(
-            agent=restored(agent),
-            executions=executions,
-            succeeded=succeeded,
-            failed=failed,
-            running=running,
-            cost_usd=cost_micros / 1_000_000,
-            mean_duration_ms=round(duration_ms / timed) if timed else None,
-            last_started_at=None if last is None else moment(last),
-        )
-        for agent, _, _, executions, succeeded, failed, running, cost_micros, _, _, duration_ms, timed, last in rows
-    ]
+    sums_by_agent = {}
+    for agent, _, _, *counts, at in rows:
+        sums_by_agent[restored(agent)] = found = Sum(*counts)
+        found.last_started_at = None if at is None else moment(at)
+    return sums_by_agent
 
 
-def totals(connection: Connection[Any], query: ExecutionQuery, by: Grouping) -> list[Total]:
-    """See :meth:`pml_hookspecs.Executions.totals`."""
+def _last_of(asked: Condition, *, earlier: bool) -> Condition:
+    """When each agent was last active: looked up in the one bucket that it can be in, or before where it may not be."""
+    these = f"SELECT started_at FROM execution WHERE agent = a.agent AND {asked.sql} AND started_at"
+    order = "ORDER BY started_at DESC, id DESC LIMIT 1"
+    there = f"({these} >= a.first AND started_at < a.last {order})"
+    if not earlier:
+        return Condition(there, asked.values)
+    return Condition(f"coalesce({there}, ({these} < a.first {order}))", asked.values * 2)
+
+
+def totals(
+    connection: Connection[Any], query: ExecutionQuery, by: Grouping, without: Sequence[ExecutionId] = ()
+) -> dict[str, Sum]:
+    """See :meth:`pml_stores.unwritten.Statements.totals`."""
     facet, of_rest = FACETS[by]
     of_kept = f"bucket * grain / {DAY_HOURS}" if by == "day" else "value"
     if by == "day":
         facet = finest(query)
-    every = _amounts_of(query, asked_for(query, days_of(connection, query)), facet).union(
-        f"{of_kept} AS what, {KEPT}", f"{of_rest} AS what, {COUNTS}, {AMOUNTS}", "1"
+    every = _amounts_of(query, asked_for(query, days_of(connection, query)), facet, without).union(
+        f"{of_kept} AS what, {KEPT}",
+        f"{of_rest} AS what, {COUNTS}, {AMOUNTS}",
+        f"{of_rest}, {TAKEN_OFF}",
+        "1",
     )
     rows = connection.execute(
         f"SELECT what, {ADDED_UP} FROM ({every.sql}) AS part GROUP BY what", every.values
     ).fetchall()
     named = [(_day(row[0]) if by == "day" else restored(row[0]), row[1:]) for row in rows]
-    found = [_total(group, sums) for group, sums in (_by_server(named) if by == "server" else named)]
-    found = [total for total in found if total.executions]
-    return sorted(found, key=lambda t: t.group if by == "day" else (-t.cost_usd, -t.executions, t.group))
+    found = _by_server(named) if by == "server" else named
+    return {group: Sum(*numbers) for group, numbers in found if any(numbers[:3])}
 
 
 def _day(number: int) -> str:
@@ -307,18 +336,3 @@ def _by_server(rows: Iterable[tuple[str, Sequence[int]]]) -> list[tuple[str, Seq
         server = servers[split_tool_id(tool)[0]]
         server[:] = [a + b for a, b in zip(server, sums, strict=True)]
     return list(servers.items())
-
-
-def _total(group: str, sums: Sequence[int]) -> Total:
-    succeeded, failed, running, cost_micros, tokens_in, tokens_out, duration_ms, timed = sums
-    return Total(
-        group=group,
-        executions=succeeded + failed + running,
-        succeeded=succeeded,
-        failed=failed,
-        running=running,
-        cost_usd=cost_micros / 1_000_000,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        mean_duration_ms=round(duration_ms / timed) if timed else None,
-    )

@@ -13,7 +13,7 @@ from . import text
 from .row_values import clean, micros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from pml_hookspecs import ExecutionQuery, Scope
@@ -62,6 +62,8 @@ class Conditions:
     """Whether the smallest sums tell whose they are and how they ended."""
     nothing: bool = False
     """Whether no row can be meant."""
+    left_out: str = ""
+    """Places of executions that are not to be found, as a statement; ``""`` for none."""
 
     def value(self, value: Any) -> str:
         """The name of a new parameter."""
@@ -78,6 +80,16 @@ class Conditions:
             return f"{column} = {self.value(wanted[0])}"
         # One parameter however many values there are: SQLite limits their number.
         return f"{column} IN (SELECT value FROM json_each({self.value(json.dumps(wanted))}))"
+
+    def leave_out(self, places: Sequence[int]) -> None:
+        """Find all but the executions at ``places``."""
+        if places:
+            self.left_out = f"(SELECT value FROM json_each({self.value(json.dumps(places))}))"
+
+    @property
+    def others(self) -> str:
+        """The condition that an execution is not left out."""
+        return f"place NOT IN {self.left_out}" if self.left_out else "1"
 
     @property
     def times(self) -> tuple[int | None, int | None]:

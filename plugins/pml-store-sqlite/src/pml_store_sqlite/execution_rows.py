@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import ExecutionId, ExecutionRecord, Failure, Status, encode, split_tool_id
+from pml_stores.sums import MICROS, MOST, MOST_MICROS, bounded
 
 from . import sums, text
-from .row_values import NOTHING, Row, as_json, as_object, bounded, clean, insert, micros, moment
+from .row_values import NOTHING, Row, as_json, as_object, clean, insert, micros, moment
 from .schema_history import FARTHEST, SPILLED, TIES
 
 if TYPE_CHECKING:
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
 
 FOREVER = (1 << 63) - 1
-
-MOST = 10**12
-"""Largest number of tokens and of milliseconds; what is more is written as this."""
-MOST_MICROS = 10**15
-"""The same of costs, in millionths of a dollar."""
 
 INLINE_BYTES = 4096
 """JSON over this size lives in ``execution_body``, deflated."""
@@ -47,9 +43,7 @@ def write(connection: sqlite3.Connection, records: Sequence[ExecutionRecord]) ->
     """Insert or replace ``records``, whose ids differ."""
     if not records:
         return
-    ids = json.dumps([record.id for record in records])
-    there = connection.execute("SELECT place FROM execution WHERE id IN (SELECT value FROM json_each(?))", [ids])
-    if replaced := [place for (place,) in there]:
+    if replaced := places_of(connection, [record.id for record in records]):
         delete(connection, replaced)
     places = _places(connection, [micros(record.started_at) for record in records])
     bodies: list[Row] = []
@@ -59,6 +53,14 @@ def write(connection: sqlite3.Connection, records: Sequence[ExecutionRecord]) ->
     insert(connection, "execution_body", BODY_COLUMNS, bodies)
     text.add(connection, texts)
     sums.add(connection, rows, COLUMNS)
+
+
+def places_of(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:
+    """Of those that are written."""
+    there = connection.execute(
+        "SELECT place FROM execution WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(ids)]
+    )
+    return [place for (place,) in there]
 
 
 def delete(connection: sqlite3.Connection, places: Sequence[int]) -> None:
@@ -135,7 +137,7 @@ def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row
         micros(record.started_at),
         _whole(record.duration_ms),
         1 if record.dry_run else 0,
-        NOTHING if record.cost_usd is None else bounded(record.cost_usd * 1_000_000, -MOST_MICROS, MOST_MICROS),
+        NOTHING if record.cost_usd is None else _number(record.cost_usd * MICROS, -MOST_MICROS, MOST_MICROS),
         _whole(record.tokens_in),
         _whole(record.tokens_out),
         _whole(record.context_used),
@@ -153,7 +155,11 @@ def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row
 
 
 def _whole(number: float | None) -> int | str:
-    return bounded(number, 0, MOST)
+    return _number(number, 0, MOST)
+
+
+def _number(number: float | None, least: int, most: int) -> int | str:
+    return NOTHING if (found := bounded(number, least, most)) is None else found
 
 
 def _body_row(execution: str, part: str, raw: bytes) -> Row:
@@ -209,7 +215,7 @@ def _record(row: Row, bodies: Mapping[str, bytes]) -> ExecutionRecord:
         request=as_object(bodies.get("request", request)),
         response=as_json(bodies.get("response", response)),
         failure=None if why is None else Failure(why["code"], why["message"], why["retryable"], why["details"]),
-        cost_usd=None if cost_micros is None else cost_micros / 1_000_000,
+        cost_usd=None if cost_micros is None else cost_micros / MICROS,
         tool_calls=() if tool_calls is None else tuple(json.loads(tool_calls)),
         endpoint=endpoint,
         mode=mode,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import binascii
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import ExecutionRecord, Page
@@ -29,7 +28,6 @@ __all__ = [
     "activity",
     "check_query",
     "find",
-    "find_with",
     "get",
     "one_statement",
     "read_cursor",
@@ -38,7 +36,7 @@ __all__ = [
 ]
 
 one_statement = False
-"""See :class:`pml_stores.executions.Statements`, all of which is here."""
+"""See :class:`pml_stores.unwritten.Statements`, all of which is here."""
 
 MAX_LIMIT = 100
 CURSOR_MARK = "pml-sqlite-1"
@@ -60,9 +58,11 @@ def get(
     return records[0] if records else None
 
 
-def find(connection: sqlite3.Connection, query: ExecutionQuery) -> Page[ExecutionRecord]:
-    """See :meth:`pml_hookspecs.Executions.find`."""
-    found = conditions.of(query)
+def find(
+    connection: sqlite3.Connection, query: ExecutionQuery, without: Sequence[ExecutionId] = ()
+) -> Page[ExecutionRecord]:
+    """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.unwritten.Statements.find`."""
+    found = summaries.asked(connection, query, without)
     if found.nothing:
         return Page([], None, 0)
     total, rows = _find_by_text(connection, query, found) if found.words else _find_by_time(connection, query, found)
@@ -72,23 +72,9 @@ def find(connection: sqlite3.Connection, query: ExecutionQuery) -> Page[Executio
     return Page(execution_rows.read(connection, rows), cursor, total)
 
 
-def find_with(
-    connection: sqlite3.Connection, query: ExecutionQuery, ids: Sequence[ExecutionId]
-) -> tuple[Page[ExecutionRecord], dict[str, ExecutionRecord]]:
-    """See :meth:`pml_stores.unwritten.Finder.find_with`."""
-    given = {clean(id_): id_ for id_ in ids}
-    rows = connection.execute(
-        f"SELECT {ALL} FROM execution WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(list(given))]
-    ).fetchall()
-    known: dict[str, ExecutionRecord] = {
-        given[record.id]: record for record in execution_rows.read(connection, rows, 0)
-    }
-    return find(connection, replace(query, limit=query.limit + len(known))), known
-
-
 def _find_by_time(connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions) -> tuple[int, list[Row]]:
     total = summaries.count(connection, found)
-    condition = f"{found.of_rows()} AND {_after(query.cursor, found)}"
+    condition = f"{found.of_rows()} AND {found.others} AND {_after(query.cursor, found)}"
     limit = found.value(query.limit + 1)
     if not found.lanes:
         page = f"SELECT {ALL} FROM execution INDEXED BY {found.index} WHERE {condition} {NEWEST_FIRST} {limit}"

@@ -70,12 +70,6 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def bounded(number: float | None, least: int, most: int) -> int | str:
-    """``number`` rounded, and at most so far off: what adds up stays within 63 bits, whatever somebody reports."""
-    # What is no number is not equal to itself.
-    return NOTHING if number is None or number != number else round(min(max(number, least), most))  # noqa: PLR0124
-
-
 def micros(moment: datetime) -> int:
     """Microseconds since 1970 UTC.
 

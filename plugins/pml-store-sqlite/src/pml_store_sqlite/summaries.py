@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pml_hookspecs import AgentActivity
-from pml_hookspecs.store import Total
+from pml_stores.sums import Sum
 
-from . import conditions, sums, text
+from . import conditions, execution_rows, sums, text
 from .conditions import IS_FAILED, IS_OPEN, IS_SUCCEEDED, Conditions
-from .row_values import moment
+from .execution_rows import FOREVER
+from .row_values import clean, moment
 from .schema_history import FARTHEST, SPILLED, TIES
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Sequence
 
-    from pml_hookspecs import ExecutionQuery
-    from pml_hookspecs.store import Grouping
+    from pml_hookspecs import ExecutionId, ExecutionQuery, Grouping
 
 GROUPS: dict[Grouping, tuple[str, str]] = {
     "agent": ("agent", "agent"),
@@ -38,9 +38,13 @@ NOTHING = (
 )
 """No rows, with the columns of :func:`arms`."""
 COUNTS = (
-    "sum(executions) AS executions, "
     f"sum(executions * ({IS_SUCCEEDED})), sum(executions * ({IS_FAILED})), sum(executions * ({IS_OPEN})), "
-    "total(cost_micros) AS cost, CASE WHEN sum(timed) THEN total(duration_ms) / sum(timed) END"
+    "total(cost_micros), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), total(duration_ms), sum(timed)"
+)
+"""The fields of :class:`pml_stores.sums.Sum`, in their order."""
+TAKEN_OFF = (
+    "NULL AS start, NULL AS length, "
+    "-1 AS executions, -(duration_ms IS NOT NULL) AS timed, -duration_ms, -cost_micros, -tokens_in, -tokens_out"
 )
 
 
@@ -71,7 +75,7 @@ def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) ->
     if found.words:
         return f"{row} NOT INDEXED WHERE place IN ({' UNION ALL '.join(found_by_text(found))}) AND {found.of_rows()}"
     if not found.summable:
-        return f"{row} INDEXED BY {found.index} WHERE {found.of_rows()}"
+        return f"{row} INDEXED BY {found.index} WHERE {found.of_rows()} AND {found.others}"
     of_rows = " AND ".join([*found.shared, *found.rows])
     of_sums = " AND ".join([*found.shared, *found.sums])
     table = sums.BY_EVERYTHING if by_tool or found.by_tool else sums.BY_AGENT
@@ -88,6 +92,9 @@ def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) ->
             parts.append(f"{of_table} WHERE {within} AND executions > 0 AND {of_sums}")
         else:
             parts.append(f"{row} INDEXED BY execution_by_time WHERE {within} AND {of_rows}")
+    if parts and found.left_out:
+        these = f"place IN {found.left_out} AND {found.of_rows()}"
+        parts.append(f"SELECT {of_row} AS grp, status, {TAKEN_OFF} FROM execution NOT INDEXED WHERE {these}")
     return " UNION ALL ".join(parts) or NOTHING
 
 
@@ -99,67 +106,58 @@ def count(connection: sqlite3.Connection, found: Conditions) -> int:
     return int(number)
 
 
-def activity(connection: sqlite3.Connection, query: ExecutionQuery) -> list[AgentActivity]:
-    """See :meth:`pml_hookspecs.Executions.activity`."""
-    found = conditions.of(query)
-    everything = arms(found, GROUPS["agent"])
+def activity(
+    connection: sqlite3.Connection, query: ExecutionQuery, without: Sequence[ExecutionId] = ()
+) -> dict[str, Sum]:
+    """See :meth:`pml_stores.unwritten.Statements.activity`."""
+    found = asked(connection, query, without)
     rows = connection.execute(
-        f"SELECT grp, {COUNTS}, max(start), max(start + length) FROM ({everything}) GROUP BY grp "
-        "ORDER BY executions DESC, grp",
+        f"SELECT grp, max(start), max(start + length), {COUNTS} FROM ({arms(found, GROUPS['agent'])}) GROUP BY grp "
+        "HAVING sum(executions) > 0",
         found.values,
     ).fetchall()
-    return [
-        AgentActivity(
-            agent=agent,
-            executions=executions,
-            succeeded=succeeded,
-            failed=failed,
-            running=running,
-            cost_usd=cost / 1_000_000,
-            mean_duration_ms=None if mean is None else round(mean),
-            last_started_at=moment(_last(connection, found, agent, start, end)),
-        )
-        for agent, executions, succeeded, failed, running, cost, mean, start, end in rows
-    ]
+    sums_by_agent = {}
+    for agent, start, end, *counts in rows:
+        sums_by_agent[agent] = Sum(*counts)
+        sums_by_agent[agent].last_started_at = moment(_last(connection, found, agent, start, end))
+    return sums_by_agent
+
+
+def asked(connection: sqlite3.Connection, query: ExecutionQuery, without: Sequence[ExecutionId]) -> Conditions:
+    """What ``query`` asks for, and what is left out.
+
+    Raises:
+        ValueError: A time has no zone.
+    """
+    found = conditions.of(query)
+    if without and not found.nothing:
+        found.leave_out(execution_rows.places_of(connection, [clean(id_) for id_ in without]))
+    return found
 
 
 def _last(connection: sqlite3.Connection, found: Conditions, agent: str, start: int, end: int) -> int:
-    """When the last one of ``agent`` started, which was from ``start`` to before ``end``."""
-    if end - start <= 1:
+    """When the last one of ``agent`` started: from ``start`` to before ``end``, or earlier if those are left out."""
+    if end - start <= 1 and not found.left_out:
         return start
-    values = {**found.values, "of": agent, "from": start, "to": end}
-    (last,) = connection.execute(
-        "SELECT started_at FROM execution INDEXED BY execution_by_agent "
-        f"WHERE agent = :of AND started_at >= :from AND started_at < :to AND {' AND '.join(found.shared + found.rows)} "
-        "ORDER BY started_at DESC LIMIT 1",
-        values,
-    ).fetchone()
-    return int(last)
+    these = f"agent = :of AND {' AND '.join([*found.shared, *found.rows, found.others])}"
+    for first, last in ((start, end), (-FOREVER if found.since is None else found.since, start)):
+        row = connection.execute(
+            f"SELECT started_at FROM execution INDEXED BY execution_by_agent WHERE {these} "
+            "AND started_at >= :from AND started_at < :to ORDER BY started_at DESC LIMIT 1",
+            {**found.values, "of": agent, "from": first, "to": last},
+        ).fetchone()
+        if row is not None:
+            break
+    return int(row[0])
 
 
-def totals(connection: sqlite3.Connection, query: ExecutionQuery, by: Grouping) -> list[Total]:
-    """See :meth:`pml_hookspecs.Executions.totals`."""
-    found = conditions.of(query)
+def totals(
+    connection: sqlite3.Connection, query: ExecutionQuery, by: Grouping, without: Sequence[ExecutionId] = ()
+) -> dict[str, Sum]:
+    """See :meth:`pml_stores.unwritten.Statements.totals`."""
+    found = asked(connection, query, without)
     everything = arms(found, GROUPS[by], by_tool=by in ("tool", "server", "key"))
-    order = "grp" if by == "day" else "cost DESC, executions DESC, grp"
     rows = connection.execute(
-        f"SELECT grp, {COUNTS}, coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0) FROM ({everything}) "
-        f"GROUP BY grp ORDER BY {order}",
-        found.values,
+        f"SELECT grp, {COUNTS} FROM ({everything}) GROUP BY grp HAVING sum(executions) > 0", found.values
     )
-    return [_total(row, by) for row in rows]
-
-
-def _total(row: tuple[Any, ...], by: Grouping) -> Total:
-    group, executions, succeeded, failed, running, cost, mean, tokens_in, tokens_out = row
-    return Total(
-        group=date.fromordinal(group + 1).isoformat() if by == "day" else group,
-        executions=executions,
-        succeeded=succeeded,
-        failed=failed,
-        running=running,
-        cost_usd=cost / 1_000_000,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        mean_duration_ms=None if mean is None else round(mean),
-    )
+    return {date.fromordinal(group + 1).isoformat() if by == "day" else group: Sum(*counts) for group, *counts in rows}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .matching import in_scope
 from .session import C
-from .unwritten import C_contra, Finder, Overlay, listed
+from .unwritten import Overlay, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,45 +25,17 @@ if TYPE_CHECKING:
     )
 
     from .readers import Readers
+    from .unwritten import Statements
     from .writer import Writer
 
 T = TypeVar("T")
 
 
-class Statements(Finder[C_contra], Protocol[C_contra]):
-    """What a database does with executions that are written; a module will do."""
-
-    one_statement: bool
-    """Whether each of these asks for what it needs in one statement, if no text is looked for."""
-
-    def find(self, connection: C_contra, query: ExecutionQuery, /) -> Page[ExecutionRecord]:
-        """A page."""
-        ...
-
-    def check_query(self, query: ExecutionQuery, /) -> None:
-        """Find what is wrong with it before any thread is asked; ValueError."""
-        ...
-
-    def get(
-        self, connection: C_contra, id_: ExecutionId, scope: Scope, /, *, transcript: bool
-    ) -> ExecutionRecord | None:
-        """None when it does not exist or is out of scope."""
-        ...
-
-    def activity(self, connection: C_contra, query: ExecutionQuery, /) -> Sequence[AgentActivity]:
-        """One row per agent."""
-        ...
-
-    def totals(self, connection: C_contra, query: ExecutionQuery, by: Grouping, /) -> Sequence[Total]:
-        """One row per group."""
-        ...
-
-
 class SqlExecutions(ABC, Generic[C]):
     """Implements :class:`pml_hookspecs.Executions`.
 
-    Single executions and lists of them wait for nobody: what is recorded and not written yet is laid over what the
-    database has. Sums and searches for text wait until it is written.
+    Single executions, lists and sums wait for nobody: what is recorded and not written yet is laid over what the
+    database has. Searches for text wait until it is written.
     """
 
     statements: Statements[C]
@@ -105,23 +77,25 @@ class SqlExecutions(ABC, Generic[C]):
             ValueError: ``limit`` is out of range, the cursor is not one of this store's, or a time has no zone.
         """
         self.statements.check_query(query)
-        unwritten = None if query.text else self._writer.unwritten()
-        if unwritten:
-            overlay = Overlay(query, unwritten)
-            return await self._read(query, lambda c: overlay.find(self.statements, c))
-        if unwritten is None:
-            await self.catch_up(query)
-        return await self._read(query, lambda c: self.statements.find(c, query))
+        overlay = await self._overlay(query)
+        return await self._read(query, overlay.find)
 
     async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
         """One row per agent; simulated executions count as succeeded, whatever else has ended as failed."""
-        await self.catch_up(query)
-        return await self._read(query, lambda c: self.statements.activity(c, query))
+        overlay = await self._overlay(query)
+        return await self._read(query, overlay.activity)
 
     async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
         """One row per group, counted as :meth:`activity` does."""
-        await self.catch_up(query)
-        return await self._read(query, lambda c: self.statements.totals(c, query, by))
+        overlay = await self._overlay(query)
+        return await self._read(query, lambda connection: overlay.totals(connection, by))
+
+    async def _overlay(self, query: ExecutionQuery) -> Overlay[C]:
+        """The question; what is unwritten was waited for if it is to be looked through, or is too much."""
+        unwritten = None if query.text else self._writer.unwritten()
+        if unwritten is None:
+            await self.catch_up(query)
+        return Overlay(query, unwritten or {}, self.statements)
 
     async def _read(self, query: ExecutionQuery, question: Callable[[C], T]) -> T:
         return await self._readers.read(question, alone=self.statements.one_statement and not query.text)

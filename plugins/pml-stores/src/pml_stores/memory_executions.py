@@ -94,11 +94,11 @@ class MemoryExecutions:
 
     async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
         """One row per agent."""
-        return sums.activity(self._matching(query))
+        return sums.activity(sums.add_up(self._matching(query), "agent"))
 
     async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:
         """One row per group."""
-        return sums.totals(self._matching(query), by)
+        return sums.totals(sums.add_up(self._matching(query), by), by)
 
     async def prune(self, *, before: datetime | None = None, keep_bytes: int | None = None) -> int:
         """Delete what ended, oldest first, with what ran inside."""

@@ -1,4 +1,4 @@
-"""Executions that are recorded and not written yet, laid over those that a database finds.
+"""Executions that are recorded and not written yet, laid over what a database finds and adds up.
 
 So nobody who asks has to wait for the writer, and the writer can write many at a time.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 from pml_hookspecs import ExecutionRecord, Page
 
+from . import sums
 from .matching import matches
 from .session import Connection
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionId, ExecutionQuery
+    from pml_hookspecs import AgentActivity, ExecutionId, ExecutionQuery, Grouping, Scope, Total
+
+    from .sums import Sum
 
 MOST = 1000
 """With more than this, waiting for the writer is quicker."""
@@ -30,17 +33,41 @@ C_contra = TypeVar("C_contra", bound=Connection, contravariant=True)
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Finder(Protocol[C_contra]):
-    """What a database finds."""
+class Statements(Protocol[C_contra]):
+    """What a database does with executions that are written; a module will do.
 
-    def find_with(
-        self, connection: C_contra, query: ExecutionQuery, ids: Sequence[ExecutionId], /
-    ) -> tuple[Page[ExecutionRecord], Mapping[str, ExecutionRecord]]:
-        """A page of those that are written, and those that are written with ``ids``, by the id as it is given.
+    ``without`` are executions that are left out, whatever is written of them.
+    """
 
-        Both from one state of the database. The page has as many items more than ``limit`` as of these are written,
-        or as there are ids.
-        """
+    one_statement: bool
+    """Whether each of these asks for what it needs in one statement, if no text is looked for."""
+
+    def check_query(self, query: ExecutionQuery, /) -> None:
+        """Find what is wrong with it before any thread is asked; ValueError."""
+        ...
+
+    def get(
+        self, connection: C_contra, id_: ExecutionId, scope: Scope, /, *, transcript: bool
+    ) -> ExecutionRecord | None:
+        """None when it does not exist or is out of scope."""
+        ...
+
+    def find(
+        self, connection: C_contra, query: ExecutionQuery, without: Sequence[ExecutionId] = (), /
+    ) -> Page[ExecutionRecord]:
+        """A page. With text, nothing is left out."""
+        ...
+
+    def activity(
+        self, connection: C_contra, query: ExecutionQuery, without: Sequence[ExecutionId] = (), /
+    ) -> dict[str, Sum]:
+        """By agent; of those with no execution nothing. With text, nothing is left out."""
+        ...
+
+    def totals(
+        self, connection: C_contra, query: ExecutionQuery, by: Grouping, without: Sequence[ExecutionId] = (), /
+    ) -> dict[str, Sum]:
+        """By group, as :meth:`activity`; nobody asks when the last one began."""
         ...
 
     def write_cursor(self, place: Place, /) -> str:
@@ -53,27 +80,50 @@ class Finder(Protocol[C_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay:
-    """One question, asked of a database and of what is unwritten. Text is not looked for."""
+class Overlay(Generic[C_contra]):
+    """One question, asked of a database and of what is unwritten. Runs in a reader's thread.
+
+    Where there is something unwritten, text is not looked for.
+    """
 
     query: ExecutionQuery
     unwritten: Unwritten
+    statements: Statements[C_contra]
 
-    def find(self, finder: Finder[C_contra], connection: C_contra) -> Page[ExecutionRecord]:
-        """The page, as if everything were written. Runs in a reader's thread, with one state of the database."""
-        query, unwritten = self.query, self.unwritten
-        # What was written since, or is about to be replaced, is in both.
-        page, known = finder.find_with(connection, query, [record.id for record in unwritten.values()])
-        new = [record for record in unwritten.values() if matches(record, query)]
-        total = page.total - sum(matches(record, query) for record in known.values()) + len(new)
-        if query.cursor is not None:
-            last = finder.read_cursor(query.cursor)
+    def find(self, connection: C_contra) -> Page[ExecutionRecord]:
+        """The page, as if everything were written."""
+        page = self.statements.find(connection, self.query, self._ids())
+        return self._laid_over(page) if self.unwritten else page
+
+    def activity(self, connection: C_contra) -> list[AgentActivity]:
+        """The same of what agents did."""
+        written = self.statements.activity(connection, self.query, self._ids())
+        return sums.activity(sums.add_up(self._new(), "agent", written))
+
+    def totals(self, connection: C_contra, by: Grouping) -> list[Total]:
+        """The same of totals."""
+        written = self.statements.totals(connection, self.query, by, self._ids())
+        return sums.totals(sums.add_up(self._new(), by, written), by)
+
+    def _ids(self) -> list[ExecutionId]:
+        """What was written since, or is about to be replaced, is in both: there it is left out."""
+        return [record.id for record in self.unwritten.values()]
+
+    def _new(self) -> list[ExecutionRecord]:
+        return [sums.kept(record) for record in self.unwritten.values() if matches(record, self.query)]
+
+    def _laid_over(self, page: Page[ExecutionRecord]) -> Page[ExecutionRecord]:
+        new, cursor, limit = self._new(), self.query.cursor, self.query.limit
+        total = page.total + len(new)
+        if cursor is not None:
+            last = self.statements.read_cursor(cursor)
             new = [record for record in new if place_of(record) < last]
-        rest = [record for record in page.items if record.id not in unwritten]
-        merged = sorted(rest + [listed(record) for record in new], key=place_of, reverse=True)
-        items = merged[: query.limit]
-        more = page.cursor is not None or len(merged) > query.limit
-        return Page(items, finder.write_cursor(place_of(items[-1])) if more and items else None, total)
+        merged = [*page.items, *map(listed, new)]
+        if new:
+            merged.sort(key=place_of, reverse=True)
+        items = merged[:limit]
+        more = page.cursor is not None or len(merged) > limit
+        return Page(items, self.statements.write_cursor(place_of(items[-1])) if more and items else None, total)
 
 
 def latest(queued: Sequence[object]) -> Unwritten:
