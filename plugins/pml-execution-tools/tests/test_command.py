@@ -92,6 +92,15 @@ async def test_in_a_pipe_the_list_is_plain_columns_that_are_never_cut(filled, pm
     assert capsys.readouterr().out == "Nothing ran that fits.\n"
 
 
+async def test_what_is_found_is_counted_up_to_a_thousand(history, pml, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    await history.put(*(history.record(f"id {n}", intent="Send the invoice") for n in range(1001)))
+    assert await pml("search", "invoice", "--limit", "1") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 of 1000 or more; --limit shows more."
+    assert await pml("list", "--limit", "1") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "1 of 1001; --limit shows more."
+
+
 @pytest.mark.parametrize("columns", [80, 120, 200])
 async def test_at_a_terminal_the_list_is_a_table_that_fits_and_has_whole_ids(
     history, pml, capsys, monkeypatch, columns

@@ -144,6 +144,20 @@ class TextContract:
         for text in (*SYNTAX, " ".join(["zebra"] * 300), "z" * 3000):
             assert await found(store, text) == {record.id for record in records if says(record, text)}, ascii(text)
 
+    async def test_of_what_is_found_by_text_at_most_a_thousand_are_counted(self, store: Store) -> None:
+        """All of it is listed, and what is found without a word is counted."""
+        for n in range(1050):
+            store.executions.record(execution(n, intent="zebra" if n % 3 else "zebra apple"))
+        for text, total in (("zebra", 1000), ("zebra apple", 350), ("-", 1050)):
+            page = await store.executions.find(ExecutionQuery(scope=ALICE, text=text, limit=100))
+            there = [record.id for record in page.items]
+            while page.cursor is not None:
+                assert page.total == total
+                query = ExecutionQuery(scope=ALICE, text=text, limit=100, cursor=page.cursor)
+                page = await store.executions.find(query)
+                there += [record.id for record in page.items]
+            assert there == [execution(n).id for n in reversed(range(1050)) if text != "zebra apple" or n % 3 == 0]
+
     @pytest.mark.seed("QRY-31")
     async def test_scope_limits_what_is_found_by_text(self, store: Store) -> None:
         await store.executions.put(execution(1, intent="zebra"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import InvalidArguments, Scope
 
 from .definitions import LIST_RECENT_EXECUTIONS, SEARCH_EXECUTIONS
-from .shapes import STATUSES, TRIGGERS
+from .shapes import MOST_FOUND, STATUSES, TRIGGERS
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -117,7 +117,8 @@ async def _show_page(
     else:
         table(EXECUTION_HEADER, rows, wide="message", optional=OPTIONAL)
         if answer["total_count"] > len(rows):
-            say(f"{len(rows)} of {answer['total_count']}; --limit shows more.")
+            more = " or more" if given.get("query") and answer["total_count"] == MOST_FOUND else ""
+            say(f"{len(rows)} of {answer['total_count']}{more}; --limit shows more.")
     return 0
 
 

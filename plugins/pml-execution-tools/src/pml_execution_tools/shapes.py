@@ -57,10 +57,15 @@ FILTERS = {
 }
 
 
-def _page(filters: dict[str, Any]) -> dict[str, Any]:
+MOST_FOUND = 1000
+"""Of what is found by text, stores count no more; see :class:`pml_hookspecs.Page`."""
+ALL_MATCHES = "All matches, those on other pages included"
+
+
+def _page(filters: dict[str, Any], count: str = ALL_MATCHES) -> dict[str, Any]:
     members = {
         "executions": _list_of(EXECUTION),
-        "total_count": {**_COUNT, "description": "All matches, those on other pages included"},
+        "total_count": {**_COUNT, "description": count},
         "filters_applied": _of(filters),
         "next_cursor": _NEXT_CURSOR,
     }
@@ -68,7 +73,7 @@ def _page(filters: dict[str, Any]) -> dict[str, Any]:
 
 
 PAGE = _page(FILTERS)
-FOUND = _page({"query": _TEXT, **FILTERS})
+FOUND = _page({"query": _TEXT, **FILTERS}, f"{ALL_MATCHES}; {MOST_FOUND} says that there are as many or more")
 
 TRANSCRIPT = {
     "type": "array",

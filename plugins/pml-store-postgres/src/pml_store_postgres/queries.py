@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Page
+from pml_stores.paging import MOST_COUNTED
 
 from .conditions import (
     ALL,
@@ -33,8 +34,8 @@ from .rows import (
     read_status,
     read_tool,
 )
-from .sums import activity, count, counting, days_of, totals
-from .texts import blob, name, restored
+from .sums import activity, count_found, counting, days_of, totals
+from .texts import blob, name, restored, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +68,6 @@ one_statement = True
 
 PLACE = itemgetter(STARTED_AT, ID)
 """Of a row of :data:`READ`: what pages are sorted by."""
-FREQUENT = 2000
-"""More hits of a search than this are not sorted to find the last ones."""
 
 
 def rows_of(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -96,7 +95,7 @@ def find(
     connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId] = ()
 ) -> Page[ExecutionRecord]:
     """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.unwritten.Statements.find`."""
-    if query.text:
+    if wanted_of(query.text):
         return _find_by_text(connection, query)
     # All in one statement, as a server may be far away.
     asked = asked_for(query, ())
@@ -115,10 +114,10 @@ def find(
 
 def _find_by_text(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:
     asked = asked_for(query, days_of(connection, query))
-    total = count(connection, query, asked)
+    total = count_found(connection, query, asked)
     if not total:
         return Page([], None, 0)
-    if total > FREQUENT:
+    if total == MOST_COUNTED:
         # Those found first come soon, going back in time; all of them would have to be sorted.
         connection.execute("SET LOCAL enable_bitmapscan = off")
     place = _page(query, asked, query.limit)

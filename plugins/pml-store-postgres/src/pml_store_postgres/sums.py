@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import split_tool_id
+from pml_stores.paging import MOST_COUNTED
 from pml_stores.sums import Sum
 
 from .conditions import (
@@ -208,17 +209,8 @@ def _whose(scope: Scope) -> list[Condition]:
     ]
 
 
-def count(connection: Connection[Any], query: ExecutionQuery, asked: Condition) -> int:
-    """How many executions ``query`` asks for; ``asked`` is what it says but when."""
-    if (wanted := wanted_of(query.text)) and (whose := _alone(query)) is not None:
-        return _count_words(connection, query, wanted, whose, asked)
-    counted = counting(query, asked, ())
-    row = connection.execute(counted.sql, counted.values).fetchone()
-    return int(row[0]) if row else 0
-
-
 def counting(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Condition:
-    """The statement for that, ``without`` left out."""
+    """The statement for how many executions there are, ``without`` left out; ``asked`` is what is said but when."""
     parts = parts_of(query, asked, finest(query), without)
     if not parts.kept:
         (rest,) = parts.rest
@@ -244,22 +236,26 @@ def _alone(query: ExecutionQuery) -> list[str] | None:
     return found if 0 < len(found) <= MOST_OWNERS else None
 
 
-def _count_words(
-    connection: Connection[Any], query: ExecutionQuery, wanted: Sequence[str], whose: Sequence[str], asked: Condition
-) -> int:
-    """Of whole days from the index alone, where nothing else has to be looked up; of the ends from the rows as well."""
+def count_found(connection: Connection[Any], query: ExecutionQuery, asked: Condition) -> int:
+    """How many executions are found by text, as far as they are counted; ``asked`` is what ``query`` says but when.
+
+    Each has to be visited, so that all of a frequent word would take long.
+    """
     since, until = when(query)
-    days = days_of(connection, query)
+    whose, days = _alone(query), days_of(connection, query)
     whole = [day for day in days if -(-since // DAY) <= day < until // DAY]
-    if not whole:
+    if whose is None or not whole:
         parts = [asked & within(since, until)]
     else:
-        parts = [saying(wanted, whole, whose)]
+        # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
+        parts = [saying(wanted_of(query.text), whole, whose)]
         if ends := [day for day in days if not whole[0] <= day <= whole[-1]]:
-            parts.append(saying(wanted, ends, whose) & within(since, until))
-    counts = " + ".join(f"(SELECT count(*) FROM execution WHERE {part.sql})" for part in parts)
-    row = connection.execute(f"SELECT {counts}", tuple(v for part in parts for v in part.values)).fetchone()
-    return int(row[0]) if row else 0
+            parts.append(saying(wanted_of(query.text), ends, whose) & within(since, until))
+    some = " UNION ALL ".join(f"(SELECT 1 FROM execution WHERE {part.sql} LIMIT {MOST_COUNTED})" for part in parts)
+    row = connection.execute(
+        f"SELECT count(*) FROM ({some}) AS hit", tuple(v for part in parts for v in part.values)
+    ).fetchone()
+    return min(int(row[0]), MOST_COUNTED) if row else 0
 
 
 def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:

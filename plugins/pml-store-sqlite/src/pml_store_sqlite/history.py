@@ -8,8 +8,9 @@ import json
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import ExecutionRecord, Page
+from pml_stores.paging import MOST_COUNTED
 
-from . import conditions, execution_rows, summaries
+from . import conditions, execution_rows, summaries, text
 from .execution_rows import COLUMNS, FOREVER, ID, STARTED_AT
 from .row_values import Row, clean, moment
 from .schema_history import FARTHEST, SPILLED, TIES
@@ -91,54 +92,42 @@ def _find_by_time(connection: sqlite3.Connection, query: ExecutionQuery, found: 
 
 def _find_by_text(connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions) -> tuple[int, list[Row]]:
     at = FOREVER if query.cursor is None else read_cursor(query.cursor)[0]
-    telling, others = summaries.found_by_text(found)
     # What the index does not know must be looked up of each.
-    if found.rows or len(found.shared) > MOST_OF_TEXT or found.whose is None:
-        total, these = _hits(connection, query, found, f"{telling} UNION ALL {others}", at)
-    else:
-        total, these = _hits_of_index(connection, query, found, telling, at)
-        if connection.execute("SELECT 1 FROM execution WHERE place >= ? LIMIT 1", [SPILLED]).fetchone():
-            more, those = _hits(connection, query, found, others, at)
-            total, these = total + more, these + those
+    looked_up = bool(found.rows) or len(found.shared) > MOST_OF_TEXT or found.whose is None
+    telling, others = summaries.found_by_text(found, looked_up=looked_up)
+    total, these = _newest(connection, query, found, telling, at)
+    if connection.execute("SELECT 1 FROM execution WHERE place >= ? LIMIT 1", [SPILLED]).fetchone():
+        more, those = _hits(connection, query, found, others, at)
+        total, these = total + more, these + those
     condition = f"{found.of_rows()} AND {_after(query.cursor, found)}"
     page = (
         f"SELECT {ALL} FROM execution {BY_PLACE} "
         f"WHERE place IN (SELECT value FROM json_each({found.value(json.dumps(these))})) "
         f"AND {condition} {NEWEST_FIRST} {found.value(query.limit + 1)}"
     )
-    return total, connection.execute(page, found.values).fetchall()
+    return min(total, MOST_COUNTED), connection.execute(page, found.values).fetchall()
 
 
-def _hits_of_index(
+def _newest(
     connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions, places: str, at: int
 ) -> tuple[int, list[int]]:
     """How many, and places among which are those of the page, where these tell the time of what is found."""
-    # Of a microsecond the places are in no order: as many more are taken as it has at both ends of the page.
-    last, most = min(at + 1, FARTHEST + 1) * TIES, query.limit + 1 + 2 * TIES
-    before = found.value(last)
-    # Each search for a beginning of words goes through all that was ever found by them, so there is one, if it can be.
-    near = found.value(_near(connection, last))
-    total, listed = connection.execute(
-        places.replace(
-            "rowid", f"count(*), group_concat(CASE WHEN rowid >= {near} AND rowid < {before} THEN rowid END)", 1
-        ),
-        found.values,
-    ).fetchone()
-    these = [int(place) for place in listed.split(",")] if listed else []
-    if len(these) < min(most, total):
-        page = f"{places} AND rowid < {before} ORDER BY rowid DESC LIMIT {found.value(most)}"
-        these = [place for (place,) in connection.execute(page, found.values)]
-    return int(total), these
 
+    def newest(before: int, most: int) -> list[int]:
+        last = f"{text.TABLE}.rowid < {found.value(before)} ORDER BY {text.TABLE}.rowid DESC"
+        rows = connection.execute(f"{places} AND {last} LIMIT {found.value(most)}", found.values)
+        return [place for (place,) in rows]
 
-def _near(connection: sqlite3.Connection, before: int) -> int:
-    """The place from which on there are :data:`NEAR` executions; the first of all when there are fewer."""
-    there = connection.execute(
-        "SELECT started_at FROM execution INDEXED BY execution_by_time WHERE started_at < ? "
-        f"ORDER BY started_at DESC LIMIT 1 OFFSET {NEAR}",
-        [before // TIES],
-    ).fetchone()
-    return -FOREVER if there is None else max(there[0], -FARTHEST) * TIES
+    # Of a microsecond the places are in no order: those of the last one seen may still be to come, and with the last
+    # one of the page come all of its time.
+    end, most = min(at + 1, FARTHEST + 1) * TIES, query.limit + 1 + 2 * TIES
+    there = newest(SPILLED, max(MOST_COUNTED, most))
+    these = [place for place in there if place < end]
+    if len(these) < most and len(there) >= MOST_COUNTED:
+        these = newest(end, most)
+    seen = sum(place // TIES == at for place in these[:TIES])
+    kept = these[: seen + query.limit + 1]
+    return len(there), kept + [place for place in these[len(kept) :] if place // TIES == kept[-1] // TIES]
 
 
 def _hits(
@@ -158,8 +147,6 @@ def _hits(
     return int(total), json.loads(these)
 
 
-NEAR = 8000
-"""A page with a word that one in fifteen of those says that can be found is among so many executions."""
 MOST_OF_TEXT = 2
 """Conditions that text always has: its scope, and that nothing inside another execution is found by it."""
 

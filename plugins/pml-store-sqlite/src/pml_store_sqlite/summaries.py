@@ -48,18 +48,25 @@ TAKEN_OFF = (
 )
 
 
-def found_by_text(found: Conditions) -> tuple[str, str]:
+def found_by_text(found: Conditions, *, looked_up: bool = False) -> tuple[str, str]:
     """Statements for the places of executions with the words asked for, in their scope where the index knows it.
 
     The first is for those whose place tells their time, which are in the time asked for; of the others it must be seen.
+    ``looked_up``: all else that is asked for holds of what the first finds.
     """
     start, end = (None if at is None else max(-FARTHEST - 1, min(at, FARTHEST + 1)) * TIES for at in found.times)
     near = [f"rowid < {SPILLED if end is None else found.value(min(end, SPILLED))}"]
     if start is not None:
         near.append(f"rowid >= {found.value(start)}")
     match = f"{text.TABLE} MATCH {found.value(text.match(found.words) + (found.whose or ''))}"
-    select = f"SELECT rowid FROM {text.TABLE} WHERE {match}"
-    return f"{select} AND {' AND '.join(near)}", f"{select} AND rowid >= {SPILLED}"
+    select = f"SELECT {text.TABLE}.rowid FROM {text.TABLE}"
+    of_time = " AND ".join(f"{text.TABLE}.{one}" for one in near)
+    others = f"{select} WHERE {match} AND {text.TABLE}.rowid >= {SPILLED}"
+    if not looked_up:
+        return f"{select} WHERE {match} AND {of_time}", others
+    # In this order, which is that of the places: so it can end with the last one that is wanted.
+    joined = f"CROSS JOIN execution ON place = {text.TABLE}.rowid"
+    return f"{select} {joined} WHERE {match} AND {of_time} AND {found.of_rows()}", others
 
 
 def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) -> str:

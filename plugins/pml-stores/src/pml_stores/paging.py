@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 MARK = "before"
+MOST_COUNTED = 1000
+"""Of what is found by text; see :class:`pml_hookspecs.Page`."""
 
 
 def check_limit(limit: int, most: int) -> None:
