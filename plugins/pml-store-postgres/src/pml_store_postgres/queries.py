@@ -14,6 +14,7 @@ from .conditions import (
     Condition,
     asked_for,
     check_query,
+    leaving_out,
     other_than,
     read_cursor,
     scope_of,
@@ -98,14 +99,14 @@ def find(
     if wanted_of(query.text):
         return _find_by_text(connection, query)
     # All in one statement, as a server may be far away.
-    asked = asked_for(query, ())
+    asked, gone = asked_for(query, ()), leaving_out(without)
     counted, place = counting(query, asked, without), _page(query, asked & other_than(without), query.limit)
     rows = rows_of(
         connection,
         # Without a page there is one row, with the total alone.
-        f"SELECT {READ}, counted.total FROM ({counted.sql}) AS counted (total) "
+        f"{gone.sql}SELECT {READ}, counted.total FROM ({counted.sql}) AS counted (total) "
         f"LEFT JOIN (({place.sql}) AS page JOIN execution AS e USING (id)) ON true",
-        (*counted.values, *place.values),
+        (*gone.values, *counted.values, *place.values),
     )
     (total,) = {row[-1] for row in rows}
     newest = sorted((row[:-1] for row in rows if row[ID] is not None), key=PLACE, reverse=True)
@@ -134,8 +135,8 @@ def _page(query: ExecutionQuery, asked: Condition, limit: int) -> Condition:
     """Which come first: found in an index, as only those are read; and one more, if there is."""
     after = ALL if query.cursor is None else Condition("(started_at, id) < (%s, %s)", read_cursor(query.cursor))
     these = asked & within(*when(query)) & after
-    sql = f"SELECT started_at, id FROM execution WHERE {these.sql} ORDER BY started_at DESC, id DESC LIMIT %s"
-    return Condition(sql, (*these.values, limit + 1))
+    sql = f"SELECT started_at, id FROM execution WHERE {these.sql} ORDER BY started_at DESC, id DESC LIMIT {limit + 1}"
+    return Condition(sql, these.values)
 
 
 def _page_of(rows: Sequence[Row], limit: int, total: int) -> Page[ExecutionRecord]:

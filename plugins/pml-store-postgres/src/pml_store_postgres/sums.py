@@ -28,7 +28,7 @@ from .conditions import (
     asked_for,
     classes_of,
     is_target,
-    one_of,
+    leaving_out,
     other_than,
     saying,
     when,
@@ -91,7 +91,7 @@ class Parts:
     rest: Sequence[Condition]
     """On ``execution``."""
     less: Condition | None = None
-    """On ``execution``: those that are counted in the others and left out; None for none."""
+    """On ``gone``: those that are counted in the others and left out; None for none."""
 
     def union(self, of_kept: str, of_rest: str, of_less: str, groups: str = "") -> Condition:
         """All of it as one query; ``groups`` are what ``of_rest`` and ``of_less`` are grouped by."""
@@ -99,7 +99,7 @@ class Parts:
         parts = [Condition(f"SELECT {of_kept} FROM execution_sum WHERE {c.sql}", c.values) for c in self.kept]
         parts += [Condition(f"SELECT {of_rest} FROM execution WHERE {c.sql}{by}", c.values) for c in self.rest]
         if self.less is not None:
-            parts.append(Condition(f"SELECT {of_less} FROM execution WHERE {self.less.sql}{by}", self.less.values))
+            parts.append(Condition(f"SELECT {of_less} FROM gone WHERE {self.less.sql}{by}", self.less.values))
         return Condition(" UNION ALL ".join(p.sql for p in parts), tuple(v for p in parts for v in p.values))
 
 
@@ -180,7 +180,7 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
             rest.append(asked & within(start, end))
     if not kept and not rest:
         return Parts((), (asked & NONE,))
-    return Parts(kept, rest, asked & within(since, until) & one_of(without) if without else None)
+    return Parts(kept, rest, asked & within(since, until) if without else None)
 
 
 def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Parts:
@@ -275,13 +275,14 @@ def activity(connection: Connection[Any], query: ExecutionQuery, without: Sequen
         "agent",
     )
     last = _last_of(asked & within(*when(query)) & other_than(without), earlier=bool(without))
+    gone = leaving_out(without)
     rows = connection.execute(
-        f"SELECT a.*, {last.sql} FROM ("
+        f"{gone.sql}SELECT a.*, {last.sql} FROM ("
         "SELECT agent, max(first) FILTER (WHERE succeeded + failed + running > 0) AS first, "
         "max(last) FILTER (WHERE succeeded + failed + running > 0) AS last, "
         f"{ADDED_UP} FROM ({every.sql}) AS part GROUP BY agent) AS a "
         "WHERE a.succeeded + a.failed + a.running > 0",
-        (*last.values, *every.values),
+        (*gone.values, *last.values, *every.values),
     ).fetchall()
     sums_by_agent = {}
     for agent, _, _, *counts, at in rows:
@@ -314,8 +315,9 @@ def totals(
         f"{of_rest}, {TAKEN_OFF}",
         "1",
     )
+    gone = leaving_out(without)
     rows = connection.execute(
-        f"SELECT what, {ADDED_UP} FROM ({every.sql}) AS part GROUP BY what", every.values
+        f"{gone.sql}SELECT what, {ADDED_UP} FROM ({every.sql}) AS part GROUP BY what", (*gone.values, *every.values)
     ).fetchall()
     named = [(_day(row[0]) if by == "day" else restored(row[0]), row[1:]) for row in rows]
     found = _by_server(named) if by == "server" else named
