@@ -10,11 +10,11 @@ from itertools import product
 import pytest
 
 from pml_hookspecs import ExecutionQuery
-from pml_store_sqlite import Settings, SqliteStore, execution_rows, text
+from pml_store_sqlite import Settings, SqliteStore, execution_rows, history, text
 from pml_store_sqlite.database import Database
 from pml_stores.paging import MOST_COUNTED
 from pml_testing.fakes import EPOCH
-from pml_testing.records import EVERYONE, execution
+from pml_testing.records import EVERYONE, execution, written
 
 pytestmark = pytest.mark.anyio
 INDEXED = "SELECT count(*) FROM execution_text"
@@ -114,6 +114,38 @@ def test_pieces_of_the_index_are_merged_as_it_grows(path, together):
     assert number(path, INDEXED) + number(path, WAITING) == 6400
     # Taken in at a hundred pieces of 64, or 32 of 200; eight of a kind are merged.
     assert 1 <= number(path, PIECES) < 20
+
+
+async def test_longer_words_are_found_among_those_that_everybody_says(path):
+    """The index is not asked for all of them then."""
+    said = {0: "report", 1: "reports", 2: "sport", 3: "reporter", 4: "unreported", 5: "Report"}
+    records = [execution(n, intent=said[n % 6], started_at=EPOCH + timedelta(seconds=n)) for n in range(6600)]
+    right = [record.id for record in reversed(records) if record.intent.lower().startswith("report")]
+    async with at(path) as store:
+        await written(store, records)
+        page = await store.executions.find(saying("report", limit=100))
+        there = [record.id for record in page.items]
+        while page.cursor is not None and len(there) < 600:
+            assert page.total == MOST_COUNTED
+            page = await store.executions.find(saying("report", limit=100, cursor=page.cursor))
+            there += [record.id for record in page.items]
+    assert there == right[: len(there)]
+
+
+def test_a_frequent_word_is_not_looked_for_among_all_that_begin_so(path):
+    with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
+        connection.execute("BEGIN")
+        execution_rows.write(connection, [execution(n, intent="report") for n in range(1200)])
+        text.make_searchable(connection)
+        connection.execute("COMMIT")
+        asked = []
+        connection.set_trace_callback(asked.append)
+        page = history.find(connection, saying("report", limit=3))
+        assert (page.total, len(page.items)) == (MOST_COUNTED, 3)
+        assert not any('"report"*' in statement for statement in asked)
+        asked.clear()
+        assert history.find(connection, saying("repor", limit=3)).total == MOST_COUNTED
+        assert any('"repor"*' in statement for statement in asked)
 
 
 @pytest.mark.parametrize("ties", [1, 3, 300])

@@ -8,12 +8,10 @@ import json
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import ExecutionRecord, Page
-from pml_stores.paging import MOST_COUNTED
 
-from . import conditions, execution_rows, summaries, text
+from . import conditions, execution_rows, searching, summaries
 from .execution_rows import COLUMNS, FOREVER, ID, STARTED_AT
 from .row_values import Row, clean, moment
-from .schema_history import FARTHEST, SPILLED, TIES
 from .summaries import activity, totals
 
 if TYPE_CHECKING:
@@ -92,63 +90,14 @@ def _find_by_time(connection: sqlite3.Connection, query: ExecutionQuery, found: 
 
 def _find_by_text(connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions) -> tuple[int, list[Row]]:
     at = FOREVER if query.cursor is None else read_cursor(query.cursor)[0]
-    # What the index does not know must be looked up of each.
-    looked_up = bool(found.rows) or len(found.shared) > MOST_OF_TEXT or found.whose is None
-    telling, others = summaries.found_by_text(found, looked_up=looked_up)
-    total, these = _newest(connection, query, found, telling, at)
-    if connection.execute("SELECT 1 FROM execution WHERE place >= ? LIMIT 1", [SPILLED]).fetchone():
-        more, those = _hits(connection, query, found, others, at)
-        total, these = total + more, these + those
+    total, these = searching.hits(connection, found, at, query.limit)
     condition = f"{found.of_rows()} AND {_after(query.cursor, found)}"
     page = (
         f"SELECT {ALL} FROM execution {BY_PLACE} "
         f"WHERE place IN (SELECT value FROM json_each({found.value(json.dumps(these))})) "
         f"AND {condition} {NEWEST_FIRST} {found.value(query.limit + 1)}"
     )
-    return min(total, MOST_COUNTED), connection.execute(page, found.values).fetchall()
-
-
-def _newest(
-    connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions, places: str, at: int
-) -> tuple[int, list[int]]:
-    """How many, and places among which are those of the page, where these tell the time of what is found."""
-
-    def newest(before: int, most: int) -> list[int]:
-        last = f"{text.TABLE}.rowid < {found.value(before)} ORDER BY {text.TABLE}.rowid DESC"
-        rows = connection.execute(f"{places} AND {last} LIMIT {found.value(most)}", found.values)
-        return [place for (place,) in rows]
-
-    # Of a microsecond the places are in no order: those of the last one seen may still be to come, and with the last
-    # one of the page come all of its time.
-    end, most = min(at + 1, FARTHEST + 1) * TIES, query.limit + 1 + 2 * TIES
-    there = newest(SPILLED, max(MOST_COUNTED, most))
-    these = [place for place in there if place < end]
-    if len(these) < most and len(there) >= MOST_COUNTED:
-        these = newest(end, most)
-    seen = sum(place // TIES == at for place in these[:TIES])
-    kept = these[: seen + query.limit + 1]
-    return len(there), kept + [place for place in these[len(kept) :] if place // TIES == kept[-1] // TIES]
-
-
-def _hits(
-    connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions, places: str, at: int
-) -> tuple[int, list[int]]:
-    """The same where each is looked up."""
-    last, length = found.value(at), found.value(query.limit + 1)
-    total, these = connection.execute(
-        f"WITH hit (place, at) AS (SELECT place, started_at FROM execution {BY_PLACE} "
-        f"WHERE place IN ({places}) AND {found.of_rows()}), "
-        f"page (at) AS (SELECT at FROM hit WHERE at <= {last} ORDER BY at DESC "
-        f"LIMIT {length} + (SELECT count(*) FROM hit WHERE at = {last})) "
-        "SELECT (SELECT count(*) FROM hit), (SELECT json_group_array(place) FROM hit "
-        f"WHERE at <= {last} AND at >= (SELECT min(at) FROM page))",
-        found.values,
-    ).fetchone()
-    return int(total), json.loads(these)
-
-
-MOST_OF_TEXT = 2
-"""Conditions that text always has: its scope, and that nothing inside another execution is found by it."""
+    return total, connection.execute(page, found.values).fetchall()
 
 
 def _after(cursor: str | None, found: Conditions) -> str:

@@ -48,17 +48,21 @@ TAKEN_OFF = (
 )
 
 
-def found_by_text(found: Conditions, *, looked_up: bool = False) -> tuple[str, str]:
+def found_by_text(found: Conditions, *, looked_up: bool = False, whole: bool = False) -> tuple[str, str]:
     """Statements for the places of executions with the words asked for, in their scope where the index knows it.
 
     The first is for those whose place tells their time, which are in the time asked for; of the others it must be seen.
-    ``looked_up``: all else that is asked for holds of what the first finds.
+
+    Args:
+        found: What is asked for.
+        looked_up: Whether all else that is asked for holds of what the first finds.
+        whole: Whether words that only begin so do not count.
     """
     start, end = (None if at is None else max(-FARTHEST - 1, min(at, FARTHEST + 1)) * TIES for at in found.times)
     near = [f"rowid < {SPILLED if end is None else found.value(min(end, SPILLED))}"]
     if start is not None:
         near.append(f"rowid >= {found.value(start)}")
-    match = f"{text.TABLE} MATCH {found.value(text.match(found.words) + (found.whose or ''))}"
+    match = f"{text.TABLE} MATCH {found.value(text.match(found.words, whole=whole) + (found.whose or ''))}"
     select = f"SELECT {text.TABLE}.rowid FROM {text.TABLE}"
     of_time = " AND ".join(f"{text.TABLE}.{one}" for one in near)
     others = f"{select} WHERE {match} AND {text.TABLE}.rowid >= {SPILLED}"

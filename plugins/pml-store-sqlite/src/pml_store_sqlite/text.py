@@ -18,7 +18,7 @@ from .row_values import insert
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from pml_hookspecs import ExecutionRecord, Scope
 
@@ -41,6 +41,8 @@ CREATE = (
     "tokenize = \"unicode61 remove_diacritics 0 categories 'L* N*'\")"
 )
 
+INDEXED_BEGINNINGS = 3
+"""Letters of a beginning of words that the index can look up; of longer ones it collects all that there is."""
 WAITING = "execution_unsearched"
 """What the index does not have yet. It takes many at a time: each taking makes one more piece of it."""
 AT_ONCE = 64
@@ -110,9 +112,18 @@ def words(text: str | None) -> list[str]:
     return list(dict.fromkeys(_WORD.findall(composed(text.lower())))) if text else []
 
 
-def match(wanted: Iterable[str]) -> str:
-    """The question for executions that have all these words, or others that begin with them."""
-    return "{said} : (" + " AND ".join(f'"{word}"*' for word in wanted) + ")"
+def match(wanted: Iterable[str], *, whole: bool = False) -> str:
+    """The question for executions that have all these words, or others that begin with them unless ``whole``."""
+    return "{said} : (" + " AND ".join(f'"{word}"' if whole else f'"{word}"*' for word in wanted) + ")"
+
+
+def says(said: str, wanted: Collection[str]) -> bool:
+    """Whether a text has all these words, or others that begin with them."""
+    lower = said.lower()
+    if not all(word in lower for word in wanted):
+        return False
+    there = _WORD.findall(lower)
+    return all(any(one.startswith(word) for one in there) for word in wanted)
 
 
 def whose(scope: Scope) -> str | None:
