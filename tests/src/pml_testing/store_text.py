@@ -144,15 +144,15 @@ class TextContract:
         for text in (*SYNTAX, " ".join(["zebra"] * 300), "z" * 3000):
             assert await found(store, text) == {record.id for record in records if says(record, text)}, ascii(text)
 
-    async def test_of_what_is_found_by_text_at_most_a_thousand_are_counted(self, store: Store) -> None:
-        """All of it is listed, and what is found without a word is counted."""
+    async def test_what_is_found_by_text_is_counted_up_to_a_thousand_at_least(self, store: Store) -> None:
+        """All of it is listed, and all that is found without a word is counted."""
         for n in range(1050):
             store.executions.record(execution(n, intent="zebra" if n % 3 else "zebra apple"))
-        for text, total in (("zebra", 1000), ("zebra apple", 350), ("-", 1050)):
+        for text, totals in (("zebra", (1000, 1050)), ("zebra apple", (350,)), ("-", (1050,))):
             page = await store.executions.find(ExecutionQuery(scope=ALICE, text=text, limit=100))
             there = [record.id for record in page.items]
             while page.cursor is not None:
-                assert page.total == total
+                assert page.total in totals
                 query = ExecutionQuery(scope=ALICE, text=text, limit=100, cursor=page.cursor)
                 page = await store.executions.find(query)
                 there += [record.id for record in page.items]

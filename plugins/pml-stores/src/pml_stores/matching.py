@@ -50,14 +50,9 @@ def is_of(record: ExecutionRecord, target: str) -> bool:
     return record.target.startswith(target[:-1]) if target.endswith(":*") else record.target == target
 
 
-def words(text: str | None) -> set[str]:
-    """Those asked for."""
-    return set(WORD.findall(text.lower())) if text else set()
-
-
 def says(record: ExecutionRecord, text: str) -> bool:
     """Whether all words of ``text`` are words of ``record``, or their beginnings; without words, of any record."""
-    wanted = words(text)
+    wanted = set(WORD.findall(text.lower()))
     if not wanted or record.parent is not None:
         return not wanted
     failure = "" if record.failure is None else record.failure.message

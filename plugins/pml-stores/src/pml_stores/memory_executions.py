@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import Page, encode
 
 from . import sums
-from .matching import OPEN, in_scope, matches, words
-from .paging import MOST_COUNTED, check_limit, read_cursor, write_cursor
+from .matching import OPEN, in_scope, matches
+from .paging import check_limit, read_cursor, write_cursor
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,8 +90,7 @@ class MemoryExecutions:
         found = sorted(self._matching(query), key=PLACE, reverse=True)
         rest = found if before is None else [record for record in found if PLACE(record) < before]
         items = [_listed(record) for record in rest[: query.limit]]
-        total = min(len(found), MOST_COUNTED) if words(query.text) else len(found)
-        return Page(items, write_cursor(*PLACE(items[-1])) if len(rest) > query.limit else None, total)
+        return Page(items, write_cursor(*PLACE(items[-1])) if len(rest) > query.limit else None, len(found))
 
     async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
         """One row per agent."""
