@@ -11,6 +11,7 @@ from pml_stores.paging import MOST_COUNTED
 
 from .conditions import (
     ALL,
+    LAST,
     Condition,
     asked_for,
     check_query,
@@ -23,6 +24,7 @@ from .conditions import (
     write_cursor,
 )
 from .rows import (
+    DAY,
     ID,
     READ,
     SPAN_COLUMNS,
@@ -69,6 +71,8 @@ one_statement = True
 
 PLACE = itemgetter(STARTED_AT, ID)
 """Of a row of :data:`READ`: what pages are sorted by."""
+FEW_DAYS = 3
+"""The days that a page of a frequent word is looked for in at first."""
 
 
 def rows_of(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -114,21 +118,33 @@ def find(
 
 
 def _find_by_text(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:
-    asked = asked_for(query, days_of(connection, query))
-    total = count_found(connection, query, asked)
+    days = days_of(connection, query)
+    total = count_found(connection, query, asked_for(query, days))
     if not total:
         return Page([], None, 0)
-    if total == MOST_COUNTED:
-        # Those found first come soon, going back in time; all of them would have to be sorted.
-        connection.execute("SET LOCAL enable_bitmapscan = off")
-    place = _page(query, asked, query.limit)
-    rows = rows_of(
+    if query.cursor is not None:
+        days = [day for day in days if day <= read_cursor(query.cursor)[0] // DAY]
+    if total < MOST_COUNTED:
+        return _page_of(_found_rows(connection, query, days), query.limit, total)
+    # Those found first come soon, going back in time; all of them would have to be sorted.
+    connection.execute("SET LOCAL enable_bitmapscan = off")
+    # And sooner if not each has to be compared with every day.
+    rows = _found_rows(connection, query, days[-FEW_DAYS:])
+    if len(rows) <= query.limit and len(days) > FEW_DAYS:
+        rows = _found_rows(connection, query, days)
+    return _page_of(rows, query.limit, total)
+
+
+def _found_rows(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int]) -> list[Row]:
+    if not days:
+        return []
+    place = _page(query, asked_for(query, days) & within(days[0] * DAY, LAST), query.limit)
+    return rows_of(
         connection,
         f"SELECT {READ} FROM ({place.sql}) AS page JOIN execution AS e USING (id) "
         "ORDER BY page.started_at DESC, page.id DESC",
         place.values,
     )
-    return _page_of(rows, query.limit, total)
 
 
 def _page(query: ExecutionQuery, asked: Condition, limit: int) -> Condition:

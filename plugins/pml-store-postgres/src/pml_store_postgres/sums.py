@@ -241,21 +241,34 @@ def count_found(connection: Connection[Any], query: ExecutionQuery, asked: Condi
 
     Each has to be visited, so that all of a frequent word would take long.
     """
+    parts = _parts_found(query, asked, days_of(connection, query))
+    some = " UNION ALL ".join(f"(SELECT 1 FROM execution WHERE {part.sql})" for part in parts)
+    row = connection.execute(
+        f"SELECT count(*) FROM (SELECT 1 FROM ({some}) AS hit LIMIT {MOST_COUNTED}) AS counted",
+        tuple(v for part in parts for v in part.values),
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _parts_found(query: ExecutionQuery, asked: Condition, days: Sequence[int]) -> list[Condition]:
+    """What is found in parts, the newest first: of a frequent word the first have all that is counted."""
     since, until = when(query)
-    whose, days = _alone(query), days_of(connection, query)
+    whose, wanted = _alone(query), wanted_of(query.text)
     whole = [day for day in days if -(-since // DAY) <= day < until // DAY]
     if whose is None or not whole:
-        parts = [asked & within(since, until)]
-    else:
-        # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
-        parts = [saying(wanted_of(query.text), whole, whose)]
-        if ends := [day for day in days if not whole[0] <= day <= whole[-1]]:
-            parts.append(saying(wanted_of(query.text), ends, whose) & within(since, until))
-    some = " UNION ALL ".join(f"(SELECT 1 FROM execution WHERE {part.sql} LIMIT {MOST_COUNTED})" for part in parts)
-    row = connection.execute(
-        f"SELECT count(*) FROM ({some}) AS hit", tuple(v for part in parts for v in part.values)
-    ).fetchone()
-    return min(int(row[0]), MOST_COUNTED) if row else 0
+        return [asked & within(since, until)]
+    # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
+    ends = [[day for day in days if day > whole[-1]], [day for day in days if day < whole[0]]]
+    new, old = ([saying(wanted, end, whose) & within(since, until)] if end else [] for end in ends)
+    return [*new, *(saying(wanted, some, whose) for some in _newest_first(whole)), *old]
+
+
+def _newest_first(days: Sequence[int]) -> Iterator[Sequence[int]]:
+    """One, two, four and so on of these, going back."""
+    end, length = len(days), 1
+    while end > 0:
+        yield days[max(0, end - length) : end]
+        end, length = end - length, 2 * length
 
 
 def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
