@@ -37,7 +37,7 @@ from .rows import (
     read_status,
     read_tool,
 )
-from .sums import activity, count_found, counting, days_of, totals
+from .sums import FEW_DAYS, activity, count_found, counting, days_of, totals
 from .texts import blob, name, restored, wanted_of
 
 if TYPE_CHECKING:
@@ -71,8 +71,6 @@ one_statement = True
 
 PLACE = itemgetter(STARTED_AT, ID)
 """Of a row of :data:`READ`: what pages are sorted by."""
-FEW_DAYS = 3
-"""The days that a page of a frequent word is looked for in at first."""
 
 
 def rows_of(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:

@@ -220,6 +220,8 @@ def counting(query: ExecutionQuery, asked: Condition, without: Sequence[Executio
     return Condition(f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values)
 
 
+FEW_DAYS = 3
+"""The last days, in which a frequent word is looked for at first."""
 MOST_OWNERS = 64
 """Principals and agents of one scope that the index of words is asked for."""
 
@@ -251,7 +253,10 @@ def count_found(connection: Connection[Any], query: ExecutionQuery, asked: Condi
 
 
 def _parts_found(query: ExecutionQuery, asked: Condition, days: Sequence[int]) -> list[Condition]:
-    """What is found in parts, the newest first: of a frequent word the first have all that is counted."""
+    """What is found in parts, the newest first: of a frequent word the first has all that is counted.
+
+    No more than it takes, as each of them goes through what is new in the index of words.
+    """
     since, until = when(query)
     whose, wanted = _alone(query), wanted_of(query.text)
     whole = [day for day in days if -(-since // DAY) <= day < until // DAY]
@@ -260,15 +265,8 @@ def _parts_found(query: ExecutionQuery, asked: Condition, days: Sequence[int]) -
     # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
     ends = [[day for day in days if day > whole[-1]], [day for day in days if day < whole[0]]]
     new, old = ([saying(wanted, end, whose) & within(since, until)] if end else [] for end in ends)
-    return [*new, *(saying(wanted, some, whose) for some in _newest_first(whole)), *old]
-
-
-def _newest_first(days: Sequence[int]) -> Iterator[Sequence[int]]:
-    """One, two, four and so on of these, going back."""
-    end, length = len(days), 1
-    while end > 0:
-        yield days[max(0, end - length) : end]
-        end, length = end - length, 2 * length
+    groups = [some for some in (whole[-FEW_DAYS:], whole[:-FEW_DAYS]) if some]
+    return [*new, *(saying(wanted, some, whose) for some in groups), *old]
 
 
 def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
