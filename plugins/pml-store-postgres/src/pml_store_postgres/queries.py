@@ -117,7 +117,7 @@ def find(
 
 def _find_by_text(connection: Connection[Any], query: ExecutionQuery) -> Page[ExecutionRecord]:
     days = days_of(connection, query)
-    total = count_found(connection, query, asked_for(query, days))
+    total = count_found(connection, query, days)
     if not total:
         return Page([], None, 0)
     if query.cursor is not None:

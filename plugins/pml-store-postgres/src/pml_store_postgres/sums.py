@@ -238,12 +238,12 @@ def _alone(query: ExecutionQuery) -> list[str] | None:
     return found if 0 < len(found) <= MOST_OWNERS else None
 
 
-def count_found(connection: Connection[Any], query: ExecutionQuery, asked: Condition) -> int:
-    """How many executions are found by text, as far as they are counted; ``asked`` is what ``query`` says but when.
+def count_found(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int]) -> int:
+    """How many executions are found by text, as far as they are counted; ``days`` are those of :func:`days_of`.
 
     Each has to be visited, so that all of a frequent word would take long.
     """
-    parts = _parts_found(query, asked, days_of(connection, query))
+    parts = _parts_found(query, days)
     some = " UNION ALL ".join(f"(SELECT 1 FROM execution WHERE {part.sql})" for part in parts)
     row = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM ({some}) AS hit LIMIT {MOST_COUNTED}) AS counted",
@@ -252,7 +252,7 @@ def count_found(connection: Connection[Any], query: ExecutionQuery, asked: Condi
     return int(row[0]) if row else 0
 
 
-def _parts_found(query: ExecutionQuery, asked: Condition, days: Sequence[int]) -> list[Condition]:
+def _parts_found(query: ExecutionQuery, days: Sequence[int]) -> list[Condition]:
     """What is found in parts, the newest first: of a frequent word the first has all that is counted.
 
     No more than it takes, as each of them goes through what is new in the index of words.
@@ -261,7 +261,7 @@ def _parts_found(query: ExecutionQuery, asked: Condition, days: Sequence[int]) -
     whose, wanted = _alone(query), wanted_of(query.text)
     whole = [day for day in days if -(-since // DAY) <= day < until // DAY]
     if whose is None or not whole:
-        return [asked & within(since, until)]
+        return [asked_for(query, days) & within(since, until)]
     # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
     ends = [[day for day in days if day > whole[-1]], [day for day in days if day < whole[0]]]
     new, old = ([saying(wanted, end, whose) & within(since, until)] if end else [] for end in ends)
