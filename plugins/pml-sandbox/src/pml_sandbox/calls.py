@@ -43,6 +43,8 @@ def value_of(output: Any) -> Any:
     text; without that, its text blocks joined by line feeds; without any, the result itself. Of a tool that stands for
     another task: what that task gave. The same rule as that of references in workflows.
     """
+    if type(output) is RawObject:
+        output = output.value  # of its own, each look-up costs several times as much
     content = output.get("content") if isinstance(output, Mapping) else None
     if not isinstance(content, (list, tuple)):
         return output
