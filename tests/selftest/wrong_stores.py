@@ -344,6 +344,12 @@ class CountsRows(Good):
         return Page(found[start:end], f"cursor {end}" if end < len(found) else None, len(found))
 
 
+class CountsAHundredAtMost(Good):
+    async def find(self, query):
+        page = await super().find(query)
+        return replace(page, total=min(page.total, 100)) if query.text else page
+
+
 class CountsWhatIsLeft(Good):
     async def find(self, query):
         page = await super().find(query)

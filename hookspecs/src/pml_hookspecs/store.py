@@ -29,8 +29,7 @@ class Page(Generic[T]):
     cursor: str | None
     """Pass back to get the next page; None on the last one. Opaque."""
     total: int
-    """Matches over all pages, counted under the same scope. Of a search for text a store may count no more than 1,000:
-    that number says that there are as many or more."""
+    """Matches over all pages, counted under the same scope; 1,000 of what is found by text may mean more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
