@@ -156,14 +156,12 @@ class Engine:
         mine = Pass(task, asyncio.get_running_loop().create_future(), run, copy_context())
         self._passes[run.id] = mine
         try:
-            if not await self.ledger.begin(run.id, self.me.id, task, request):
-                known = await self._known(run.id, task)
-                if known is not None:
-                    del self._passes[run.id]
-                    return known
-                await self._resume(run.id)
-            else:
-                await self._in_thread("start", run.id)
+            new = await self.ledger.begin(run.id, self.me.id, task, request)
+            if not new and (known := await self._known(run.id, task)) is not None:
+                del self._passes[run.id]
+                return known
+            mine.ours = True
+            await (self._in_thread("start", run.id) if new else self._resume(run.id))
             outcome = await asyncio.shield(mine.done)
         except asyncio.CancelledError:
             self._abandoned(run.id, mine)
@@ -186,8 +184,8 @@ class Engine:
 
     async def _known(self, run: str, task: Workflow) -> Outcome | None:
         """Why a run that exists is not gone on with here; None when it is."""
-        await self.ledger.ready(run)
-        if await self.ledger.take(run, self.me.id):
+        # At once: were it ready in between, whoever looks for such runs could have it, this gateway too.
+        if await self.ledger.take(run, self.me.id, waiting=True):
             return None
         row = await self.ledger.run(run)
         if row is not None and row.state == "ended" and row.outcome is not None:
@@ -234,7 +232,7 @@ class Engine:
             row = await self.ledger.run(run)
             if row is None or row.state not in ("running", "ready"):
                 return await self._not_to_be_run(run, row)
-            mine = self._passes[run] = Pass(plan_of(row), asyncio.get_running_loop().create_future())
+            mine = self._passes[run] = Pass(plan_of(row), asyncio.get_running_loop().create_future(), ours=True)
         mine.work = asyncio.current_task()
         try:
             outcome = await (self._alone(run, mine, row) if row is not None else self._waited_for(mine))
@@ -370,7 +368,7 @@ class Engine:
         """The run is not ours any more: stop, and tell whoever waits what became of it."""
         row = await self.ledger.run(run)
         beginning = mine.claim is None and (row is None or (row.worker == self.me.id and row.state == "running"))
-        if mine.done.done() or beginning:
+        if mine.done.done() or beginning or not mine.ours:
             return
         if row is not None and row.state == "cancelled":
             failure = Failure("durable.cancelled", f"Run {run} was cancelled (pml runs cancel).")

@@ -121,15 +121,18 @@ class Ledger:
         )
         return answer.count == 1
 
-    async def take(self, run: str, worker: str, *, from_worker: str | None = None) -> bool:
+    async def take(self, run: str, worker: str, *, from_worker: str | None = None, waiting: bool = False) -> bool:
         """Make the run ``worker``'s; of several who try, one succeeds. Whoever had it can begin no task any more.
 
         Args:
             run: Which.
             worker: Whose it becomes.
             from_worker: Who has it now; None for a run that is ready.
+            waiting: Whether it may be paused or cancelled instead of ready.
         """
-        had = "state = 'ready'" if from_worker is None else "state = 'running' AND worker = :from_worker"
+        had = "state IN ('ready', 'paused', 'cancelled')" if waiting else "state = 'ready'"
+        if from_worker is not None:
+            had = "state = 'running' AND worker = :from_worker"
         answer = await self._do(
             "UPDATE pml_run SET state = 'running', worker = :worker, claim = NULL, changed_at = :now "  # noqa: S608
             f"WHERE id = :run AND {had}",

@@ -36,6 +36,8 @@ class Pass:
     """The client's own, when it is there."""
     context: Context | None = None
     """The client's own, too."""
+    ours: bool = False
+    """Whether the ledger says so, or said it once; until then nobody can take the run away from this pass."""
     work: asyncio.Task[Any] | None = None
     claim: str | None = None
     journal: RunJournal | None = None
