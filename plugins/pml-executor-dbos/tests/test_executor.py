@@ -142,40 +142,6 @@ async def test_what_waits_is_paused_and_goes_on_when_resumed(gateway: Gateway) -
     assert [task.id for task in gateway.runs[0].dispatched] == ["b"]
 
 
-async def test_who_goes_on_is_told_how_it_went_on_though_the_gateway_looks_for_work_meanwhile(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waits = {"b"}
-
-    async def answer(task: Task, run: Run) -> Outcome:
-        if task.id in waits:
-            return outcome(task.id, status=Status.INPUT_REQUIRED, failure=Failure("approval.required", "look"))
-        return outcome(task.id)
-
-    engine = gateway.executor.engine
-    first = await gateway.executor.execute(plan(call("a"), call("b")), PlanRun("r1", answer))
-    assert first.status is Status.INPUT_REQUIRED
-    waits.clear()
-    looks: list[str] = []
-
-    def looking_around(name: str) -> None:
-        plain = getattr(engine.ledger, name)
-
-        async def looked_around(*given: Any, **how: Any) -> Any:
-            if not looks.count(name):
-                looks.append(name)
-                await engine.tick()
-            return await plain(*given, **how)
-
-        monkeypatch.setattr(engine.ledger, name, looked_around)
-
-    for name in ("begin", "take", "claim"):
-        looking_around(name)
-    ended = await gateway.executor.execute(plan(call("a"), call("b")), PlanRun("r1", answer))
-    assert ended.status is Status.OK
-    assert looks == ["begin", "take", "claim"]
-
-
 async def test_a_client_goes_on_with_its_run_and_gets_the_rest_of_it(gateway: Gateway) -> None:
     waits = {"b", "c"}
 
