@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64decode, b64encode
-from dataclasses import astuple, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -14,13 +14,10 @@ from pml_store_postgres import PostgresStore, Settings, StoreError, queries, sum
 from pml_store_postgres.conditions import FAILED
 from pml_store_postgres.database import Database
 from pml_store_postgres.rows import BEGINNING, micros
-from pml_stores.matching import matches
 from pml_stores.paging import MOST_COUNTED
-from pml_stores.sums import add_up
-from pml_stores.unwritten import place_of
 from pml_testing.fakes import EPOCH
 from pml_testing.records import ALICE, EVERYONE, SHARED, ended, execution, written
-from pml_testing.store_totals import GROUPINGS, left_out, over_days
+from pml_testing.store_totals import assert_leaves_out, over_days
 
 pytestmark = pytest.mark.anyio
 ROWS = 20_000
@@ -104,20 +101,7 @@ async def test_what_is_left_out_is_neither_listed_nor_counted(emptied):
     async with PostgresStore(emptied) as store:
         await written(store, over_days())
         with Database(emptied).open_reader() as connection:
-            for query, ids in left_out():
-                rest = [r for r in over_days() if matches(r, query) and r.id not in ids]
-                newest_first = sorted(rest, key=place_of, reverse=True)
-                page = queries.find(connection, query, ids)
-                assert page.total == len(rest)
-                assert [r.id for r in page.items] == [r.id for r in newest_first[: query.limit]]
-                assert of_all(sums.activity(connection, query, ids)) == of_all(add_up(rest, "agent"))
-                for by in GROUPINGS:
-                    found = sums.totals(connection, query, by, ids)
-                    assert of_all(found, times=False) == of_all(add_up(rest, by), times=False), (query, by)
-
-
-def of_all(sums_by_group, *, times=True):
-    return {group: astuple(one)[: None if times else -1] for group, one in sums_by_group.items()}
+            assert_leaves_out(queries, connection)
 
 
 def test_the_newest_are_not_sorted_out_of_all(explained):

@@ -14,6 +14,7 @@ import pytest
 from pml_hookspecs import ExecutionQuery, RawObject, Scope, encode
 from pml_store_sqlite import Settings, SqliteStore, StoreError
 from pml_testing.records import ended, execution, tools
+from pml_testing.store_totals import assert_sees_all
 
 pytestmark = pytest.mark.anyio
 EVERYONE = Scope(principals=None)
@@ -280,14 +281,4 @@ async def test_many_more_rows_than_go_into_one_statement_are_written(path):
 
 async def test_each_list_has_all_that_was_recorded_before_it_however_far_the_writer_is(path):
     async with at(path, flush_interval_ms=1) as store:
-        for n in range(400):
-            store.executions.record(execution(n, status="running"))
-            if n % 3:
-                store.executions.record(execution(n - 1, intent="again"))
-            page = await store.executions.find(ExecutionQuery(scope=EVERYONE, limit=3))
-            assert page.total == n + 1
-            assert [record.id for record in page.items] == [execution(n - i).id for i in range(min(3, n + 1))]
-            done = await store.executions.find(ExecutionQuery(scope=EVERYONE, statuses=frozenset({"ok"}), limit=1))
-            assert done.total == n - n // 3
-            (total,) = await store.executions.totals(ExecutionQuery(scope=EVERYONE), "agent")
-            assert (total.executions, total.succeeded) == (n + 1, n - n // 3)
+        await assert_sees_all(store)

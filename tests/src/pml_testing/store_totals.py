@@ -140,6 +140,47 @@ def left_out() -> Iterator[tuple[ExecutionQuery, list[ExecutionId]]]:
         yield query, [r.id for r in (newest if n % 2 else chance.sample(over_days(), 30))] + [ExecutionId("unknown")]
 
 
+async def assert_sees_all(store: Store) -> None:
+    """That each list and each total has all that was recorded before it, however far the writer is."""
+    for n in range(400):
+        store.executions.record(execution(n, status="running"))
+        if n % 3:
+            store.executions.record(execution(n - 1, intent="again"))
+        page = await store.executions.find(ExecutionQuery(scope=EVERYONE, limit=3))
+        assert page.total == n + 1
+        assert [record.id for record in page.items] == [execution(n - i).id for i in range(min(3, n + 1))]
+        done = await store.executions.find(ExecutionQuery(scope=EVERYONE, statuses=frozenset({"ok"}), limit=1))
+        assert done.total == n - n // 3
+        (total,) = await store.executions.totals(ExecutionQuery(scope=EVERYONE), "agent")
+        assert (total.executions, total.succeeded) == (n + 1, n - n // 3)
+
+
+def assert_leaves_out(statements: Any, connection: Any) -> None:
+    """That what is left out is neither listed nor counted.
+
+    Args:
+        statements: A :class:`pml_stores.unwritten.Statements`.
+        connection: To a database that has :func:`over_days`.
+    """
+    for query, ids in left_out():
+        rest = [record for record in over_days() if record.id not in ids]
+        those = sorted((r for r in rest if matches(r, query)), key=lambda r: (r.started_at, r.id), reverse=True)
+        page = statements.find(connection, query, ids)
+        assert (page.total, [r.id for r in page.items]) == (len(those), [r.id for r in those[: query.limit]]), query
+        last = {
+            agent: (s.executions, s.last_started_at) for agent, s in statements.activity(connection, query, ids).items()
+        }
+        assert last == plain_last(rest, query), query
+        for by in GROUPINGS:
+            told = {
+                group: Total(group=group, **s.told(), tokens_in=s.tokens_in, tokens_out=s.tokens_out)
+                for group, s in statements.totals(connection, query, by, ids).items()
+            }
+            expected = plain_totals(rest, query, by)
+            assert len(told) == len(expected), (query, by)
+            assert_totals([told[total.group] for total in expected], expected, (query, by))
+
+
 @pytest.mark.anyio
 class TotalsContract:
     """Tests of ``store.executions.totals``, and of sums over long times. ``store`` gives a store that is empty."""

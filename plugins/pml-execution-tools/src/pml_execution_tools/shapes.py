@@ -58,7 +58,7 @@ FILTERS = {
 
 
 MOST_FOUND = 1000
-"""Of what is found by text, stores count no more; see :class:`pml_hookspecs.Page`."""
+"""Of what is found by text, stores need not count more; see :class:`pml_hookspecs.Page`."""
 ALL_MATCHES = "All matches, those on other pages included"
 
 
