@@ -13,19 +13,24 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 4 * 1024 * 1024
 """A log that is no larger is left as it is: closing the store moves it."""
+LONG_PAGES = 4096
+"""With more, the log should begin anew: who reads looks for each page in all of it, and a file that gets longer while
+another waits for the disk makes its writer wait as well."""
 BETWEEN_S = 0.5
 
 
 class Checkpoints:
     """A thread of its own: moving waits for the disk, and who writes or reads must not wait for it.
 
-    The writer moves only what is left when the log gets very long, for the log can begin anew only when all of it has
-    been moved, and it is the writer who knows that nothing is added meanwhile.
+    The log begins anew with the first transaction after all of it has been moved. While many are written that never
+    comes by itself, so the last few pages are moved while the writer waits: what came while the others were moved.
     """
 
     def __init__(self, database: Database) -> None:
         """Starts nothing."""
         self._database = database
+        self.writing = threading.Lock()
+        """Held by the writer while it is in a transaction."""
         self._written, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="pml-store-sqlite-checkpoint", daemon=True)
 
@@ -58,4 +63,15 @@ class Checkpoints:
         if Path(f"{self._database.path}-wal").stat().st_size <= LARGE_BYTES:
             return
         with contextlib.closing(self._database.open_checkpointer()) as connection:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            if _moved(connection) <= LONG_PAGES:
+                return
+            # Takes as long as little was written meanwhile.
+            _moved(connection)
+            with self.writing:
+                _moved(connection)
+
+
+def _moved(connection: sqlite3.Connection) -> int:
+    """Move what no reader stands in the way of; how many pages the log has, those that were moved before included."""
+    _, pages, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    return int(pages)

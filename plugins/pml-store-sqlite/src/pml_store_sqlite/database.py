@@ -22,8 +22,8 @@ FILE = "pml.db"
 OLDEST = (3, 25, 0)
 """First SQLite that has all that is used."""
 WAL_LIMIT_PAGES = 32768
-"""Length at which the writer moves what is left of the log, so that it begins anew. Whoever reads waits for that, so it
-should be seldom: 2,000 executions a second make 10,000 pages."""
+"""Length at which the writer itself moves what is left of the log, so that it begins anew. It should never be: that
+takes the writer 20 to 50 ms (see :mod:`.checkpoints`). With another process on the same file it may."""
 WAL_LIMIT_BYTES = WAL_LIMIT_PAGES * 4120
 """Size that the write-ahead log is cut back to after a burst. Making a file longer takes more than writing over it."""
 

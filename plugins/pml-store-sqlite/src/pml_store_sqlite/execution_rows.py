@@ -37,6 +37,7 @@ BODIES = COLUMNS.index("bodies")
 REQUEST, RESPONSE, TRANSCRIPT = 1, 2, 4
 """Bits of ``execution.bodies``."""
 BODY_PARTS: Mapping[int, str] = {REQUEST: "request", RESPONSE: "response", TRANSCRIPT: "transcript"}
+NO_BODIES: Mapping[str, bytes] = {}
 
 
 def write(connection: sqlite3.Connection, records: Sequence[ExecutionRecord]) -> None:
@@ -154,8 +155,9 @@ def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row
     )
 
 
-def _whole(number: float | None) -> int | str:
-    return _number(number, 0, MOST)
+def _whole(number: int | None) -> int | str:
+    # Most are so, of five in each row; what is reported may be anything all the same.
+    return number if isinstance(number, int) and 0 <= number <= MOST else _number(number, 0, MOST)
 
 
 def _number(number: float | None, least: int, most: int) -> int | str:
@@ -179,7 +181,10 @@ def _failure_json(failure: Failure) -> bytes:
 
 def read(connection: sqlite3.Connection, rows: Iterable[Row], parts: int = REQUEST | RESPONSE) -> list[ExecutionRecord]:
     """Records of ``rows``, which have :data:`COLUMNS`; of their bodies those ``parts`` are fetched."""
-    return [_record(row, _bodies(connection, row[ID], row[BODIES] & parts)) for row in rows]
+    return [
+        _record(row, _bodies(connection, row[ID], wanted) if (wanted := row[BODIES] & parts) else NO_BODIES)
+        for row in rows
+    ]
 
 
 def _bodies(connection: sqlite3.Connection, execution: str, parts: int) -> dict[str, bytes]:

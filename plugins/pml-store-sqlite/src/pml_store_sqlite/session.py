@@ -57,13 +57,14 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
         execution_rows.write(connection, rows)
 
     def transaction(self, connection: sqlite3.Connection, work: Callable[[], object]) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            work()
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.rollback()
+        with self._checkpoints.writing:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                work()
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.rollback()
         self._checkpoints.written()
 
     def is_storage_fault(self, exc: Exception) -> bool:

@@ -8,6 +8,7 @@ about any span of time takes whole days and whole hours from them, and what is l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import add as plus
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from .row_values import NOTHING, Row, insert
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000
 """Microseconds."""
@@ -86,34 +87,39 @@ TAKE_OFF = tuple(table.add(grain, THESE, -1) for table in TABLES for grain in (H
 
 def add(connection: sqlite3.Connection, rows: Iterable[Row], columns: Sequence[str]) -> None:
     """Add executions that are being written: their rows have ``columns``."""
+    groups, keys = _by_hour(rows, columns), BY_EVERYTHING.keys
+    for table in (BY_EVERYTHING, BY_AGENT, COARSE):
+        if table.keys != keys:
+            # Of the groups before, which are fewer than the rows.
+            groups = _regrouped(groups, itemgetter(0, *(1 + keys.index(name) for name in table.keys)))
+            keys = table.keys
+        values = [(HOUR, *key, *numbers) for key, numbers in groups.items()]
+        values += [(DAY, hour * HOUR // DAY, *key, *numbers) for (hour, *key), numbers in groups.items()]
+        insert(connection, table.table, table.columns(), values, UPSERT)
+
+
+def _by_hour(rows: Iterable[Row], columns: Sequence[str]) -> dict[Row, Row]:
+    """Sums by the hour and the keys of :data:`BY_EVERYTHING`."""
     finest = itemgetter(
         *(columns.index(name) for name in ("started_at", "server", "kind", "target", "access_key", *SAID))
     )
     summed = itemgetter(*(columns.index(name) for name in list(SUMMED)[2:]))
-    hours: dict[Row, list[int]] = {}
+    groups: dict[Row, Row] = {}
     for row in rows:
         at, server, kind, target, *others = finest(row)
         duration, cost, tokens_in, tokens_out = summed(row)
         key = ((at + ERA) // HOUR, server, target if kind == "tool" else "", *others)
-        timed = 0 if duration == NOTHING else 1
-        _add(hours, key, (1, timed, duration or 0, cost or 0, tokens_in or 0, tokens_out or 0))
-    finest_keys = BY_EVERYTHING.keys
-    for table in TABLES:
-        keys = itemgetter(*(1 + finest_keys.index(name) for name in table.keys))
-        for grain in (HOUR, DAY):
-            groups: dict[Row, list[int]] = {}
-            for key, numbers in hours.items():
-                _add(groups, (key[0] * HOUR // grain, *keys(key)), numbers)
-            values = ((grain, *key, *numbers) for key, numbers in groups.items())
-            insert(connection, table.table, table.columns(), values, UPSERT)
+        numbers = (1, 0 if duration == NOTHING else 1, duration or 0, cost or 0, tokens_in or 0, tokens_out or 0)
+        groups[key] = tuple(map(plus, groups[key], numbers)) if key in groups else numbers
+    return groups
 
 
-def _add(groups: dict[Row, list[int]], key: Row, numbers: Sequence[int]) -> None:
-    if (there := groups.get(key)) is None:
-        groups[key] = list(numbers)
-    else:
-        for n, number in enumerate(numbers):
-            there[n] += number
+def _regrouped(groups: Mapping[Row, Row], key_of: Callable[[Row], Row]) -> dict[Row, Row]:
+    fewer: dict[Row, Row] = {}
+    for finer, numbers in groups.items():
+        key = key_of(finer)
+        fewer[key] = tuple(map(plus, fewer[key], numbers)) if key in fewer else numbers
+    return fewer
 
 
 def take_off(connection: sqlite3.Connection, places: str) -> None:
