@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Status
 
+from .arrays import Array
 from .rows import micros, moment
 from .texts import name, queries_of, wanted_of
 
@@ -101,7 +102,7 @@ def leaving_out(ids: Sequence[ExecutionId]) -> Condition:
     return Condition(
         # Not plainly of the array: the server would estimate for each of them how many there are.
         "WITH gone AS MATERIALIZED (SELECT * FROM execution WHERE id = ANY(ARRAY(SELECT unnest(%s::text[])))) ",
-        ([*map(name, ids)],),
+        (Array("text", [*map(name, ids)]),),
     )
 
 
@@ -112,7 +113,12 @@ def other_than(ids: Sequence[ExecutionId]) -> Condition:
 
 def asked_for(query: ExecutionQuery, days: Sequence[int]) -> Condition:
     """All that ``query`` says but when; ``days`` are those that a search for text goes through."""
-    found = scope_of(query.scope)
+    return scope_of(query.scope) & narrowed(query, days)
+
+
+def narrowed(query: ExecutionQuery, days: Sequence[int]) -> Condition:
+    """All that it says but when and whose."""
+    found = ALL
     if query.agent is not None:
         found &= any_of("agent", (query.agent,))
     if query.statuses is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pml_stores.documents import SqlDocuments
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from psycopg import Connection
+    from .connection import ServerConnection
 
-    Open: TypeAlias = Connection[Any]
+    Open: TypeAlias = ServerConnection
 
 MAX_COLLECTION_BYTES = 400
 """With the longest key, what fits into an entry of an index."""

@@ -12,12 +12,11 @@ from .rows import micros
 
 if TYPE_CHECKING:
     from datetime import datetime
-    from typing import Any
 
-    from psycopg import Connection
+    from .connection import ServerConnection
 
 
-class PostgresExecutions(SqlExecutions["Connection[Any]"]):
+class PostgresExecutions(SqlExecutions["ServerConnection"]):
     """Implements :class:`pml_hookspecs.Executions`."""
 
     statements = queries
@@ -37,7 +36,7 @@ class PostgresExecutions(SqlExecutions["Connection[Any]"]):
         pruning = Pruning(None if before is None else micros(before), keep_bytes)
         more = before is not None or keep_bytes is not None
 
-        def step(connection: Connection[Any]) -> None:
+        def step(connection: ServerConnection) -> None:
             nonlocal more
             more = pruning.step(connection)
 

@@ -10,19 +10,17 @@ from pml_hookspecs import Page
 from pml_stores.paging import MOST_COUNTED
 
 from .conditions import (
-    ALL,
     LAST,
     Condition,
     asked_for,
     check_query,
     leaving_out,
-    other_than,
     read_cursor,
     scope_of,
-    when,
     within,
     write_cursor,
 )
+from .pages import page, page_without, takes_one_way
 from .rows import (
     DAY,
     ID,
@@ -37,7 +35,7 @@ from .rows import (
     read_status,
     read_tool,
 )
-from .sums import FEW_DAYS, activity, count_found, counting, days_of, totals
+from .sums import FEW_DAYS, activity, count_found, counting, days_of, finest, parts_of, totals
 from .texts import blob, name, restored, wanted_of
 
 if TYPE_CHECKING:
@@ -54,6 +52,8 @@ if TYPE_CHECKING:
         Scope,
         ServerStatus,
     )
+
+    from .connection import ServerConnection
 
 __all__ = [
     "activity",
@@ -95,21 +95,24 @@ def get(connection: Connection[Any], id_: ExecutionId, scope: Scope, *, transcri
 
 
 def find(
-    connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId] = ()
+    connection: ServerConnection, query: ExecutionQuery, without: Sequence[ExecutionId] = ()
 ) -> Page[ExecutionRecord]:
     """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.unwritten.Statements.find`."""
     if wanted_of(query.text):
         return _find_by_text(connection, query)
     # All in one statement, as a server may be far away.
-    asked, gone = asked_for(query, ()), leaving_out(without)
-    counted, place = counting(query, asked, without), _page(query, asked & other_than(without), query.limit)
-    rows = rows_of(
-        connection,
-        # Without a page there is one row, with the total alone.
+    gone, parts = leaving_out(without), parts_of(query, asked_for(query, ()), finest(query), without)
+    counted, place = counting(query, parts), page_without(query, without)
+    # Without a page there is one row, with the total alone.
+    sql = (
         f"{gone.sql}SELECT {READ}, counted.total FROM ({counted.sql}) AS counted (total) "
-        f"LEFT JOIN (({place.sql}) AS page JOIN execution AS e USING (id)) ON true",
-        (*gone.values, *counted.values, *place.values),
+        f"LEFT JOIN (({place.sql}) AS page JOIN execution AS e USING (id)) ON true"
     )
+    values = (*gone.values, *counted.values, *place.values)
+    if parts.kept and takes_one_way(query):
+        rows = connection.execute_as_planned(sql, values).fetchall()
+    else:
+        rows = rows_of(connection, sql, values)
     (total,) = {row[-1] for row in rows}
     newest = sorted((row[:-1] for row in rows if row[ID] is not None), key=PLACE, reverse=True)
     return _page_of(newest, query.limit, total)
@@ -136,21 +139,13 @@ def _find_by_text(connection: Connection[Any], query: ExecutionQuery) -> Page[Ex
 def _found_rows(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int]) -> list[Row]:
     if not days:
         return []
-    place = _page(query, asked_for(query, days) & within(days[0] * DAY, LAST), query.limit)
+    place = page(query, asked_for(query, days) & within(days[0] * DAY, LAST))
     return rows_of(
         connection,
         f"SELECT {READ} FROM ({place.sql}) AS page JOIN execution AS e USING (id) "
         "ORDER BY page.started_at DESC, page.id DESC",
         place.values,
     )
-
-
-def _page(query: ExecutionQuery, asked: Condition, limit: int) -> Condition:
-    """Which come first: found in an index, as only those are read; and one more, if there is."""
-    after = ALL if query.cursor is None else Condition("(started_at, id) < (%s, %s)", read_cursor(query.cursor))
-    these = asked & within(*when(query)) & after
-    sql = f"SELECT started_at, id FROM execution WHERE {these.sql} ORDER BY started_at DESC, id DESC LIMIT {limit + 1}"
-    return Condition(sql, these.values)
 
 
 def _page_of(rows: Sequence[Row], limit: int, total: int) -> Page[ExecutionRecord]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pml_stores.readers
 
@@ -10,12 +10,11 @@ from .database import UNREACHABLE, in_words
 from .errors import StoreError, closed
 
 if TYPE_CHECKING:
-    from psycopg import Connection
-
+    from .connection import ServerConnection
     from .database import Database
 
 
-class Readers(pml_stores.readers.Readers["Connection[Any]"]):
+class Readers(pml_stores.readers.Readers["ServerConnection"]):
     """Read the database."""
 
     driver = "postgres"
@@ -25,13 +24,13 @@ class Readers(pml_stores.readers.Readers["Connection[Any]"]):
         super().__init__()
         self._database = database
 
-    def open(self) -> Connection[Any]:
+    def open(self) -> ServerConnection:
         return self._database.open_reader()
 
     def closed(self) -> StoreError:
         return closed(self._database.place)
 
-    def is_lost(self, connection: Connection[Any]) -> bool:
+    def is_lost(self, connection: ServerConnection) -> bool:
         return connection.broken or connection.closed
 
     def unreadable(self, exc: BaseException) -> StoreError | None:

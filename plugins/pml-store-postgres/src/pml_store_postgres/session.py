@@ -13,10 +13,9 @@ from .rows import Encoded, write_executions
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from psycopg import Connection
-
     from pml_hookspecs import ExecutionRecord
 
+    from .connection import ServerConnection
     from .database import Database
 
 
@@ -24,7 +23,7 @@ ASKED_REST_S = 0.004
 """Longest that the writer sleeps while readers wait for it: ten rows take the server some 2 ms."""
 
 
-class ServerSession(Session["Connection[Any]", Encoded]):
+class ServerSession(Session["ServerConnection", Encoded]):
     """A connection that is made again when it is lost.
 
     Gateways that share a schema write one after the other, each batch under an advisory lock: so none of them waits
@@ -36,14 +35,14 @@ class ServerSession(Session["Connection[Any]", Encoded]):
     def __init__(self, database: Database) -> None:
         """Connects to nothing."""
         self._database = database
-        self._connection: Connection[Any] | None = None
+        self._connection: ServerConnection | None = None
         self._committing = False
 
     @property
     def named(self) -> Mapping[str, Any]:
         return {"database": self._database.place}
 
-    def open(self) -> Connection[Any]:
+    def open(self) -> ServerConnection:
         if self._connection is None:
             self._connection = self._database.open_writer()
         return self._connection
@@ -56,7 +55,7 @@ class ServerSession(Session["Connection[Any]", Encoded]):
     def encode(self, record: ExecutionRecord) -> Encoded:
         return Encoded(record)
 
-    def write_rows(self, connection: Connection[Any], rows: Sequence[Encoded]) -> None:
+    def write_rows(self, connection: ServerConnection, rows: Sequence[Encoded]) -> None:
         write_executions(connection, rows)
 
     def attempt(
@@ -78,7 +77,7 @@ class ServerSession(Session["Connection[Any]", Encoded]):
             self.close()
             raise
 
-    def transaction(self, connection: Connection[Any], work: Callable[[], object]) -> None:
+    def transaction(self, connection: ServerConnection, work: Callable[[], object]) -> None:
         self._committing = False
         try:
             # In one message, as all that needs no answer should be.

@@ -163,7 +163,8 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
     apart = apart or (facet in (TOOLS, KEYS) and (query.agent is not None or query.scope.principals is not None))
     if apart or classes_of(query.statuses) is None:
         return _from_rows(query, asked, without)
-    shared = Condition("facet = %s", (facet,))
+    # Not as values: of most statements the plan is kept.
+    shared = Condition(f"facet = {facet}")
     if query.agent is not None:
         shared &= any_of("value", (query.agent,))
     if query.target is not None:
@@ -189,7 +190,7 @@ def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[Execut
 
 
 def _buckets(grain: int, start: int, end: int) -> Condition:
-    found = Condition("grain = %s", (grain,))
+    found = Condition(f"grain = {grain}")
     if start != FIRST:
         found &= Condition("bucket >= %s", (start,))
     return found if end == LAST else found & Condition("bucket < %s", (end,))
@@ -209,9 +210,8 @@ def _whose(scope: Scope) -> list[Condition]:
     ]
 
 
-def counting(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Condition:
-    """The statement for how many executions there are, ``without`` left out; ``asked`` is what is said but when."""
-    parts = parts_of(query, asked, finest(query), without)
+def counting(query: ExecutionQuery, parts: Parts) -> Condition:
+    """The statement for how many executions there are in ``parts``, which are by the :func:`finest`."""
     if not parts.kept:
         (rest,) = parts.rest
         return Condition(f"SELECT count(*) FROM execution WHERE {rest.sql}", rest.values)

@@ -1,0 +1,81 @@
+"""Which executions come first, as statements: what a page has is found in an index that has its order."""
+# ruff: noqa: S608 - the SQL is put together from this package's own text; every value is a parameter
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .arrays import Array
+from .conditions import OPEN, SUCCEEDED, Condition, narrowed, other_than, read_cursor, scope_of, when, within
+from .texts import name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pml_hookspecs import ExecutionId, ExecutionQuery
+
+MOST_LANES = 32
+"""Principals and agents of a scope that are gone through one by one; with more, all executions of the time are."""
+NEWEST_FIRST = "ORDER BY started_at DESC, id DESC LIMIT"
+
+
+def page(query: ExecutionQuery, asked: Condition) -> Condition:
+    """Places of those that ``asked`` is true of, from the cursor on; one more than wanted, if there is."""
+    these = asked & _span(query)
+    sql = f"SELECT started_at, id FROM execution WHERE {these.sql} {NEWEST_FIRST} {query.limit + 1}"
+    return Condition(sql, these.values)
+
+
+def page_without(query: ExecutionQuery, without: Sequence[ExecutionId]) -> Condition:
+    """The same of all that ``query``, which has no text, asks for, but ``without``."""
+    others = narrowed(query, ()) & other_than(without)
+    if not has_lanes(query):
+        return page(query, scope_of(query.scope) & others)
+    # Each in its own order, so that those of somebody who seldom does anything are not looked for among all.
+    lanes = _lane("principal", query.scope.principals or (), page(query, Condition("principal = lane.name") & others))
+    if query.scope.agents:
+        own = page(query, Condition("as_agent AND agent = lane.name") & others)
+        lanes = _either(lanes, _lane("agent", query.scope.agents, own))
+    return Condition(f"SELECT * FROM ({lanes.sql}) AS found {NEWEST_FIRST} {query.limit + 1}", lanes.values)
+
+
+def has_lanes(query: ExecutionQuery) -> bool:
+    """Whether the executions of each principal and of each agent are looked for alone."""
+    return query.scope.principals is not None and _names(query) <= MOST_LANES and not _narrow(query)
+
+
+def takes_one_way(query: ExecutionQuery) -> bool:
+    """Whether the same index is best for its page, whatever the values."""
+    if query.trigger is not None or query.target is not None:
+        return False
+    return has_lanes(query) or (query.scope.principals is None and _narrow(query) <= 1)
+
+
+def _names(query: ExecutionQuery) -> int:
+    return len(query.scope.principals or ()) + len(query.scope.agents)
+
+
+def _narrow(query: ExecutionQuery) -> int:
+    """How much is asked for that has an index of its own."""
+    few = False
+    if query.statuses is not None:
+        wanted = set(map(str, query.statuses))
+        few = wanted <= set(OPEN) or not wanted & {*OPEN, *SUCCEEDED}
+    return sum((query.agent is not None, query.parent is not None, query.target is not None, few))
+
+
+def _span(query: ExecutionQuery) -> Condition:
+    found = within(*when(query))
+    if query.cursor is None:
+        return found
+    return found & Condition("(started_at, id) < (%s, %s)", read_cursor(query.cursor))
+
+
+def _lane(kind: str, names: Iterable[str], each: Condition) -> Condition:
+    array = Array("text", sorted({name(one) for one in names}))
+    sql = f"SELECT {kind}.* FROM unnest(%s::text[]) AS lane (name) CROSS JOIN LATERAL ({each.sql}) AS {kind}"
+    return Condition(sql, (array, *each.values))
+
+
+def _either(one: Condition, other: Condition) -> Condition:
+    return Condition(f"{one.sql} UNION {other.sql}", one.values + other.values)
