@@ -109,6 +109,14 @@ def test_somebody_who_may_see_agents_reads_what_these_did_themselves(explained):
     assert "Index Only Scan Backward using execution_by_time" not in plan
 
 
+@pytest.mark.parametrize("target", ["web:*", "web:get"])
+def test_the_tools_of_a_server_that_does_little_are_not_looked_for_among_all(explained, target):
+    queries.find(explained, ExecutionQuery(scope=EVERYONE, target=target))
+    plan = explained.plans[-1]
+    assert "using execution_by_server" in plan
+    assert "execution_by_time" not in plan
+
+
 def test_only_what_takes_one_way_whatever_the_values_is_planned_once(explained):
     one, many = Scope(principals=frozenset({"user7"})), Scope(principals=frozenset(f"user{n}" for n in range(40)))
     asked = [

@@ -128,7 +128,9 @@ def narrowed(query: ExecutionQuery, days: Sequence[int]) -> Condition:
     if query.parent is not None:
         found &= any_of("parent", (query.parent,))
     if query.target is not None:
-        found &= Condition("kind = 'tool'") & is_target("target", query.target)
+        # The first two are an index, of whose server's tools the third are some.
+        server = Condition("split_part(target, ':', 1) = %s", (name(query.target).partition(":")[0],))
+        found &= Condition("kind = 'tool'") & server & is_target("target", query.target)
     if query.top_level:
         found &= Condition("NOT nested")
     if not query.include_dry_runs:

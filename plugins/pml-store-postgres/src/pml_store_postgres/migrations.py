@@ -278,14 +278,18 @@ _OLD_SPANS = (
     "CREATE INDEX span_by_time ON {schema}.span USING brin (start_ns) WITH (autosummarize = on)",
 )
 
-_OWN_AGENTS = (
+_LANES = (
     # What agents did themselves, which others than their principals may see: with those of the other index, somebody
     # who may see an agent that others use would have all of theirs gone through.
     """
     CREATE INDEX execution_by_own_agent ON {schema}.execution (agent, started_at, id)
         INCLUDE (principal, status, nested, dry_run, triggered_by) WHERE as_agent
     """,
+    """
+    CREATE INDEX execution_by_server ON {schema}.execution (split_part(target, ':', 1), started_at, id)
+        INCLUDE (target, principal) WHERE kind = 'tool'
+    """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_EXECUTIONS, *_REST, *_counted()), _OLD_SPANS, _OWN_AGENTS)
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_EXECUTIONS, *_REST, *_counted()), _OLD_SPANS, _LANES)
 """Statements of each step; a schema of version ``n`` has had the first ``n``."""
