@@ -120,7 +120,7 @@ def test_a_total_is_a_sum_of_sums(explained, scope, table):
     ((_, plan),) = explained.plans
     lines = [line for line in plan if line.startswith(("SEARCH", "SCAN"))]
     assert sum(f" {table.table} " in line and "grain=? AND bucket>? AND bucket<?" in line for line in lines) == 3
-    assert sum("execution_by_time (started_at>? AND started_at<?" in line for line in lines) == 2
+    assert sum("COVERING INDEX execution_by_time (started_at>? AND started_at<?" in line for line in lines) == 2
 
 
 def test_text_is_looked_for_in_its_time_and_scope_only(explained):

@@ -16,6 +16,10 @@ LARGE_BYTES = 4 * 1024 * 1024
 LONG_PAGES = 4096
 """With more, the log should begin anew: who reads looks for each page in all of it, and a file that gets longer while
 another waits for the disk makes its writer wait as well."""
+FEW_PAGES = 128
+"""The writer may wait for so many, some 5 ms."""
+MOST_ROUNDS = 4
+"""Attempts at having so few left."""
 BETWEEN_S = 0.5
 
 
@@ -63,10 +67,14 @@ class Checkpoints:
         if Path(f"{self._database.path}-wal").stat().st_size <= LARGE_BYTES:
             return
         with contextlib.closing(self._database.open_checkpointer()) as connection:
-            if _moved(connection) <= LONG_PAGES:
+            pages = _moved(connection)
+            if pages <= LONG_PAGES:
                 return
-            # Takes as long as little was written meanwhile.
-            _moved(connection)
+            # Each takes as long as what was written during the one before.
+            for _ in range(MOST_ROUNDS):
+                before, pages = pages, _moved(connection)
+                if pages - before <= FEW_PAGES:
+                    break
             with self.writing:
                 _moved(connection)
 

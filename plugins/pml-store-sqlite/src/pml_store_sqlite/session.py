@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from .database import Database
 
-ASKED_REST_S = 0.002
-"""Longest that the writer sleeps while readers wait for it: a write is cheap, and little is queued then."""
+ASKED_REST_S = 0.02
+"""Longest that the writer sleeps while readers wait for it: some forty rows take it 5 ms, and smaller batches write the
+same pages over and over."""
 
 
 class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):

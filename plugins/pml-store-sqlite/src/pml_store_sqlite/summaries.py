@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,6 @@ GROUPS: dict[Grouping, tuple[str, str]] = {
     "day": (f"(started_at + {sums.ERA}) / {sums.DAY}", f"bucket * grain / {sums.DAY}"),
 }
 """Of an execution, and of a sum."""
-ALL = ("''", "''")
-"""The same for one sum of everything."""
 ONE = "1 AS executions, duration_ms IS NOT NULL AS timed, duration_ms, cost_micros, tokens_in, tokens_out"
 NOTHING = (
     "SELECT NULL AS grp, NULL AS status, 0 AS start, 0 AS length, "
@@ -73,13 +72,38 @@ def found_by_text(found: Conditions, *, looked_up: bool = False, whole: bool = F
     return f"{select} {joined} WHERE {match} AND {of_time} AND {found.of_rows()}", others
 
 
-def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) -> str:
-    """The statement for what is to be added up: single executions, and sums of many.
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What is taken of each, as text of SQL with the same names."""
 
-    Its columns are ``grp``, ``status``, ``start`` and ``length`` (of the time that it speaks for), and those of sums.
-    """
+    of_row: str
+    """Of an execution."""
+    of_sum: str
+    of_less: str
+    """Of an execution that is left out, and counted in sums."""
+
+
+COUNTED = Columns("1 AS executions", "executions", "-1 AS executions")
+"""Less than the others: what is in an index need not be looked up."""
+
+
+def _summed(group: tuple[str, str]) -> Columns:
+    """``grp``, ``status``, ``start`` and ``length`` (of the time that it speaks for), and the columns of sums."""
     of_row, of_sum = group
-    row = f"SELECT {of_row} AS grp, status, started_at AS start, 1 AS length, {ONE} FROM execution"
+    return Columns(
+        f"{of_row} AS grp, status, started_at AS start, 1 AS length, {ONE}",
+        f"{of_sum} AS grp, status, bucket * grain - {sums.ERA} AS start, grain AS length, {', '.join(sums.SUMMED)}",
+        f"{of_row} AS grp, status, {TAKEN_OFF}",
+    )
+
+
+def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) -> str:
+    """The statement for what is to be added up: single executions, and sums of many."""
+    return _arms(found, _summed(group), by_tool=by_tool, fine=group != GROUPS["day"])
+
+
+def _arms(found: Conditions, columns: Columns, *, by_tool: bool = False, fine: bool = False) -> str:
+    row = f"SELECT {columns.of_row} FROM execution"
     if found.nothing:
         # Not with the others: SQLite finds no use for an index that it is told to use for nothing.
         return NOTHING
@@ -90,12 +114,9 @@ def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) ->
     of_rows = " AND ".join([*found.shared, *found.rows])
     of_sums = " AND ".join([*found.shared, *found.sums])
     table = sums.BY_EVERYTHING if by_tool or found.by_tool else sums.BY_AGENT
-    if found.coarse and group in (ALL, GROUPS["day"]):
+    if found.coarse and not fine:
         table = sums.COARSE
-    of_table = (
-        f"SELECT {of_sum} AS grp, status, bucket * grain - {sums.ERA} AS start, grain AS length, "
-        f"{', '.join(sums.SUMMED)} FROM {table.table}"
-    )
+    of_table = f"SELECT {columns.of_sum} FROM {table.table}"
     parts = []
     for piece in sums.pieces(found.since, found.until):
         within = sums.span(piece, found.values)
@@ -105,14 +126,14 @@ def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) ->
             parts.append(f"{row} INDEXED BY execution_by_time WHERE {within} AND {of_rows}")
     if parts and found.left_out:
         these = f"place IN {found.left_out} AND {found.of_rows()}"
-        parts.append(f"SELECT {of_row} AS grp, status, {TAKEN_OFF} FROM execution NOT INDEXED WHERE {these}")
+        parts.append(f"SELECT {columns.of_less} FROM execution NOT INDEXED WHERE {these}")
     return " UNION ALL ".join(parts) or NOTHING
 
 
 def count(connection: sqlite3.Connection, found: Conditions) -> int:
     """How many match."""
     (number,) = connection.execute(
-        f"SELECT coalesce(sum(executions), 0) FROM ({arms(found, ALL)})", found.values
+        f"SELECT coalesce(sum(executions), 0) FROM ({_arms(found, COUNTED)})", found.values
     ).fetchone()
     return int(number)
 
