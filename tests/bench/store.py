@@ -24,6 +24,7 @@ from typing import Any
 
 from store_questions import GOALS, PRINCIPALS, Question, questions, record
 
+from pml_core.garbage import seldom_collected
 from pml_hookspecs import ExecutionQuery, Scope
 from pml_testing.fakes import FakeServices
 
@@ -214,6 +215,8 @@ def main() -> None:
     parser.add_argument("--url", help="of an empty PostgreSQL database")
     parser.add_argument("--file", help="SQLite file to use, and to fill up to as many rows as asked for")
     with ExitStack() as stack:
+        # As in `pml serve`.
+        stack.enter_context(seldom_collected())()
         missed = asyncio.run(run(parser.parse_args(), stack))
     print(f"missed: {', '.join(missed)}" if missed else "every goal reached")
     sys.exit(bool(missed))

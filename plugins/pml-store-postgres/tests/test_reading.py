@@ -128,6 +128,9 @@ def test_only_what_takes_one_way_whatever_the_values_is_planned_once(explained):
         (ExecutionQuery(scope=one, since=LATE, agent="agent7"), False),
         (ExecutionQuery(scope=EVERYONE, since=LATE, agent="agent7"), True),
         (ExecutionQuery(scope=EVERYONE, since=LATE, target="files:*"), False),
+        (ExecutionQuery(scope=EVERYONE, since=LATE, statuses=frozenset({"error", "denied"})), True),
+        (ExecutionQuery(scope=one, since=LATE, statuses=frozenset({"error", "denied"})), False),
+        (ExecutionQuery(scope=EVERYONE, since=LATE, statuses=frozenset({"error", "ok"})), False),
     ]
     for query, kept in asked:
         queries.find(explained, query)

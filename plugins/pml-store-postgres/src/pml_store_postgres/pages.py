@@ -44,9 +44,14 @@ def has_lanes(query: ExecutionQuery) -> bool:
     return query.scope.principals is not None and _names(query) <= MOST_LANES and not _narrow(query)
 
 
-def takes_one_way(query: ExecutionQuery) -> bool:
-    """Whether the same index is best for its page, whatever the values."""
-    if query.trigger is not None or query.target is not None:
+def takes_one_way(query: ExecutionQuery, *, summed: bool) -> bool:
+    """Whether the same index is best for its page and its total, whatever the values.
+
+    Args:
+        query: What is asked for.
+        summed: Whether the total comes from sums.
+    """
+    if query.trigger is not None or query.target is not None or not (summed or _few(query)):
         return False
     return has_lanes(query) or (query.scope.principals is None and _narrow(query) <= 1)
 
@@ -57,11 +62,15 @@ def _names(query: ExecutionQuery) -> int:
 
 def _narrow(query: ExecutionQuery) -> int:
     """How much is asked for that has an index of its own."""
-    few = False
-    if query.statuses is not None:
-        wanted = set(map(str, query.statuses))
-        few = wanted <= set(OPEN) or not wanted & {*OPEN, *SUCCEEDED}
-    return sum((query.agent is not None, query.parent is not None, query.target is not None, few))
+    return sum((query.agent is not None, query.parent is not None, query.target is not None, _few(query)))
+
+
+def _few(query: ExecutionQuery) -> bool:
+    """Whether it asks for states that few are in, all of which are in an index."""
+    if query.statuses is None:
+        return False
+    wanted = set(map(str, query.statuses))
+    return wanted <= set(OPEN) or not wanted & {*OPEN, *SUCCEEDED}
 
 
 def _span(query: ExecutionQuery) -> Condition:
