@@ -86,13 +86,14 @@ def questions(now: datetime) -> list[Question]:
         query = ExecutionQuery(**{"scope": EVERYONE, **asked})
         return Question(name, kind, lambda store: store.executions.totals(query, by))
 
-    failed = frozenset({"error", "denied", "timed_out"})
+    failed = frozenset(status.value for status in Status if not status.good)
     found = [
         find("list, 24 h", "list", since=day, top_level=True),
         find("list, 24 h, one user", "list", since=day, scope=ONE, top_level=True),
         find("list, 24 h, a user and 10 agents", "list", since=day, scope=SHARED, top_level=True),
         find("list, 24 h, one agent", "list", since=day, agent=AGENTS[3]),
         find("list, 24 h, failed", "list", since=day, statuses=failed),
+        find("list, 24 h, some ways to fail", "list", since=day, statuses=frozenset({"error", "denied", "timed_out"})),
         find("list, 24 h, running", "list", since=day, statuses=frozenset({"running", "pending"})),
         find("list, 168 h, limit 100", "list", since=week, limit=100),
         find("list, 168 h, a user and 10 agents", "list", since=week, scope=SHARED),
