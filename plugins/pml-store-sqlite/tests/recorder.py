@@ -1,4 +1,7 @@
-"""Records as fast as it is told until it is killed, and says what it did: ``recorder.py FILE FIRST_ID ROWS_PER_S``.
+"""Records as fast as it is told until it is killed, and says what it did.
+
+``recorder.py FILE FIRST_ID ROWS_PER_S [moving]``: with ``moving`` the log is moved into the file all the time, and
+begins anew every few pages.
 
 Each line is ``r N TIME`` for what was handed over, ``p N TIME`` for what was put and is durable, or ``s SECONDS`` for
 how late the machine let this process go on. Times are of the clock that all processes share.
@@ -11,7 +14,7 @@ import os
 import sys
 import time
 
-from pml_store_sqlite import Settings, SqliteStore
+from pml_store_sqlite import Settings, SqliteStore, checkpoints, database
 from pml_testing.records import execution
 
 TICK_S = 0.005
@@ -47,4 +50,6 @@ async def main(path, first, per_s):
 
 
 if __name__ == "__main__":
+    if "moving" in sys.argv[4:]:
+        database.WAL_LONG_BYTES, checkpoints.LONG_PAGES, checkpoints.BETWEEN_S = 0, 64, 0.05
     asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -28,8 +28,9 @@ START_S = 30.0
 class Killed:
     """One process that recorded, and was killed at a random moment."""
 
-    def __init__(self, path, first, chance):
-        command = [sys.executable, str(Path(__file__).with_name("recorder.py")), str(path), str(first), str(ROWS_PER_S)]
+    def __init__(self, path, first, chance, *how):
+        recorder = Path(__file__).with_name("recorder.py")
+        command = [sys.executable, str(recorder), str(path), str(first), str(ROWS_PER_S), *how]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         deadline = threading.Timer(START_S, process.kill)
         deadline.start()
@@ -74,7 +75,7 @@ def test_a_gateway_that_is_killed_again_and_again_keeps_what_it_recorded(path, r
     chance, last, put, old = random.Random(seed), 0, [], []
     began = time.monotonic()
     for kill in range(KILLS):
-        killed = Killed(path, last, chance)
+        killed = Killed(path, last, chance, *(["moving"] if kill % 2 else []))
         assert killed.put or killed.old or killed.last > last, killed.problem
         assert missing(path, killed.put) == [], f"put and lost, kill {kill}"
         assert missing(path, killed.old) == [], f"recorded long before kill {kill}, and lost"

@@ -5,19 +5,23 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from pathlib import Path
+import time
 from typing import TYPE_CHECKING
 
+from . import database
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .database import Database
 
-LARGE_BYTES = 4 * 1024 * 1024
-"""A log that is no larger is left as it is: closing the store moves it."""
 LONG_PAGES = 4096
 """With more, the log should begin anew: who reads looks for each page in all of it, and a file that gets longer while
 another waits for the disk makes its writer wait as well."""
-FEW_PAGES = 128
-"""The writer may wait for so many, some 5 ms."""
+QUICK_S = 0.01
+"""The last pages are moved while the writer waits, if those before them took no longer."""
+PAUSE_S = 0.015
+"""Longest that it waits; then it goes on, as what is recorded may not stay in memory because a disk is slow."""
 MOST_ROUNDS = 4
 """Attempts at having so few left."""
 BETWEEN_S = 0.5
@@ -30,17 +34,27 @@ class Checkpoints:
     comes by itself, so the last few pages are moved while the writer waits: what came while the others were moved.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, where: Database) -> None:
         """Starts nothing."""
-        self._database = database
-        self.writing = threading.Lock()
-        """Held by the writer while it is in a transaction."""
+        self._database = where
+        self._quiet = threading.Lock()
+        """Held by who writes, and by who moves the last pages."""
         self._written, self._closing = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="pml-store-sqlite-checkpoint", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    @contextlib.contextmanager
+    def held_off(self) -> Iterator[None]:
+        """A transaction of the writer: the last pages are not moved meanwhile, or it waited for long enough."""
+        waited = self._quiet.acquire(timeout=PAUSE_S)
+        try:
+            yield
+        finally:
+            if waited:
+                self._quiet.release()
 
     def written(self) -> None:
         """Tell that the log has become longer."""
@@ -60,23 +74,23 @@ class Checkpoints:
                 return
             self._written.clear()
             # What goes wrong here goes wrong for the writer as well, who says so.
-            with contextlib.suppress(sqlite3.Error, OSError):
+            with contextlib.suppress(sqlite3.Error):
                 self._move()
 
     def _move(self) -> None:
-        if Path(f"{self._database.path}-wal").stat().st_size <= LARGE_BYTES:
+        if self._database.log_bytes() <= database.WAL_LONG_BYTES:
             return
         with contextlib.closing(self._database.open_checkpointer()) as connection:
-            pages = _moved(connection)
-            if pages <= LONG_PAGES:
+            if _moved(connection) <= LONG_PAGES:
                 return
             # Each takes as long as what was written during the one before.
             for _ in range(MOST_ROUNDS):
-                before, pages = pages, _moved(connection)
-                if pages - before <= FEW_PAGES:
-                    break
-            with self.writing:
+                began = time.monotonic()
                 _moved(connection)
+                if time.monotonic() - began <= QUICK_S:
+                    with self._quiet:
+                        _moved(connection)
+                    return
 
 
 def _moved(connection: sqlite3.Connection) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -21,11 +22,16 @@ FILE = "pml.db"
 """In the user's PML folder, unless the settings say otherwise."""
 OLDEST = (3, 25, 0)
 """First SQLite that has all that is used."""
-WAL_LIMIT_PAGES = 32768
+WAL_PAGES = 32768
+"""Length that the log may have, see :mod:`.checkpoints`."""
+WAL_LIMIT_PAGES = 4 * WAL_PAGES
 """Length at which the writer itself moves what is left of the log, so that it begins anew. It should never be: that
-takes the writer 20 to 50 ms (see :mod:`.checkpoints`). With another process on the same file it may."""
-WAL_LIMIT_BYTES = WAL_LIMIT_PAGES * 4120
+takes the writer 50 ms and more where the disk is slow. With another process on the same file it may."""
+WAL_LIMIT_BYTES = WAL_PAGES * 4120
 """Size that the write-ahead log is cut back to after a burst. Making a file longer takes more than writing over it."""
+
+WAL_LONG_BYTES = 4 * 1024 * 1024
+"""A log that is no larger is left as it is: closing the store moves it."""
 
 ELSEWHERE = "set [plugins.sqlite] path to another file"
 
@@ -38,6 +44,13 @@ def is_storage_fault(exc: BaseException) -> bool:
 def _expanded(path: str) -> Path:
     # Not Path.expanduser: that raises for a user without a home folder, and a constructor should not.
     return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111
+
+
+def _bytes(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
 
 
 class Database:
@@ -68,6 +81,7 @@ class Database:
             connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
             connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_LIMIT_PAGES}")
             migrate(connection, self.path)
+            self._move_what_was_left(connection)
         except BaseException as exc:
             if connection is not None:
                 connection.close()
@@ -94,13 +108,17 @@ class Database:
 
     def size_bytes(self) -> int:
         """Bytes on disk, the write-ahead log included; 0 without a file."""
-        size = 0
-        for path in (self.path, f"{self.path}-wal"):
-            try:
-                size += Path(path).stat().st_size
-            except OSError:
-                continue
-        return size
+        return _bytes(self.path) + self.log_bytes()
+
+    def log_bytes(self) -> int:
+        """Bytes of the write-ahead log; 0 without one."""
+        return _bytes(f"{self.path}-wal")
+
+    def _move_what_was_left(self, connection: sqlite3.Connection) -> None:
+        # Of one that was killed, by which nobody is kept waiting yet. What goes wrong here, whoever writes finds out.
+        if self.log_bytes() > WAL_LONG_BYTES:
+            with contextlib.suppress(sqlite3.OperationalError):
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def _create(self) -> None:
         try:

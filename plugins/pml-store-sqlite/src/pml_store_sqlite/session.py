@@ -58,7 +58,7 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
         execution_rows.write(connection, rows)
 
     def transaction(self, connection: sqlite3.Connection, work: Callable[[], object]) -> None:
-        with self._checkpoints.writing:
+        with self._checkpoints.held_off():
             connection.execute("BEGIN IMMEDIATE")
             try:
                 work()
