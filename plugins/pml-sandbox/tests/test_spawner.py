@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+import time
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -270,6 +271,23 @@ async def test_closing_leaves_nothing_behind():
     await gone(pid)
     assert process.returncode is not None
     assert child.returncode == -signal.SIGKILL
+
+
+async def test_closing_amid_a_start_leaves_no_scratch_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    for delay_s in (0, 0.001, 0.002, 0.004) * 4:
+        by = Spawner()
+        await ran(by, "pass")
+        starting = asyncio.create_task(start(scratched("import time; time.sleep(60)"), by, **SIZES))
+        await asyncio.sleep(0)
+        # Not of the event loop, which would hear of the start.
+        time.sleep(delay_s)  # noqa: ASYNC251
+        by.close()
+        with suppress(OSError, asyncio.CancelledError):
+            child = await starting
+            child.kill()
+            await asyncio.wait_for(child.gone, 5)
+        assert list(tmp_path.iterdir()) == []
 
 
 GATEWAY = """

@@ -25,6 +25,9 @@ STDIN, STDOUT, STDERR = range(3)
 KILLED = -9
 FULL_S = 0.001
 """Wait before the next try when the connection is full [s]."""
+LAST_WORK_S = 1.0
+"""Longest that closing waits for the process to end what it has started and remove their folders; it takes it
+milliseconds [s]."""
 INHERITED = ("LD_LIBRARY_PATH",)
 """What Python itself may need to start, where it was built in an unusual place."""
 
@@ -226,14 +229,16 @@ class Spawner:
         else:
             answer.set_result(transport)
 
-    def _lost(self) -> None:
-        """It is gone, and with it, by the kernel, all that it had started."""
+    def _lost(self, patience_s: float = 0) -> None:
+        """It is gone, or is soon, and with it, by the kernel, all that it had started."""
         if self._connection is None:
             return
         asyncio.get_running_loop().remove_reader(self._connection)
         self._connection.close()
         self._connection = None
         if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience_s)
             self._process.kill()
             self._process.wait()
         for answer in self._asked.values():
@@ -246,7 +251,8 @@ class Spawner:
 
     def close(self) -> None:
         """End it, and all that it has started."""
-        self._lost()
+        # Nobody else knows the folder of a process that it is starting just now.
+        self._lost(LAST_WORK_S)
 
 
 def _pipes() -> tuple[list[int], list[int]]:

@@ -53,11 +53,16 @@ class Spawner:
             selector.register(read, selectors.EVENT_READ, lambda: self._ends(read))
             while all(key.data() for key, _ in selector.select(AGAIN_S if self._pushing else None)):
                 self._pushing = {pid for pid in self._pushing if not group_gives_way(pid)}
-        for pid in self._children:
+        for pid, child in self._children.items():
             _kill(pid)
+            child.wait()
+            _remove(self._scratches.pop(pid, None))
 
     def _order(self) -> bool:
-        raw, descriptors, _, _ = socket.recv_fds(self._connection, MOST_BYTES, DESCRIPTORS)
+        try:
+            raw, descriptors, _, _ = socket.recv_fds(self._connection, MOST_BYTES, DESCRIPTORS)
+        except ConnectionResetError:  # closed before it read what it was told
+            return False
         if not raw:
             return False
         order = json.loads(raw)
