@@ -1,0 +1,45 @@
+"""What hangs ends, and says where: otherwise the whole matrix waits for it, and nobody learns what for."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).parents[2] / "conftest.py"
+IN_A_TEST = """
+import time
+
+def test_hangs():
+    time.sleep(60)
+"""
+AFTER_THE_LAST = """
+import threading
+import time
+
+def test_leaves_a_thread():
+    threading.Thread(target=hangs).start()
+
+def hangs():
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def ended(tmp_path, monkeypatch):
+    def run(tests):
+        (tmp_path / "conftest.py").write_text(CONFTEST.read_text("utf-8"), "utf-8")
+        (tmp_path / "test_any.py").write_text(tests, "utf-8")
+        monkeypatch.setenv("PML_TEST_LIMIT_S", "1")
+        command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", str(tmp_path)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize(("tests", "where"), [(IN_A_TEST, "test_hangs"), (AFTER_THE_LAST, "hangs")])
+def test_what_hangs_is_ended_and_says_where(ended, tests, where):
+    run = ended(tests)
+    assert run.returncode == 1
+    assert "Timeout" in run.stderr
+    assert f"in {where}\n" in run.stderr
