@@ -89,19 +89,32 @@ async def test_what_waited_when_a_gateway_ended_is_found_by_the_next(path):
     assert number(path, WAITING) == 1
     async with at(path) as store:
         assert await found(store, "apples") == [execution(1).id]
-    assert number(path, WAITING) == 0
 
 
-async def test_a_file_that_somebody_locks_is_searched_as_it_is(path):
+async def test_a_search_waits_for_nobody_who_writes(path):
     async with at(path, busy_timeout_ms=0) as store:
-        await store.executions.put(execution(1, intent="apples"))
-        assert await found(store, "apples") == [execution(1).id]
-        await store.executions.put(execution(2, intent="apples"))
+        for n in range(text.AT_ONCE):
+            store.executions.record(execution(n, intent="apples"))
+        await store.executions.put(execution(70, intent="apples"))
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            assert await found(store, "apples") == [execution(1).id]
+            # New, in the place of what waits for the index, and of what is in it.
+            for n, fruit in ((71, "apples"), (70, "pears"), (1, "pears"), (2, "apples")):
+                store.executions.record(execution(n, intent=fruit))
+            assert await found(store, "pears") == [execution(70).id, execution(1).id]
+            page = await store.executions.find(saying("apples", limit=2))
+            assert [record.id for record in page.items] == [execution(71).id, execution(63).id]
+            assert page.total == text.AT_ONCE
+            (total,) = await store.executions.totals(saying("apples"), "agent")
+            assert total.executions == text.AT_ONCE
             other.execute("ROLLBACK")
-        assert await found(store, "apples") == [execution(2).id, execution(1).id]
+
+
+async def test_what_no_file_can_hold_is_not_found_by_text(path):
+    async with at(path) as store:
+        store.executions.record(execution(1, intent="apples", request={"what": object()}))
+        store.executions.record(execution(2, intent="apples"))
+        assert await found(store, "apples") == [execution(2).id]
 
 
 @pytest.mark.parametrize("together", [1, 16, 200])

@@ -10,8 +10,8 @@ from datetime import timedelta
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Page, Scope, Status
-from pml_stores import sums
-from pml_stores.matching import matches
+from pml_stores import matching, sums
+from pml_stores.paging import MOST_COUNTED
 from pml_stores.unwritten import Overlay, latest, place_of
 from pml_testing.records import EPOCH, EVERYONE, execution
 
@@ -26,10 +26,11 @@ class Dictionary:
         self.records = {record.id: record for record in records}
 
     one_statement = False
+    says = staticmethod(matching.says)
 
     def rows(self, connection, query, without):
         assert connection is self
-        return [r for r in self.records.values() if matches(r, query) and r.id not in without]
+        return [r for r in self.records.values() if matching.matches(r, query) and r.id not in without]
 
     def find(self, connection, query, without=()):
         found = sorted(self.rows(connection, query, without), key=place_of, reverse=True)
@@ -66,6 +67,7 @@ def some(chance, most):
             status=chance.choice(("running", Status.OK, Status.ERROR)),
             dry_run=chance.random() < 0.2,
             parent=execution(0).id if chance.random() < 0.3 else None,
+            intent=chance.choice(("", "zebra", "count zebras")),
             transcript=({"said": "hello"},) if chance.random() < 0.2 else None,
         )
         for n in chance.sample(range(40), chance.randrange(most))
@@ -81,6 +83,7 @@ def asked(chance):
         statuses=chance.choice((None, frozenset({"running"}), frozenset({"ok", "error"}))),
         top_level=chance.random() < 0.3,
         include_dry_runs=chance.random() < 0.7,
+        text=chance.choice((None, None, "zebra", "zeb count", "-")),
         limit=chance.choice((1, 2, 5, 100)),
     )
 
@@ -139,3 +142,23 @@ def test_lists_have_no_transcripts():
 def test_of_several_states_the_one_recorded_last_counts():
     found = latest([execution(1, status="running"), object(), execution(1, status=Status.OK)])
     assert [record.status for record in found.values()] == [Status.OK]
+
+
+def test_a_search_counts_a_thousand_of_what_is_written_and_what_is_not():
+    database = Dictionary([execution(n, intent="zebra") for n in range(MOST_COUNTED - 1)])
+    unwritten = latest([execution(n, intent="zebra") for n in range(5000, 5005)])
+    counted = {
+        text: Overlay(ExecutionQuery(scope=EVERYONE, text=text), unwritten, database).find(database).total
+        for text in ("zebra", "-", None)
+    }
+    assert counted == {"zebra": MOST_COUNTED, "-": MOST_COUNTED + 4, None: MOST_COUNTED + 4}
+
+
+def test_what_the_database_could_not_hold_is_not_found_by_text():
+    class Refusing(Dictionary):
+        def says(self, record, text):
+            raise TypeError("no JSON")
+
+    database = Refusing([])
+    query = ExecutionQuery(scope=EVERYONE, text="zebra")
+    assert Overlay(query, latest([execution(1, intent="zebra")]), database).find(database) == Page([], None, 0)

@@ -36,10 +36,15 @@ SYNTAX = (
 
 
 async def found(store: Store, text: str | None, scope: Scope = ALICE) -> set[str]:
-    """Ids of what is found, as long as items and total agree."""
-    page = await store.executions.find(ExecutionQuery(scope=scope, text=text, limit=100))
-    assert page.total == len(page.items)
-    return {record.id for record in page.items}
+    """Ids of what is found, as long as items and total agree, and the same is found when all of it is written."""
+    query = ExecutionQuery(scope=scope, text=text, limit=100)
+    pages = [await store.executions.find(query)]
+    await store.executions.put(execution(10**6, principal="carol", agent="", target="", dry_run=True))
+    pages.append(await store.executions.find(query))
+    soon, later = [{str(record.id) for record in page.items} for page in pages]
+    assert [page.total for page in pages] == [len(soon), len(later)]
+    assert soon == later, text
+    return later
 
 
 @pytest.mark.anyio

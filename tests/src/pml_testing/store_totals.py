@@ -116,6 +116,7 @@ def over_days() -> list[ExecutionRecord]:
                 duration_ms=None if running else chance.randrange(5000),
                 cost_usd=chance.choice((None, 0.01, 0.000001, 1.5)),
                 tokens_in=chance.choice((None, 100)),
+                intent=("feed the zebra", "count apples", "")[n % 7 % 3],
             )
         )
     return records
@@ -136,6 +137,7 @@ def left_out() -> Iterator[tuple[ExecutionQuery, list[ExecutionId]]]:
             statuses=chance.choice((None, None, frozenset({"running"}), frozenset({"error"}))),
             target=chance.choice((None, None, "web:*")),
             limit=chance.choice((1, 7, 100)),
+            text=chance.choice((None, None, "zeb", "apples count")),
         )
         yield query, [r.id for r in (newest if n % 2 else chance.sample(over_days(), 30))] + [ExecutionId("unknown")]
 
@@ -248,7 +250,10 @@ class TotalsContract:
             ended: Any = chance.choice((*RUNNING, *GOOD, Status.ERROR))
             cost_usd = chance.choice((None, 2.5))
             agent = f"agent {chance.randrange(4)}"
-            record = replace(new, started_at=at, status=ended, cost_usd=cost_usd, agent=agent, tokens_in=n)
+            intent = chance.choice(("", "zebra", "zebra and apple"))
+            record = replace(
+                new, started_at=at, status=ended, cost_usd=cost_usd, agent=agent, tokens_in=n, intent=intent
+            )
             there[record.id] = record
             store.executions.record(record)
             if n % 4:
@@ -260,6 +265,7 @@ class TotalsContract:
                 until=chance.choice(edges),
                 agent=chance.choice((None, None, "agent 2")),
                 statuses=chance.choice((None, None, frozenset(RUNNING), frozenset({"ok"}))),
+                text=chance.choice((None, None, "apple", "zeb")),
             )
             by = GROUPINGS[n // 4 % 5]
             records = [*there.values()]

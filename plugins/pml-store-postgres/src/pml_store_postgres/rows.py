@@ -24,7 +24,7 @@ from pml_hookspecs import (
 from pml_stores.sums import MICROS, MOST, MOST_MICROS, bounded
 
 from .arrays import Array
-from .texts import blob, clean, name, owner, restored, unblob, words_of
+from .texts import blob, clean, name, owner, restored, said, unblob, words_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -144,15 +144,10 @@ def _portions(executions: Sequence[Encoded]) -> Iterator[list[Encoded]]:
 
 
 def _row(record: ExecutionRecord, size: int) -> Row:
-    request, response, failure = record.request, record.response, record.failure
-    # A RawObject is not asked whether it is empty: that would decode it.
-    asked = None if type(request) is dict and not request else encode(request)
-    answered = None if response is None else encode(response)
+    (asked, answered), failure = _documents(record), record.failure
     intent, nested = clean(record.intent), bool(record.parent)
-    message = "" if failure is None else failure.message
     started_at = micros(record.started_at)
-    texts, documents = (record.intent, record.target, message), (asked or b"", answered or b"")
-    words = None if nested else words_of(started_at // DAY, texts, documents, _whose(record))
+    words = None if nested else words_of(started_at // DAY, _texts(record), (asked, answered), _whose(record))
     asked, asked_deflated = _packed(asked)
     answered, answered_deflated = _packed(answered)
     why = None if failure is None else _failure_json(failure)
@@ -189,6 +184,23 @@ def _row(record: ExecutionRecord, size: int) -> Row:
         tool_calls,
         words,
     )
+
+
+def said_by(record: ExecutionRecord) -> list[str]:
+    """The words that ``record`` is found by, unless it is inside another one."""
+    return said(_texts(record), _documents(record))
+
+
+def _documents(record: ExecutionRecord) -> tuple[bytes | None, bytes | None]:
+    """Request and response as JSON."""
+    request, response = record.request, record.response
+    # A RawObject is not asked whether it is empty: that would decode it.
+    asked = None if type(request) is dict and not request else encode(request)
+    return asked, None if response is None else encode(response)
+
+
+def _texts(record: ExecutionRecord) -> tuple[str, str, str]:
+    return record.intent, record.target, "" if record.failure is None else record.failure.message
 
 
 def _whose(record: ExecutionRecord) -> Iterator[str]:

@@ -238,12 +238,12 @@ def _alone(query: ExecutionQuery) -> list[str] | None:
     return found if 0 < len(found) <= MOST_OWNERS else None
 
 
-def count_found(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int]) -> int:
+def count_found(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int], others: Condition) -> int:
     """How many executions are found by text, as far as they are counted; ``days`` are those of :func:`days_of`.
 
-    Each has to be visited, so that all of a frequent word would take long.
+    Each has to be visited, to see that it is one of ``others`` as well, so that all of a frequent word would take long.
     """
-    parts = _parts_found(query, days)
+    parts = [part & others for part in _parts_found(query, days)]
     some = " UNION ALL ".join(f"(SELECT 1 FROM execution WHERE {part.sql})" for part in parts)
     row = connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM ({some}) AS hit LIMIT {MOST_COUNTED}) AS counted",

@@ -66,7 +66,7 @@ def unblob(stored: bytes) -> str:
     return bytes(stored).decode("utf-8", "surrogatepass")
 
 
-def words_of(day: int, texts: Iterable[str], documents: Iterable[bytes], whose: Iterable[str]) -> str:
+def words_of(day: int, texts: Iterable[str], documents: Iterable[bytes | None], whose: Iterable[str]) -> str:
     """The words of an execution as the text of a ``tsvector``.
 
     Each has the day in front, counted since 1970: a search goes through the days that it is asked for and no others.
@@ -77,11 +77,16 @@ def words_of(day: int, texts: Iterable[str], documents: Iterable[bytes], whose: 
         documents: What it says as JSON.
         whose: :func:`owner` of those it belongs to.
     """
-    searched = [text[:SEARCHED_CHARACTERS] for text in texts if text]
-    searched += [_plain(raw) for raw in documents if raw]
     mark = _mark(day)
     # Letters, digits and underscores only: none means anything to the server.
-    return " ".join({mark + word for word in (*_words("\n".join(searched)), *whose)})
+    return " ".join({mark + word for word in (*said(texts, documents), *whose)})
+
+
+def said(texts: Iterable[str], documents: Iterable[bytes | None]) -> list[str]:
+    """The words of an execution that says this."""
+    searched = [text[:SEARCHED_CHARACTERS] for text in texts if text]
+    searched += [_plain(raw) for raw in documents if raw]
+    return _words("\n".join(searched))
 
 
 def queries_of(words: Sequence[str], days: Sequence[int], whose: Sequence[str] = ()) -> Iterator[str]:

@@ -64,6 +64,8 @@ class Conditions:
     """Whether no row can be meant."""
     left_out: str = ""
     """Places of executions that are not to be found, as a statement; ``""`` for none."""
+    unsearched: str = ""
+    """Places of those with the words asked for that the index of text does not have, likewise."""
 
     def value(self, value: Any) -> str:
         """The name of a new parameter."""
@@ -83,13 +85,23 @@ class Conditions:
 
     def leave_out(self, places: Sequence[int]) -> None:
         """Find all but the executions at ``places``."""
-        if places:
-            self.left_out = f"(SELECT value FROM json_each({self.value(json.dumps(places))}))"
+        self.left_out = self._these(places)
+
+    def take_in(self, places: Sequence[int]) -> None:
+        """Find the executions at ``places`` by their text as well."""
+        self.unsearched = self._these(places)
+
+    def _these(self, places: Sequence[int]) -> str:
+        return f"SELECT value FROM json_each({self.value(json.dumps(places))})" if places else ""
 
     @property
     def others(self) -> str:
         """The condition that an execution is not left out."""
-        return f"place NOT IN {self.left_out}" if self.left_out else "1"
+        return self.other_than("place")
+
+    def other_than(self, place: str) -> str:
+        """The same of one whose place is called so."""
+        return f"{place} NOT IN ({self.left_out})" if self.left_out else "1"
 
     @property
     def times(self) -> tuple[int | None, int | None]:

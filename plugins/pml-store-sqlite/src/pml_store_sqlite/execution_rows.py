@@ -103,11 +103,21 @@ def _next_place(connection: sqlite3.Connection, place: int, taken: set[int]) -> 
     return free if free < end else _next_place(connection, SPILLED, taken)
 
 
-def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row]) -> Row:
-    request, response, in_bodies = record.request, record.response, 0
+def said_by(record: ExecutionRecord) -> str:
+    """What is searched of ``record``."""
+    return text.said(record, *_documents(record))
+
+
+def _documents(record: ExecutionRecord) -> tuple[bytes, bytes]:
+    """Request and response as JSON, empty for nothing."""
+    request, response = record.request, record.response
     # A RawObject is not asked whether it is empty: that would decode it.
     asked = b"" if type(request) is dict and not request else encode(request)
-    answered = b"" if response is None else encode(response)
+    return asked, b"" if response is None else encode(response)
+
+
+def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row]) -> Row:
+    (asked, answered), in_bodies = _documents(record), 0
     parent, failure = record.parent, record.failure
     if not parent and (said := text.said(record, asked, answered)):
         texts.append((place, said, text.who(record.principal, record.agent, as_agent=record.as_agent)))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pml_stores.executions import SqlExecutions
 
-from . import history, pruning, text
-from .errors import StoreError
+from . import history, pruning
 from .row_values import micros
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from pml_hookspecs import ExecutionQuery
 
 
 class SqliteExecutions(SqlExecutions[sqlite3.Connection]):
@@ -43,16 +39,6 @@ class SqliteExecutions(SqlExecutions[sqlite3.Connection]):
         if keep_bytes is not None:
             gone += await self._prune(pruning.Pruning(keep_bytes=keep_bytes))
         return gone
-
-    async def catch_up(self, query: ExecutionQuery) -> None:
-        """Wait until what was recorded can be read, and found by text if that is asked for."""
-        await super().catch_up(query)
-        if not query.text:
-            return
-        if await self._readers.read(text.is_waiting):
-            # A file that cannot be written is searched as it is.
-            with contextlib.suppress(StoreError):
-                await self._writer.write(apply=text.make_searchable)
 
     async def _prune(self, pruned: pruning.Pruning) -> int:
         while not pruned.done:

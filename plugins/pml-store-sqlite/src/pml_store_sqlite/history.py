@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pml_hookspecs import ExecutionRecord, Page
 
 from . import conditions, execution_rows, searching, summaries
+from . import text as texts
 from .execution_rows import COLUMNS, FOREVER, ID, STARTED_AT
 from .row_values import Row, clean, moment
 from .summaries import activity, totals
@@ -30,6 +31,7 @@ __all__ = [
     "get",
     "one_statement",
     "read_cursor",
+    "says",
     "totals",
     "write_cursor",
 ]
@@ -91,7 +93,7 @@ def _find_by_time(connection: sqlite3.Connection, query: ExecutionQuery, found: 
 def _find_by_text(connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions) -> tuple[int, list[Row]]:
     at = FOREVER if query.cursor is None else read_cursor(query.cursor)[0]
     total, these = searching.hits(connection, found, at, query.limit)
-    condition = f"{found.of_rows()} AND {_after(query.cursor, found)}"
+    condition = f"{found.of_rows()} AND {found.others} AND {_after(query.cursor, found)}"
     page = (
         f"SELECT {ALL} FROM execution {BY_PLACE} "
         f"WHERE place IN (SELECT value FROM json_each({found.value(json.dumps(these))})) "
@@ -129,6 +131,11 @@ def read_cursor(cursor: str) -> Place:
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise ValueError("`cursor` is not one that this store gave; leave it out to start at the newest") from None
     return started_at, id_
+
+
+def says(record: ExecutionRecord, text: str) -> bool:
+    """See :meth:`pml_stores.unwritten.Statements.says`."""
+    return not record.parent and texts.says(execution_rows.said_by(record), texts.words(text))
 
 
 def check_query(query: ExecutionQuery) -> None:

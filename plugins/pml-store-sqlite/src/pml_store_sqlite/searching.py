@@ -39,6 +39,9 @@ def hits(connection: sqlite3.Connection, found: Conditions, at: int, limit: int)
     beginnings = looked_up or all(len(word) <= text.INDEXED_BEGINNINGS for word in found.words)
     these = None if beginnings else page.of_frequent_words()
     total, these = page.of(telling) if these is None else (MOST_COUNTED, these)
+    if found.unsearched:
+        more, those = page.of_others(found.unsearched)
+        total, these = total + more, these + those
     if connection.execute("SELECT 1 FROM execution WHERE place >= ? LIMIT 1", [SPILLED]).fetchone():
         more, those = page.of_others(others)
         total, these = total + more, these + those
@@ -82,7 +85,8 @@ class _Page:
 
     def _newest(self, places: str, before: int, most: int) -> list[int]:
         found = self._found
-        last = f"{text.TABLE}.rowid < {found.value(before)} ORDER BY {text.TABLE}.rowid DESC"
+        rowid = f"{text.TABLE}.rowid"
+        last = f"{rowid} < {found.value(before)} AND {found.other_than(rowid)} ORDER BY {rowid} DESC"
         rows = self._connection.execute(f"{places} AND {last} LIMIT {found.value(most)}", found.values)
         return [place for (place,) in rows]
 
@@ -98,7 +102,7 @@ class _Page:
         last, length = found.value(self._at), found.value(self._length)
         total, these = self._connection.execute(
             f"WITH hit (place, at) AS (SELECT place, started_at FROM execution NOT INDEXED "
-            f"WHERE place IN ({places}) AND {found.of_rows()}), "
+            f"WHERE place IN ({places}) AND {found.of_rows()} AND {found.others}), "
             f"page (at) AS (SELECT at FROM hit WHERE at <= {last} ORDER BY at DESC "
             f"LIMIT {length} + (SELECT count(*) FROM hit WHERE at = {last})) "
             "SELECT (SELECT count(*) FROM hit), (SELECT json_group_array(place) FROM hit "

@@ -108,7 +108,8 @@ def _arms(found: Conditions, columns: Columns, *, by_tool: bool = False, fine: b
         # Not with the others: SQLite finds no use for an index that it is told to use for nothing.
         return NOTHING
     if found.words:
-        return f"{row} NOT INDEXED WHERE place IN ({' UNION ALL '.join(found_by_text(found))}) AND {found.of_rows()}"
+        places = " UNION ALL ".join([*found_by_text(found), *([found.unsearched] if found.unsearched else [])])
+        return f"{row} NOT INDEXED WHERE place IN ({places}) AND {found.of_rows()} AND {found.others}"
     if not found.summable:
         return f"{row} INDEXED BY {found.index} WHERE {found.of_rows()} AND {found.others}"
     of_rows = " AND ".join([*found.shared, *found.rows])
@@ -125,7 +126,7 @@ def _arms(found: Conditions, columns: Columns, *, by_tool: bool = False, fine: b
         else:
             parts.append(f"{row} INDEXED BY execution_by_time WHERE {within} AND {of_rows}")
     if parts and found.left_out:
-        these = f"place IN {found.left_out} AND {found.of_rows()}"
+        these = f"place IN ({found.left_out}) AND {found.of_rows()}"
         parts.append(f"SELECT {columns.of_less} FROM execution NOT INDEXED WHERE {these}")
     return " UNION ALL ".join(parts) or NOTHING
 
@@ -164,6 +165,8 @@ def asked(connection: sqlite3.Connection, query: ExecutionQuery, without: Sequen
     found = conditions.of(query)
     if without and not found.nothing:
         found.leave_out(execution_rows.places_of(connection, [clean(id_) for id_ in without]))
+    if found.words and not found.nothing:
+        found.take_in(text.waiting(connection, found.words))
     return found
 
 

@@ -138,7 +138,7 @@ def whose(scope: Scope) -> str | None:
 
 
 def add(connection: sqlite3.Connection, texts: Sequence[Row]) -> None:
-    """Add rows of :data:`COLUMNS`, to be found after :func:`make_searchable` at the latest."""
+    """Add rows of :data:`COLUMNS`; until the index takes them, :func:`waiting` finds them."""
     if not texts:
         return
     insert(connection, WAITING, ("place", *COLUMNS[1:]), texts)
@@ -156,9 +156,9 @@ def make_searchable(connection: sqlite3.Connection) -> None:
     connection.execute(f"DELETE FROM {WAITING}")
 
 
-def is_waiting(connection: sqlite3.Connection) -> bool:
-    """Whether a search would miss something."""
-    return connection.execute(f"SELECT 1 FROM {WAITING} LIMIT 1").fetchone() is not None
+def waiting(connection: sqlite3.Connection, wanted: Collection[str]) -> list[int]:
+    """Places of executions that the index does not have yet, and that have all these words or longer ones."""
+    return [place for place, said in connection.execute(f"SELECT place, said FROM {WAITING}") if says(said, wanted)]
 
 
 def forget(connection: sqlite3.Connection, places: str) -> None:

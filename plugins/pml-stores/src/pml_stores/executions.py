@@ -34,8 +34,7 @@ T = TypeVar("T")
 class SqlExecutions(ABC, Generic[C]):
     """Implements :class:`pml_hookspecs.Executions`.
 
-    Single executions, lists and sums wait for nobody: what is recorded and not written yet is laid over what the
-    database has. Searches for text wait until it is written.
+    Nobody who asks waits for the writer: what is recorded and not written yet is laid over what the database has.
     """
 
     statements: Statements[C]
@@ -91,15 +90,11 @@ class SqlExecutions(ABC, Generic[C]):
         return await self._read(query, lambda connection: overlay.totals(connection, by))
 
     async def _overlay(self, query: ExecutionQuery) -> Overlay[C]:
-        """The question; what is unwritten was waited for if it is to be looked through, or is too much."""
-        unwritten = None if query.text else self._writer.unwritten()
+        """The question; what is unwritten was waited for if it is too much."""
+        unwritten = self._writer.unwritten()
         if unwritten is None:
-            await self.catch_up(query)
+            await self._writer.catch_up()
         return Overlay(query, unwritten or {}, self.statements)
 
     async def _read(self, query: ExecutionQuery, question: Callable[[C], T]) -> T:
         return await self._readers.read(question, alone=self.statements.one_statement and not query.text)
-
-    async def catch_up(self, query: ExecutionQuery) -> None:
-        """Wait until what was recorded can be read, and found by what is asked for."""
-        await self._writer.catch_up()

@@ -50,6 +50,11 @@ def is_of(record: ExecutionRecord, target: str) -> bool:
     return record.target.startswith(target[:-1]) if target.endswith(":*") else record.target == target
 
 
+def searches(query: ExecutionQuery) -> bool:
+    """Whether there are words to look for."""
+    return query.text is not None and WORD.search(query.text.lower()) is not None
+
+
 def says(record: ExecutionRecord, text: str) -> bool:
     """Whether all words of ``text`` are words of ``record``, or their beginnings; without words, of any record."""
     wanted = set(WORD.findall(text.lower()))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 from pml_hookspecs import ExecutionRecord, Page
 
 from . import sums
-from .matching import matches
+from .matching import matches, searches
+from .paging import MOST_COUNTED
 from .session import Connection
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class Statements(Protocol[C_contra]):
         """Find what is wrong with it before any thread is asked; ValueError."""
         ...
 
+    def says(self, record: ExecutionRecord, text: str, /) -> bool:
+        """Whether a search for ``text``, in which there are words, would find this execution."""
+        ...
+
     def get(
         self, connection: C_contra, id_: ExecutionId, scope: Scope, /, *, transcript: bool
     ) -> ExecutionRecord | None:
@@ -58,13 +63,13 @@ class Statements(Protocol[C_contra]):
     def find(
         self, connection: C_contra, query: ExecutionQuery, without: Sequence[ExecutionId] = (), /
     ) -> Page[ExecutionRecord]:
-        """A page. With text, nothing is left out."""
+        """A page. What is found by text is counted up to :data:`pml_stores.paging.MOST_COUNTED`."""
         ...
 
     def activity(
         self, connection: C_contra, query: ExecutionQuery, without: Sequence[ExecutionId] = (), /
     ) -> dict[str, Sum]:
-        """By agent; of those with no execution nothing. With text, nothing is left out."""
+        """By agent; of those with no execution nothing."""
         ...
 
     def totals(
@@ -84,10 +89,7 @@ class Statements(Protocol[C_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Overlay(Generic[C_contra]):
-    """One question, asked of a database and of what is unwritten. Runs in a reader's thread.
-
-    Where there is something unwritten, text is not looked for.
-    """
+    """One question, asked of a database and of what is unwritten. Runs in a reader's thread."""
 
     query: ExecutionQuery
     unwritten: Unwritten
@@ -113,11 +115,26 @@ class Overlay(Generic[C_contra]):
         return [record.id for record in self.unwritten.values()]
 
     def _new(self) -> list[ExecutionRecord]:
-        return [record for record in self.unwritten.values() if matches(record, self.query)]
+        query, text = self.query, self.query.text
+        if text is None or not searches(query):
+            return [record for record in self.unwritten.values() if matches(record, query)]
+        # Words are looked for as the database does, so that nothing changes by being written.
+        rest = replace(query, text=None)
+        found = (record for record in self.unwritten.values() if matches(record, rest))
+        return [record for record in found if self._says(record, text)]
+
+    def _says(self, record: ExecutionRecord, text: str) -> bool:
+        try:
+            return self.statements.says(record, text)
+        except (TypeError, ValueError, RecursionError):
+            # What cannot be written down cannot be found by it.
+            return False
 
     def _laid_over(self, page: Page[ExecutionRecord]) -> Page[ExecutionRecord]:
         new, cursor, limit = self._new(), self.query.cursor, self.query.limit
         total = page.total + len(new)
+        if searches(self.query):
+            total = min(total, MOST_COUNTED)
         if cursor is not None:
             last = self.statements.read_cursor(cursor)
             new = [record for record in new if place_of(record) < last]
