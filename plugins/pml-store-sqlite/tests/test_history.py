@@ -14,10 +14,11 @@ import pytest
 from pml_hookspecs import ExecutionQuery, Failure, encode
 from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, sums
 from pml_store_sqlite.database import Database
+from pml_store_sqlite.row_values import micros
 from pml_stores import housekeeping
 from pml_testing.fakes import EPOCH
 from pml_testing.records import ALICE, EVERYONE, assert_same, ended, execution, some_executions
-from pml_testing.store_totals import over_days
+from pml_testing.store_totals import GROUPINGS, assert_adds_up_as_hours_pass, assert_totals, over_days, plain_totals
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +61,61 @@ async def test_sums_are_what_they_would_be_if_they_were_made_anew(path):
     compared = list(sums_in(path))
     assert len(compared) == 2 * len(sums.TABLES)
     assert all(there == right and there for there, right in compared)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Makes the hour with this number after EPOCH the last one that is over."""
+
+    def over(hour):
+        monkeypatch.setattr(sums, "last_over", lambda: (micros(EPOCH) + sums.ERA) // sums.HOUR + hour)
+
+    return over
+
+
+async def test_sums_are_right_whatever_of_a_day_is_over(path, clock):
+    async def over(hour):
+        clock(hour)
+
+    clock(-30)
+    async with at(path) as store:
+        await assert_adds_up_as_hours_pass(store, over)
+
+
+OF_DAYS = f"SELECT sum(executions) FROM {sums.BY_EVERYTHING.table} WHERE grain = {sums.DAY}"
+
+
+async def test_of_a_day_what_is_over_is_added_up(path, clock):
+    clock(1)
+    async with at(path) as store:
+        for n, hours in enumerate((0, 1, 2, 3)):
+            await store.executions.put(execution(n, started_at=EPOCH + timedelta(hours=hours, minutes=1)))
+        assert answers(path, OF_DAYS) == [[(2,)]]
+        clock(2)
+        await store.executions.put(execution(5, started_at=EPOCH + timedelta(hours=3)))
+        assert answers(path, OF_DAYS) == [[(3,)]]
+        # Late, and replaced.
+        await store.executions.put(execution(6, started_at=EPOCH))
+        await store.executions.put(execution(0, started_at=EPOCH + timedelta(hours=4)))
+        assert answers(path, OF_DAYS) == [[(3,)]]
+
+
+async def test_days_that_had_all_their_hours_lose_those_that_are_not_over(path, clock, monkeypatch):
+    clock(30)
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:4])
+        with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
+            connection.execute("CREATE TABLE execution_summed (hour)")
+            connection.execute("INSERT INTO execution_summed VALUES (99999999)")
+            execution_rows.write(connection, over_days())
+            connection.execute("DROP TABLE execution_summed")
+    assert answers(path, OF_DAYS) == [[(len(over_days()),)]]
+    async with at(path) as store:
+        over = EPOCH + timedelta(hours=31)
+        assert answers(path, OF_DAYS) == [[(sum(record.started_at < over for record in over_days()),)]]
+        query = ExecutionQuery(scope=EVERYONE)
+        for by in GROUPINGS:
+            assert_totals(await store.executions.totals(query, by), plain_totals(over_days(), query, by), by)
 
 
 async def test_more_executions_of_a_microsecond_than_there_are_places_for_are_all_found(path):

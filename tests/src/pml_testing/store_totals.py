@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
@@ -155,6 +155,39 @@ async def assert_sees_all(store: Store) -> None:
         assert done.total == n - n // 3
         (total,) = await store.executions.totals(ExecutionQuery(scope=EVERYONE), "agent")
         assert (total.executions, total.succeeded) == (n + 1, n - n // 3)
+
+
+async def assert_adds_up_as_hours_pass(store: Store, over: Callable[[int], Awaitable[None]]) -> None:
+    """That sums are exact whatever of a day is over: what comes then, late or early, is replaced or deleted.
+
+    Args:
+        store: That is empty.
+        over: Makes the hour with this number after ``EPOCH`` the last one that is over, for the store.
+    """
+    chance, there = random.Random(11), dict[str, ExecutionRecord]()
+    for hour in range(-1, 250, 9):
+        await over(hour)
+        for new in chance.sample(over_days(), 50):
+            at = new.started_at + timedelta(hours=chance.choice((0, 0, 1, -30)))
+            record = replace(new, started_at=at, cost_usd=chance.choice((None, 2.5)), agent=f"agent {hour % 3}")
+            there[record.id] = record
+            await store.executions.put(record)
+        if hour % 5 == 0:
+            before = EPOCH + timedelta(hours=hour - 50)
+            await store.executions.prune(before=before)
+            there = {id_: r for id_, r in there.items() if r.started_at >= before or r.status in RUNNING}
+        records = [*there.values()]
+        now = EPOCH + timedelta(hours=hour + 1)
+        edges = [None, now, now - timedelta(minutes=20), now - timedelta(days=1), now.replace(hour=0), EPOCH]
+        for by in GROUPINGS:
+            since, until = chance.choice(edges), chance.choice(edges)
+            scope = chance.choice(
+                (EVERYONE, ALICE, Scope(principals=frozenset({"bob"}), agents=frozenset({"agent 1"})))
+            )
+            query = ExecutionQuery(scope=scope, since=since, until=until)
+            assert_totals(await store.executions.totals(query, by), plain_totals(records, query, by), (query, by))
+            assert (await store.executions.find(query)).total == sum(matches(r, query) for r in records), query
+            assert await last_began(store, query) == plain_last(records, query), query
 
 
 def assert_leaves_out(statements: Any, connection: Any) -> None:

@@ -60,6 +60,8 @@ class Conditions:
     """Whether that takes the largest sums."""
     coarse: bool = False
     """Whether the smallest sums tell whose they are and how they ended."""
+    through: int = 0
+    """The last hour that the sums of days have."""
     nothing: bool = False
     """Whether no row can be meant."""
     left_out: str = ""

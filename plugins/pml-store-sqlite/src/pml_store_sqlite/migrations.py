@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from . import sums
 from .schema_history import HISTORY
 
 if TYPE_CHECKING:
@@ -164,7 +165,23 @@ _DOCUMENTS = (
     "ALTER TABLE server_status ADD COLUMN description TEXT NOT NULL DEFAULT ''",
 )
 
+
+def _leave_the_hour_out(connection: sqlite3.Connection) -> None:
+    """Days have had hours that are not over until now."""
+    last, hours = sums.last_over(), sums.DAY // sums.HOUR
+    day = last // hours
+    for table in sums.TABLES:
+        connection.execute(
+            f"DELETE FROM {table.table} WHERE grain = {sums.DAY} AND bucket >= ?",  # noqa: S608 - a name of ours
+            (day,),
+        )
+    sums.add_hours(connection, day * hours - 1, last)
+    connection.execute("INSERT INTO execution_summed VALUES (?)", (last,))
+
+
+_HOURS = ("CREATE TABLE execution_summed (hour INTEGER NOT NULL)", _leave_the_hour_out)
+
 Step: TypeAlias = "str | Callable[[sqlite3.Connection], None]"
 
-MIGRATIONS: tuple[tuple[Step, ...], ...] = (_FIRST, _SECRETS, _DOCUMENTS, HISTORY)
+MIGRATIONS: tuple[tuple[Step, ...], ...] = (_FIRST, _SECRETS, _DOCUMENTS, HISTORY, _HOURS)
 """Statements of each step, and what takes more than statements; a file of schema ``n`` has had the first ``n``."""

@@ -101,7 +101,7 @@ class Pruning:
         used = used_bytes(connection)
         keep = self._keep_bytes or 0
         (rows,) = connection.execute(
-            f"SELECT coalesce(sum(executions), 0) FROM {sums.COARSE.table} WHERE grain = {sums.DAY}"
+            f"SELECT coalesce(sum(executions), 0) FROM {sums.COARSE.table} WHERE grain = {sums.HOUR}"
         ).fetchone()
         if used <= keep or not rows:
             self._step = self._give_back if used <= keep else self._spans

@@ -119,7 +119,7 @@ def _arms(found: Conditions, columns: Columns, *, by_tool: bool = False, fine: b
         table = sums.COARSE
     of_table = f"SELECT {columns.of_sum} FROM {table.table}"
     parts = []
-    for piece in sums.pieces(found.since, found.until):
+    for piece in sums.pieces(found.since, found.until, found.through):
         within = sums.span(piece, found.values)
         if piece[0]:
             parts.append(f"{of_table} WHERE {within} AND executions > 0 AND {of_sums}")
@@ -163,6 +163,7 @@ def asked(connection: sqlite3.Connection, query: ExecutionQuery, without: Sequen
         ValueError: A time has no zone.
     """
     found = conditions.of(query)
+    found.through = sums.through(connection)
     if without and not found.nothing:
         found.leave_out(execution_rows.places_of(connection, [clean(id_) for id_ in without]))
     if found.words and not found.nothing:

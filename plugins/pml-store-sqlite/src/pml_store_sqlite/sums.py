@@ -2,11 +2,15 @@
 
 They are part of the transaction that writes or deletes the executions, so they are exact at any moment. A question
 about any span of time takes whole days and whole hours from them, and what is left at its ends from the executions.
+
+Days have what is in their hours up to the last one that is over (:func:`through`); those after it are read by the hour.
+So what is written now is added up once and not twice.
 """
 # ruff: noqa: S608 - the SQL is put together from this module's own text; every value is a parameter
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from operator import add as plus
 from operator import itemgetter
@@ -69,6 +73,15 @@ class Sums:
             f"GROUP BY {bucket}, {', '.join(keys)} {UPSERT}"
         )
 
+    def roll_up(self) -> str:
+        """Adds hours, from after one to another, to their days."""
+        day, keys = f"bucket * {HOUR} / {DAY}", ", ".join(self.keys)
+        return (
+            f"INSERT INTO {self.table} ({', '.join(self.columns())}) "
+            f"SELECT {DAY}, {day}, {keys}, {', '.join(f'sum({column})' for column in SUMMED)} FROM {self.table} "
+            f"WHERE grain = {HOUR} AND bucket > ? AND bucket <= ? GROUP BY {day}, {keys} {UPSERT}"
+        )
+
     def columns(self) -> tuple[str, ...]:
         """All of them."""
         return ("grain", "bucket", *self.keys, *SUMMED)
@@ -82,19 +95,51 @@ BY_EVERYTHING = Sums("execution_tool_sum", (*BY_TOOL, *SAID))
 TABLES = (COARSE, BY_AGENT, BY_EVERYTHING)
 THESE = "place IN (SELECT value FROM json_each(?))"
 
-TAKE_OFF = tuple(table.add(grain, THESE, -1) for table in TABLES for grain in (HOUR, DAY))
+THROUGH = "SELECT hour FROM execution_summed"
+OF_GRAIN = {HOUR: THESE, DAY: f"{THESE} AND (started_at + {ERA}) / {HOUR} <= ({THROUGH})"}
+TAKE_OFF = tuple(table.add(grain, which, -1) for table in TABLES for grain, which in OF_GRAIN.items())
+
+
+def through(connection: sqlite3.Connection) -> int:
+    """The last hour that is in the sums of its day, counted as buckets are."""
+    (hour,) = connection.execute(THROUGH).fetchone()
+    return int(hour)
+
+
+def roll_up(connection: sqlite3.Connection) -> int:
+    """Add hours that are over since to their days; gives the last of them."""
+    last, over = through(connection), last_over()
+    if last >= over:
+        return last
+    add_hours(connection, last, over)
+    connection.execute("UPDATE execution_summed SET hour = ?", (over,))
+    return over
+
+
+def last_over() -> int:
+    """The last hour that is over by the clock."""
+    return (time.time_ns() // 1000 + ERA) // HOUR - 1
+
+
+def add_hours(connection: sqlite3.Connection, after: int, last: int) -> None:
+    """Add those after one, and the last, to their days."""
+    for table in TABLES:
+        connection.execute(table.roll_up(), (after, last))
 
 
 def add(connection: sqlite3.Connection, rows: Iterable[Row], columns: Sequence[str]) -> None:
     """Add executions that are being written: their rows have ``columns``."""
-    groups, keys = _by_hour(rows, columns), BY_EVERYTHING.keys
+    groups, keys, last = _by_hour(rows, columns), BY_EVERYTHING.keys, roll_up(connection)
     for table in (BY_EVERYTHING, BY_AGENT, COARSE):
         if table.keys != keys:
             # Of the groups before, which are fewer than the rows.
             groups = _regrouped(groups, itemgetter(0, *(1 + keys.index(name) for name in table.keys)))
             keys = table.keys
         values = [(HOUR, *key, *numbers) for key, numbers in groups.items()]
-        values += [(DAY, hour * HOUR // DAY, *key, *numbers) for (hour, *key), numbers in groups.items()]
+        # What comes late, and what is replaced.
+        values += [
+            (DAY, hour * HOUR // DAY, *key, *numbers) for (hour, *key), numbers in groups.items() if hour <= last
+        ]
         insert(connection, table.table, table.columns(), values, UPSERT)
 
 
@@ -134,10 +179,10 @@ def tidy(connection: sqlite3.Connection) -> None:
         connection.execute(f"DELETE FROM {table.table} WHERE executions = 0")
 
 
-def pieces(since: int | None, until: int | None) -> Iterator[tuple[int, int | None, int | None]]:
+def pieces(since: int | None, until: int | None, last: int) -> Iterator[tuple[int, int | None, int | None]]:
     """``(grain, from, to)`` of what makes up ``since`` to ``until``, in microseconds: from inclusive, to exclusive.
 
-    Grain 0 is single executions.
+    Grain 0 is single executions. ``last`` is the hour that days go :func:`through`.
     """
     if since is not None and until is not None and since >= until:
         return
@@ -153,6 +198,9 @@ def pieces(since: int | None, until: int | None) -> Iterator[tuple[int, int | No
         found += [(HOUR, first_hour, first_day), (HOUR, last_day, last_hour)]
         if first_day is None or first_day != last_day:
             yield DAY, first_day, last_day
+            later = (last + 1) * HOUR - ERA if first_day is None else max((last + 1) * HOUR - ERA, first_day)
+            if last_day is None or later < last_day:
+                yield HOUR, later, last_day
     # Without a bound there is nothing left over at that end.
     yield from (piece for piece in found if piece[1] != piece[2])
 
