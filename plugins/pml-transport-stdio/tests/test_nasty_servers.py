@@ -329,9 +329,12 @@ async def test_a_server_that_floods_holds_up_no_other(connect):
     noisy_handler, quick = Recorder(), Settings(close_grace_s=0.1)
     async with connect(handler=noisy_handler, settings=quick) as noisy, connect(name="fast") as fast:
         flood = asyncio.ensure_future(noisy.request("tell", {"count": ENDLESS}, timeout_s=math.inf))
+        # Or a slow start would be taken for a flood that nobody notices.
+        async with asyncio.timeout(SOON_S):
+            while not noisy_handler.notifications:  # noqa: ASYNC110 - it says so to nobody
+                await asyncio.sleep(0.001)
         for n in range(50):
             assert await fast.request("echo", {"n": n}, timeout_s=math.inf) == {"n": n}
-        assert noisy_handler.notifications
         assert not flood.done(), "the others had to wait for the end of the flood"
         flood.cancel()
 
