@@ -20,7 +20,7 @@ SCHEMA = 'test "größe" %s'
 QUOTED = '"test ""größe"" %s"'
 EMPTY = f"""DO $$ DECLARE kept text; BEGIN
 FOR kept IN SELECT tablename FROM pg_tables
-WHERE schemaname = '{SCHEMA}' AND tablename NOT IN ('pml_store', 'stored') LOOP
+WHERE schemaname = '{SCHEMA}' AND tablename NOT IN ('pml_store', 'stored', 'summed') LOOP
 EXECUTE 'TRUNCATE {QUOTED}.' || kept || ' CASCADE'; END LOOP;
 UPDATE {QUOTED}.stored SET size_bytes = 0; END $$"""
 

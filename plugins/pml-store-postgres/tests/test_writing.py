@@ -6,16 +6,27 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 
 from pml_hookspecs import ExecutionQuery, RawObject, Scope, encode
-from pml_store_postgres import PostgresStore, Settings, StoreError, rows, texts
+from pml_store_postgres import PostgresStore, Settings, StoreError, database, rows, texts
 from pml_store_postgres.session import ServerSession
-from pml_testing.records import EVERYONE, assert_same, ended, execution, some_executions, tools
-from pml_testing.store_totals import assert_sees_all
+from pml_testing.fakes import EPOCH
+from pml_testing.records import EVERYONE, assert_same, ended, execution, some_executions, tools, written
+from pml_testing.store_totals import (
+    GROUPINGS,
+    assert_adds_up_as_hours_pass,
+    assert_sees_all,
+    assert_totals,
+    over_days,
+    plain_totals,
+)
 
 pytestmark = pytest.mark.anyio
+EPOCH_HOUR = int(EPOCH.timestamp()) // 3600
 
 
 def at(emptied, services=None, **more):
@@ -320,6 +331,71 @@ async def test_sums_are_those_of_the_rows_whatever_was_written(emptied, sql):
     stored = sql("SELECT size_bytes FROM stored WHERE part = 'execution'").fetchone()
     assert stored == sql("SELECT sum(size_bytes) FROM execution").fetchone()
     assert sql("SELECT count(*) FROM execution_sum WHERE succeeded + failed + running = 0").fetchone() == (0,)
+
+
+async def test_sums_are_right_whatever_of_a_day_is_over(url):
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        async def over(hour):
+            clock(connection, hour)
+
+        async with PostgresStore(Settings(url=url)) as store:
+            connection.execute(f"UPDATE pml.summed SET hour = {EPOCH_HOUR - 30}")
+            await assert_adds_up_as_hours_pass(store, over)
+
+
+async def test_of_a_day_what_is_over_is_added_up(url):
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        def of_days():
+            found = connection.execute(
+                "SELECT sum(succeeded) FROM pml.execution_sum WHERE facet = 0 AND everyone AND grain = 24"
+            )
+            return found.fetchone()[0]
+
+        async with PostgresStore(Settings(url=url)) as store:
+            connection.execute(f"UPDATE pml.summed SET hour = {EPOCH_HOUR - 1}")
+            clock(connection, 1)
+            for n, hours in enumerate((0, 1, 2, 3)):
+                await store.executions.put(execution(n, started_at=EPOCH + timedelta(hours=hours, minutes=1)))
+            assert of_days() == 2
+            clock(connection, 2)
+            await store.executions.put(execution(5, started_at=EPOCH + timedelta(hours=3)))
+            assert of_days() == 3
+            # Late, and replaced.
+            await store.executions.put(execution(6, started_at=EPOCH))
+            await store.executions.put(execution(0, started_at=EPOCH + timedelta(hours=4)))
+            assert of_days() == 3
+
+
+def clock(connection, hour):
+    """Makes the hour with this number after EPOCH the last one that is over."""
+    connection.execute(
+        "CREATE OR REPLACE FUNCTION pml.last_hour_over() RETURNS bigint LANGUAGE sql "
+        f"AS $$ SELECT {EPOCH_HOUR + hour}::bigint $$"
+    )
+
+
+async def test_days_that_had_all_their_hours_lose_those_that_are_not_over(url, monkeypatch):
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    # Half of them are still to come.
+    records = [replace(record, started_at=yesterday + (record.started_at - EPOCH) / 5) for record in over_days()]
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:3])
+        async with PostgresStore(Settings(url=url)) as store:
+            await written(store, records)
+    async with PostgresStore(Settings(url=url)) as store:
+        query = ExecutionQuery(scope=EVERYONE)
+        for by in GROUPINGS:
+            assert_totals(await store.executions.totals(query, by), plain_totals(records, query, by), by)
+    with psycopg.connect(url) as connection:
+        of_days, over = connection.execute(
+            "SELECT sum(succeeded + failed + running) FILTER (WHERE grain = 24), "
+            "sum(succeeded + failed + running) FILTER (WHERE grain = 1 AND bucket <= pml.last_hour_over()) "
+            "FROM pml.execution_sum WHERE facet = 0 AND everyone"
+        ).fetchone()
+    assert of_days == over
+    assert len(records) // 3 < over < len(records) // 3 * 2
 
 
 async def test_each_list_has_all_that_was_recorded_before_it_however_far_the_writer_is(emptied):

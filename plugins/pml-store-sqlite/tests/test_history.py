@@ -105,10 +105,10 @@ async def test_days_that_had_all_their_hours_lose_those_that_are_not_over(path, 
     with monkeypatch.context() as patched:
         patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:4])
         with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
-            connection.execute("CREATE TABLE execution_summed (hour)")
-            connection.execute("INSERT INTO execution_summed VALUES (99999999)")
+            connection.execute("CREATE TABLE summed (hour)")
+            connection.execute("INSERT INTO summed VALUES (99999999)")
             execution_rows.write(connection, over_days())
-            connection.execute("DROP TABLE execution_summed")
+            connection.execute("DROP TABLE summed")
     assert answers(path, OF_DAYS) == [[(len(over_days()),)]]
     async with at(path) as store:
         over = EPOCH + timedelta(hours=31)

@@ -6,6 +6,8 @@ executions sort by code point (``COLLATE "C"``). ``{schema}`` is the quoted name
 
 from __future__ import annotations
 
+from .triggers import ADDED_UP, BY_THE_HOUR
+
 _EXECUTIONS = (
     """
     CREATE TABLE {schema}.execution (
@@ -211,68 +213,6 @@ _REST = (
     "CREATE INDEX document_mark_by_document ON {schema}.document_mark (document, mark)",
 )
 
-_SUMS = """
-    SELECT started_at / (grain * 3600000000), {sign} count(*) FILTER (WHERE status IN ('ok', 'simulated')),
-        {sign} count(*) FILTER (WHERE status NOT IN ('ok', 'pending', 'running', 'simulated')),
-        {sign} count(*) FILTER (WHERE status IN ('pending', 'running')),
-        {sign} coalesce(sum(cost_micros), 0), {sign} coalesce(sum(tokens_in), 0), {sign} coalesce(sum(tokens_out), 0),
-        {sign} coalesce(sum(duration_ms), 0), {sign} count(duration_ms), facet, grain, everyone, nested, dry_run,
-        facet = 0 AND as_agent, CASE WHEN everyone THEN '' ELSE principal END,
-        CASE facet WHEN 0 THEN agent WHEN 1 THEN CASE WHEN kind = 'tool' THEN target ELSE '' END
-            WHEN 2 THEN access_key ELSE '' END
-    FROM {rows} CROSS JOIN (VALUES
-        (0, 1, true), (0, 24, true), (0, 1, false), (0, 24, false), (1, 1, true), (1, 24, true), (2, 1, true),
-        (2, 24, true), (3, 1, true), (3, 24, true), (3, 1, false), (3, 24, false)
-    ) AS level (facet, grain, everyone) GROUP BY 1, 10, 11, 12, 13, 14, 15, 16, 17
-"""
-_KEPT = (
-    *("succeeded", "failed", "running", "cost_micros"),
-    *("tokens_in", "tokens_out", "duration_ms", "timed"),
-)
-_ADD = f"""
-    INSERT INTO {{{{schema}}}}.execution_sum AS s (bucket, {", ".join(_KEPT)},
-        facet, grain, everyone, nested, dry_run, as_agent, principal, value)
-    {{sums}}
-    ON CONFLICT (facet, everyone, principal, grain, bucket, value, nested, dry_run, as_agent) DO UPDATE SET
-        {", ".join(f"{column} = s.{column} + excluded.{column}" for column in _KEPT)};
-"""
-_SIZE = "UPDATE {{schema}}.stored SET size_bytes = size_bytes {changed} WHERE part = '{part}';"
-_NEW_BYTES = "(SELECT coalesce(sum({size}), 0) FROM new_rows)"
-_OLD_BYTES = "(SELECT coalesce(sum({size}), 0) FROM old_rows)"
-_SPAN_SIZE = "400 + coalesce(length(attributes), 0) + coalesce(length(end_attributes), 0)"
-"""Of a span with its entries in the indexes [bytes]."""
-
-
-def _trigger(table: str, event: str, tables: str, body: str) -> tuple[str, str]:
-    name = f"{table}_{event.lower()}"
-    run = f"CREATE FUNCTION {{schema}}.{name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$"
-    when = f"CREATE TRIGGER {name} AFTER {event} ON {{schema}}.{table} REFERENCING {tables}"
-    return run, f"{when} FOR EACH STATEMENT EXECUTE FUNCTION {{schema}}.{name}()"
-
-
-def _counted() -> tuple[str, ...]:
-    """Triggers that keep the sums, for whole statements at a time, and whoever writes."""
-    new, old = (_ADD.format(sums=_SUMS.format(sign=s, rows=r)) for s, r in (("", "new_rows"), ("-", "old_rows")))
-    added, gone = _NEW_BYTES.format(size="size_bytes"), _OLD_BYTES.format(size="size_bytes")
-    by = {
-        "INSERT": ("NEW TABLE AS new_rows", new, f"+ {added}"),
-        "UPDATE": ("OLD TABLE AS old_rows NEW TABLE AS new_rows", old + new, f"+ {added} - {gone}"),
-        "DELETE": ("OLD TABLE AS old_rows", old, f"- {gone}"),
-    }
-    made: list[str] = []
-    for event, (tables, sums, changed) in by.items():
-        # An upsert fires those for both, one of them for no rows at all.
-        some = "old_rows" if event == "DELETE" else "new_rows"
-        body = f"{sums} {_SIZE.format(changed=changed, part='execution')}"
-        made += _trigger("execution", event, tables, f"IF EXISTS (SELECT FROM {some}) THEN {body} END IF;")
-    for event, tables, changed in (
-        ("INSERT", "NEW TABLE AS new_rows", "+ " + _NEW_BYTES.format(size=_SPAN_SIZE)),
-        ("DELETE", "OLD TABLE AS old_rows", "- " + _OLD_BYTES.format(size=_SPAN_SIZE)),
-    ):
-        made += _trigger("span", event, tables, _SIZE.format(changed=changed, part="span"))
-    return tuple(made)
-
-
 _OLD_SPANS = (
     # They are written in the order of time, so the range of times of each piece of the table says enough.
     "CREATE INDEX span_by_time ON {schema}.span USING brin (start_ns) WITH (autosummarize = on)",
@@ -291,5 +231,5 @@ _LANES = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_EXECUTIONS, *_REST, *_counted()), _OLD_SPANS, _LANES)
+MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_EXECUTIONS, *_REST, *ADDED_UP), _OLD_SPANS, _LANES, BY_THE_HOUR)
 """Statements of each step; a schema of version ``n`` has had the first ``n``."""

@@ -1,7 +1,8 @@
 """Counts and sums: of whole days and hours from what the triggers keep, of the rest from the executions themselves.
 
 A row of ``execution_sum`` tells of one bucket: of one hour (grain 1) or one day (grain 24) since 1970. Each execution
-is counted in a row for everyone, whose principal is ``""``, and in one for its principal.
+is counted in a row for everyone, whose principal is ``""``, and in one for its principal. Days have their hours up to
+the one in ``summed``; those after it are read by the hour.
 """
 # ruff: noqa: S608 - the SQL is put together from this module's own text; every value is a parameter
 
@@ -72,6 +73,7 @@ TAKEN_OFF = (
     "-count(duration_ms)"
 )
 """Both of them, of those that are left out."""
+THROUGH = "SELECT hour FROM summed"
 KEPT = "succeeded, failed, running, cost_micros, tokens_in, tokens_out, duration_ms, timed"
 ADDED_UP = (
     "sum(succeeded)::int8 AS succeeded, sum(failed)::int8 AS failed, sum(running)::int8 AS running, "
@@ -131,10 +133,11 @@ def days_of(connection: Connection[Any], query: ExecutionQuery) -> list[int]:
     if not query.text:
         return []
     since, until = when(query)
+    of_all = "FROM execution_sum WHERE facet = 0 AND everyone AND principal = ''"
     rows = connection.execute(
-        "SELECT DISTINCT bucket FROM execution_sum "
-        f"WHERE facet = 0 AND everyone AND principal = '' AND grain = {DAY_HOURS} AND bucket >= %s AND bucket < %s "
-        "ORDER BY bucket",
+        f"SELECT DISTINCT day FROM (SELECT bucket {of_all} AND grain = {DAY_HOURS} UNION ALL "
+        f"SELECT bucket / {DAY_HOURS} {of_all} AND grain = 1 AND bucket > ({THROUGH})) AS there (day) "
+        "WHERE day >= %s AND day < %s ORDER BY day",
         (since // DAY, -(-until // DAY)),
     ).fetchall()
     return [day for (day,) in rows]
@@ -176,7 +179,7 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
     kept, rest = [], []
     for grain, start, end in pieces(since, until):
         if start < end and grain:
-            kept += [whose & shared & _buckets(grain, start, end) for whose in _whose(query.scope)]
+            kept += [whose & shared & of for of in _buckets(grain, start, end) for whose in _whose(query.scope)]
         elif start < end:
             rest.append(asked & within(start, end))
     if not kept and not rest:
@@ -189,7 +192,14 @@ def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[Execut
     return Parts((), (asked & within(*when(query)) & other_than(without),))
 
 
-def _buckets(grain: int, start: int, end: int) -> Condition:
+def _buckets(grain: int, start: int, end: int) -> list[Condition]:
+    if grain != DAY_HOURS:
+        return [_of_grain(grain, start, end)]
+    hours = (at if at in (FIRST, LAST) else at * DAY_HOURS for at in (start, end))
+    return [_of_grain(grain, start, end), _of_grain(1, *hours) & Condition(f"bucket > ({THROUGH})")]
+
+
+def _of_grain(grain: int, start: int, end: int) -> Condition:
     found = Condition(f"grain = {grain}")
     if start != FIRST:
         found &= Condition("bucket >= %s", (start,))

@@ -176,10 +176,10 @@ def _leave_the_hour_out(connection: sqlite3.Connection) -> None:
             (day,),
         )
     sums.add_hours(connection, day * hours - 1, last)
-    connection.execute("INSERT INTO execution_summed VALUES (?)", (last,))
+    connection.execute("INSERT INTO summed VALUES (?)", (last,))
 
 
-_HOURS = ("CREATE TABLE execution_summed (hour INTEGER NOT NULL)", _leave_the_hour_out)
+_HOURS = ("CREATE TABLE summed (hour INTEGER NOT NULL)", _leave_the_hour_out)
 
 Step: TypeAlias = "str | Callable[[sqlite3.Connection], None]"
 

@@ -95,7 +95,7 @@ BY_EVERYTHING = Sums("execution_tool_sum", (*BY_TOOL, *SAID))
 TABLES = (COARSE, BY_AGENT, BY_EVERYTHING)
 THESE = "place IN (SELECT value FROM json_each(?))"
 
-THROUGH = "SELECT hour FROM execution_summed"
+THROUGH = "SELECT hour FROM summed"
 OF_GRAIN = {HOUR: THESE, DAY: f"{THESE} AND (started_at + {ERA}) / {HOUR} <= ({THROUGH})"}
 TAKE_OFF = tuple(table.add(grain, which, -1) for table in TABLES for grain, which in OF_GRAIN.items())
 
@@ -112,7 +112,7 @@ def roll_up(connection: sqlite3.Connection) -> int:
     if last >= over:
         return last
     add_hours(connection, last, over)
-    connection.execute("UPDATE execution_summed SET hour = ?", (over,))
+    connection.execute("UPDATE summed SET hour = ?", (over,))
     return over
 
 
