@@ -6,6 +6,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_hookspecs import (
@@ -167,13 +168,13 @@ def _row(record: ExecutionRecord, size: int) -> Row:
         record.as_agent,
         name(record.id),
         name(record.parent) if record.parent else None,
-        name(record.kind),
-        name(record.target),
-        name(record.principal),
-        name(record.agent),
-        name(record.trigger),
-        name(str(record.status)),
-        name(record.access_key),
+        _known(record.kind),
+        _known(record.target),
+        _known(record.principal),
+        _known(record.agent),
+        _known(record.trigger),
+        _known(str(record.status)),
+        _known(record.access_key),
         clean(record.schedule),
         clean(record.endpoint),
         clean(record.mode),
@@ -184,6 +185,10 @@ def _row(record: ExecutionRecord, size: int) -> Row:
         tool_calls,
         words,
     )
+
+
+_known = lru_cache(maxsize=1024)(name)
+"""Of what many executions have."""
 
 
 def said_by(record: ExecutionRecord) -> list[str]:
@@ -210,7 +215,8 @@ def _whose(record: ExecutionRecord) -> Iterator[str]:
 
 
 def _whole(number: float | None) -> int | None:
-    return bounded(number, 0, MOST)
+    # Most are so, of five in each row.
+    return number if type(number) is int and 0 <= number <= MOST else bounded(number, 0, MOST)
 
 
 def _packed(raw: bytes | None) -> tuple[bytes | None, int]:

@@ -124,6 +124,12 @@ BY_THE_HOUR = (
     f"INSERT INTO {{schema}}.summed SELECT {_OVER}",
     # For adding them up, and of an expression, so that no question takes it: whose sums it asks for is not in here.
     "CREATE INDEX execution_sum_hour_by_time ON {schema}.execution_sum_hour ((bucket + 0))",
+    # Of what agents did themselves, for those who may see some agents: of a time there are the sums of all.
+    *(
+        f"CREATE INDEX execution_sum_{grain}_by_agent ON {{schema}}.execution_sum_{grain} ((value || ''), bucket) "
+        "WHERE facet = 0 AND everyone AND as_agent"
+        for grain in ("hour", "day")
+    ),
     # Until now days had all of their hours.
     f"DELETE FROM {{schema}}.execution_sum WHERE grain = 24 AND bucket >= {_LAST} / 24",
     _add(_hours(f"{_LAST} / 24 * 24 - 1", _LAST)),
