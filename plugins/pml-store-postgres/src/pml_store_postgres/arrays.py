@@ -22,7 +22,6 @@ _HEAD = struct.Struct(">iiIii").pack
 _NULL = _INT4(-1)
 
 
-
 def _bytes(value: bytes) -> bytes:
     return _INT4(len(value)) + value
 

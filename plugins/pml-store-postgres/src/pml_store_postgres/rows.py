@@ -214,9 +214,9 @@ def _whose(record: ExecutionRecord) -> Iterator[str]:
         yield owner("agent", record.agent)
 
 
-def _whole(number: float | None) -> int | None:
-    # Most are so, of five in each row.
-    return number if type(number) is int and 0 <= number <= MOST else bounded(number, 0, MOST)
+def _whole(number: int | None) -> int | None:
+    # Most are so, of five in each row; what is reported may be anything all the same.
+    return number if isinstance(number, int) and 0 <= number <= MOST else bounded(number, 0, MOST)
 
 
 def _packed(raw: bytes | None) -> tuple[bytes | None, int]:
