@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Failure, encode
-from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, sums
+from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, migrations, sums
 from pml_store_sqlite.database import Database
 from pml_store_sqlite.row_values import micros
 from pml_stores import housekeeping
@@ -109,7 +109,11 @@ async def test_days_that_had_all_their_hours_lose_those_that_are_not_over(path, 
             connection.execute("INSERT INTO summed VALUES (99999999)")
             execution_rows.write(connection, over_days())
             connection.execute("DROP TABLE summed")
-    assert answers(path, OF_DAYS) == [[(len(over_days()),)]]
+            for name, table in migrations.SUMS_BEFORE.items():
+                connection.execute(f"ALTER TABLE {table.table} RENAME TO {name}")
+    (before,) = (name for name, table in migrations.SUMS_BEFORE.items() if table is sums.BY_EVERYTHING)
+    of_days_before = OF_DAYS.replace(sums.BY_EVERYTHING.table, before)
+    assert answers(path, of_days_before) == [[(len(over_days()),)]]
     async with at(path) as store:
         over = EPOCH + timedelta(hours=31)
         assert answers(path, OF_DAYS) == [[(sum(record.started_at < over for record in over_days()),)]]
@@ -223,6 +227,15 @@ async def test_a_gateway_of_the_version_before_cannot_spoil_what_is_added_up(pat
         pytest.raises(sqlite3.IntegrityError, match="NOT NULL"),
     ):
         write_as_schema_3(connection, execution(1))
+
+
+def test_nor_can_one_that_added_days_up_at_once(path):
+    with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
+        for name in migrations.SUMS_BEFORE:
+            with pytest.raises(sqlite3.OperationalError, match=f"no such table: {name}") as caught:
+                connection.execute(f"INSERT INTO {name} (grain) VALUES (1)")
+            # So its rows wait, and it says why.
+            assert database.is_storage_fault(caught.value)
 
 
 async def test_what_is_old_is_deleted_by_itself(path, services, monkeypatch):

@@ -166,6 +166,18 @@ _DOCUMENTS = (
 )
 
 
+SUMS_BEFORE = {"execution_count": sums.COARSE, "execution_sum": sums.BY_AGENT, "execution_tool_sum": sums.BY_EVERYTHING}
+"""Names that tables had as long as days had all of their hours."""
+
+
+def _name_anew(connection: sqlite3.Connection) -> None:
+    """A gateway of the version before, still running, would count what it writes twice. So it finds no table."""
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    for name, table in SUMS_BEFORE.items():
+        if name in there:
+            connection.execute(f"ALTER TABLE {name} RENAME TO {table.table}")
+
+
 def _leave_the_hour_out(connection: sqlite3.Connection) -> None:
     """Days have had hours that are not over until now."""
     last, hours = sums.last_over(), sums.DAY // sums.HOUR
@@ -179,7 +191,7 @@ def _leave_the_hour_out(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO summed VALUES (?)", (last,))
 
 
-_HOURS = ("CREATE TABLE summed (hour INTEGER NOT NULL)", _leave_the_hour_out)
+_HOURS = ("CREATE TABLE summed (hour INTEGER NOT NULL)", _name_anew, _leave_the_hour_out)
 
 Step: TypeAlias = "str | Callable[[sqlite3.Connection], None]"
 

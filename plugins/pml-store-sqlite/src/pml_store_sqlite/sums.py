@@ -87,11 +87,11 @@ class Sums:
         return ("grain", "bucket", *self.keys, *SUMMED)
 
 
-COARSE = Sums("execution_count", ("principal", "status", "nested", "dry_run"))
+COARSE = Sums("sum_by_principal", ("principal", "status", "nested", "dry_run"))
 """Smallest: for lists of everything and of somebody's, whose total is a sum."""
-BY_AGENT = Sums("execution_sum", SAID)
+BY_AGENT = Sums("sum_by_agent", SAID)
 """For what agents did, and for lists of it."""
-BY_EVERYTHING = Sums("execution_tool_sum", (*BY_TOOL, *SAID))
+BY_EVERYTHING = Sums("sum_by_tool", (*BY_TOOL, *SAID))
 TABLES = (COARSE, BY_AGENT, BY_EVERYTHING)
 THESE = "place IN (SELECT value FROM json_each(?))"
 
