@@ -126,10 +126,19 @@ HISTORY: dict[str, set[str]] = {
     "FindsTextForEveryone": {
         "test_scope_limits_what_is_added_up_by_text",
         "test_scope_limits_what_is_found_by_text",
+        "test_sums_and_totals_have_all_that_was_recorded_before",
         *ALL_FILTERS,
     },
-    "CountsTextForEveryone": {"test_find_agrees_with_a_plain_filter", "test_scope_limits_what_is_found_by_text"},
-    "AddsUpTextForEveryone": {"test_scope_limits_what_is_added_up_by_text", "test_totals_agree_with_a_plain_filter"},
+    "CountsTextForEveryone": {
+        "test_find_agrees_with_a_plain_filter",
+        "test_scope_limits_what_is_found_by_text",
+        "test_sums_and_totals_have_all_that_was_recorded_before",
+    },
+    "AddsUpTextForEveryone": {
+        "test_scope_limits_what_is_added_up_by_text",
+        "test_sums_and_totals_have_all_that_was_recorded_before",
+        "test_totals_agree_with_a_plain_filter",
+    },
     "AddsUpForEveryone": {
         "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
         "test_numbers_are_exact_whatever_the_time_asked_for",
@@ -238,11 +247,13 @@ EXPECTED: dict[str, set[str]] = {
     },
     "CountsForEveryone": {
         "test_a_name_that_a_client_gave_itself_is_no_shared_agent",
+        "test_no_words_find_everything",
         "test_numbers_are_exact_whatever_the_time_asked_for",
         "test_scope_limits_items_and_totals",
         "test_scope_limits_what_is_found_by_text",
         "test_shared_agents_are_seen_besides",
         "test_sums_and_totals_have_all_that_was_recorded_before",
+        "test_text_is_never_syntax",
         "test_the_last_page_has_no_cursor_and_every_page_has_the_total",
         *FILTER,
     },
