@@ -30,7 +30,8 @@ def ended(tmp_path, monkeypatch):
     def run(tests):
         (tmp_path / "conftest.py").write_text(CONFTEST.read_text("utf-8"), "utf-8")
         (tmp_path / "test_any.py").write_text(tests, "utf-8")
-        monkeypatch.setenv("PML_TEST_LIMIT_S", "1")
+        # Collecting the test counts as well.
+        monkeypatch.setenv("PML_TEST_LIMIT_S", "5")
         command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", str(tmp_path)]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False)
 
