@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
 settings_type = Settings
-START_S = 5.0
+START_S = 30.0
+"""The first start reads a program of a hundred megabytes, and the disk may have other things to do."""
 
 
 @hookimpl
