@@ -10,6 +10,8 @@ import pml_stores.readers
 from .errors import StoreError, closed
 
 if TYPE_CHECKING:
+    from pml_stores.giving_way import GivingWay
+
     from .database import Database
 
 
@@ -18,9 +20,9 @@ class Readers(pml_stores.readers.Readers[sqlite3.Connection]):
 
     driver = "sqlite"
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, giving_way: GivingWay) -> None:
         """Starts nothing."""
-        super().__init__()
+        super().__init__(giving_way)
         self._database = database
 
     def open(self) -> sqlite3.Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 from pml_stores.session import Session
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pml_hookspecs import ExecutionRecord
+    from pml_stores.giving_way import GivingWay
 
     from .database import Database
 
@@ -23,15 +25,20 @@ ASKED_REST_S = 0.02
 """Longest that the writer sleeps while readers wait for it: some forty rows take it 5 ms, and smaller batches write the
 same pages over and over."""
 
+STEPS = 400
+"""Of SQLite's machine between two looks whether somebody reads: writing one execution takes so many."""
+LOCKED_S = 0.001
+"""Having waited longer for the file, another process writes to it as well, and is not kept waiting for readers here."""
+
 
 class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
     """Writes to the file; what is written is moved from the write-ahead log beside it."""
 
     driver = "sqlite"
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, giving_way: GivingWay) -> None:
         """Opens nothing."""
-        self._database = database
+        self._database, self._giving_way = database, giving_way
         self._connection: sqlite3.Connection | None = None
         self._checkpoints = Checkpoints(database)
 
@@ -42,6 +49,8 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
     def open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = self._database.open_writer()
+            # Readers see the file as it was before the transaction, and wait for no lock of it.
+            self._connection.set_progress_handler(self._giving_way.give_way, STEPS)
             self._checkpoints.start()
         return self._connection
 
@@ -59,7 +68,10 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
 
     def transaction(self, connection: sqlite3.Connection, work: Callable[[], object]) -> None:
         with self._checkpoints.held_off():
+            began = time.monotonic()
             connection.execute("BEGIN IMMEDIATE")
+            if time.monotonic() - began > LOCKED_S:
+                self._giving_way.hurry()
             try:
                 work()
                 connection.execute("COMMIT")

@@ -23,7 +23,11 @@ class Settings:
         "last writes. FULL: a power cut loses nothing either, and every write costs a wait for the disk.",
     )
     flush_interval_ms: int = setting(
-        50, "Longest that what is recorded on the request path stays in memory before it is written [ms].", ge=1, le=90
+        50,
+        "How long what is recorded on the request path is collected in memory before it is written [ms]. Writing then "
+        "waits for who reads for up to two fifths of what is left of 100 ms.",
+        ge=1,
+        le=90,
     )
     queue_rows: int = setting(
         100_000,

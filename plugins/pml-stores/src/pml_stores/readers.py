@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from .giving_way import GivingWay
 from .session import C
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ class Readers(ABC, Generic[C]):
     driver: str
     """As it is called in the settings."""
 
-    def __init__(self) -> None:
-        """Starts nothing."""
+    def __init__(self, giving_way: GivingWay | None = None) -> None:
+        """Starts nothing. ``giving_way`` is the writer's, if that waits for who reads."""
+        self._giving_way = giving_way or GivingWay()
         self._pool: ThreadPoolExecutor | None = None
         self._idle: list[C] = []
         self._closed = True
@@ -68,7 +70,8 @@ class Readers(ABC, Generic[C]):
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(THREADS, f"pml-store-{self.driver}-read")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question, alone)
+        with self._giving_way.reading():
+            return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question, alone)
 
     def _answer(self, question: Callable[[C], T], alone: bool) -> T:  # noqa: FBT001 - the executor takes no names
         while True:

@@ -10,6 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic
 
 from .errors import StoreError
+from .giving_way import GivingWay
 from .session import C, Later, Operation
 from .unwritten import MOST, latest
 
@@ -26,6 +27,13 @@ BATCH = 512
 
 ASKED_S = 1.0
 """So long after somebody had to wait for what is queued, the thread sleeps ``asked_rest_s`` at most."""
+
+IN_MEMORY_S = 0.1
+"""Longest that what nobody waits for may stay in memory while the database can be written."""
+PATIENT_PART = 0.4
+"""How much of that, but for the writer's sleep, it may wait for those who read."""
+PRESSING = BATCH // 2
+"""With more operations waiting it does not."""
 
 RETRY_S = 0.5
 """Wait between attempts while the database cannot be written."""
@@ -53,6 +61,7 @@ class Writer(Generic[C]):
         queue_rows: int,
         flush_interval_s: float,
         asked_rest_s: float | None = None,
+        giving_way: GivingWay | None = None,
     ) -> None:
         """Starts nothing.
 
@@ -63,11 +72,14 @@ class Writer(Generic[C]):
             flush_interval_s: Longest that what nobody waits for stays in memory [s].
             asked_rest_s: The same while readers have to wait for it, so that little is queued when the next one asks
                 [s]; None for ``flush_interval_s``.
+            giving_way: The readers', if the session gives way to them.
         """
         self._session, self._log = session, log
         self._limit = queue_rows
         self._rest_s = flush_interval_s
         self._asked_rest_s = flush_interval_s if asked_rest_s is None else min(asked_rest_s, flush_interval_s)
+        self._giving_way = giving_way or GivingWay()
+        self._patience_s = max(0.0, (IN_MEMORY_S - flush_interval_s) * PATIENT_PART)
         self._queue: deque[Any] = deque()
         self._batch: list[Any] = []
         """What is being written."""
@@ -126,6 +138,7 @@ class Writer(Generic[C]):
         self._limit = 0
         self._closing.set()
         self._hurry.set()
+        self._giving_way.hurry()
         self._wake.set()
 
     def unwritten(self) -> Unwritten | None:
@@ -178,6 +191,7 @@ class Writer(Generic[C]):
         self._waiting.add(operation)
         self._queue.append(operation)
         self._hurry.set()
+        self._giving_way.hurry()
         self._wake.set()
         await operation.future
 
@@ -238,6 +252,7 @@ class Writer(Generic[C]):
             self._batch = []
             self._settle(batch, {})
             return True
+        self._giving_way.begin(0.0 if self._is_urgent else self._patience_s)
         try:
             faults = self._session.write(batch)
         except Exception as exc:  # whatever it is, the rows are kept and tried again
@@ -248,6 +263,11 @@ class Writer(Generic[C]):
             self._batch = []
         self._written(batch, faults)
         return True
+
+    @property
+    def _is_urgent(self) -> bool:
+        # Who waits is in `_waiting` before the batch is taken, and tells `_giving_way` to hurry after.
+        return bool(self._waiting) or len(self._queue) > PRESSING or self._why is not None or self._closing.is_set()
 
     def _written(self, batch: Sequence[Any], faults: dict[int, Exception]) -> None:
         if self._why is not None:
