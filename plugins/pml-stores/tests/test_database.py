@@ -372,6 +372,24 @@ async def test_a_connection_that_was_lost_since_is_made_again(path):
             await store._readers.read(lambda _: 1 / 0)
 
 
+async def test_every_connection_is_closed_also_when_leaving_is_cancelled(path):
+    async with Notes(path) as store:
+        readers, reached, go_on = store._readers, threading.Event(), threading.Event()
+        await asyncio.gather(*(readers.read(lambda _: time.sleep(0.01)) for _ in range(3)))
+        reading = asyncio.create_task(readers.read(lambda _: (reached.set(), go_on.wait(10))))
+        await until(reached.is_set)
+        leaving = asyncio.create_task(readers.stop())
+        await asyncio.sleep(0.05)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        go_on.set()
+        await reading
+        for connection in readers.opened:
+            with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+                connection.execute("SELECT 1")
+
+
 async def test_what_no_database_keeps_is_refused_before_it_is_asked(path, services):
     async with Notes(path, services) as store:
         aware, naive = datetime.now(UTC), datetime.now(UTC).replace(tzinfo=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .giving_way import GivingWay
@@ -93,6 +94,9 @@ class Readers(ABC, Generic[C]):
                     continue
                 raise why from exc
             self._idle.append(connection)
+            if self._closed:
+                # Whoever closed did not wait for this answer.
+                self._close_idle()
             return answer
 
     def _connection(self) -> tuple[C, bool]:
@@ -110,9 +114,15 @@ class Readers(ABC, Generic[C]):
             raise why from exc
 
     async def stop(self) -> None:
-        """Wait for the reads under way and close the connections."""
+        """Wait for the reads under way and close the connections, which is done also when this is cancelled."""
         self._closed = True
-        if self._pool is not None:
-            await asyncio.to_thread(self._pool.shutdown)
-        while self._idle:
-            self._idle.pop().close()
+        try:
+            if self._pool is not None:
+                await asyncio.to_thread(self._pool.shutdown)
+        finally:
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()
