@@ -1,10 +1,11 @@
 """Records as fast as it is told until it is killed, and says what it did.
 
-``recorder.py FILE FIRST_ID ROWS_PER_S [moving]``: with ``moving`` the log is moved into the file all the time, and
-begins anew every few pages.
+``recorder.py FILE FIRST_ID ROWS_PER_S [moving] [reading]``: with ``moving`` the log is moved into the file all the
+time, and begins anew every few pages; with ``reading`` lists are asked for all the time, for which a batch stands
+still, and nothing is put, for which none does.
 
-Each line is ``r N TIME`` for what was handed over, ``p N TIME`` for what was put and is durable, or ``s SECONDS`` for
-how late the machine let this process go on. Times are of the clock that all processes share.
+Each line is ``r N TIME`` for what was handed over, ``p N TIME`` for what was put and is durable, or ``s SECONDS TIME``
+for how late the machine let this process go on. Times are of the clock that all processes share.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import os
 import sys
 import time
 
+from pml_hookspecs import ExecutionQuery, Scope
 from pml_store_sqlite import Settings, SqliteStore, checkpoints, database
 from pml_testing.records import execution
 
 TICK_S = 0.005
+EVERYTHING = ExecutionQuery(scope=Scope(principals=None))
 
 
 async def main(path, first, per_s):
@@ -33,9 +36,13 @@ async def main(path, first, per_s):
                 os.write(1, f"p {mine} {time.monotonic()}\n".encode())
                 await asyncio.sleep(TICK_S)
 
-        putting = asyncio.create_task(put())
+        async def read():
+            while True:
+                await store.executions.find(EVERYTHING)
+
+        other = asyncio.create_task(read() if "reading" in sys.argv[4:] else put())
         began, done = time.monotonic(), 0
-        while not putting.done():
+        while not other.done():
             expected = time.monotonic() + TICK_S
             due = int((time.monotonic() - began) * per_s)
             for _ in range(done, due):
@@ -46,7 +53,7 @@ async def main(path, first, per_s):
             os.write(1, "".join(lines).encode())
             lines.clear()
             await asyncio.sleep(TICK_S)
-            lines.append(f"s {time.monotonic() - expected}\n")
+            lines.append(f"s {time.monotonic() - expected} {time.monotonic()}\n")
 
 
 if __name__ == "__main__":

@@ -344,6 +344,15 @@ async def test_the_writer_rests_less_while_somebody_waits_for_it(path):
         assert time.monotonic() - start < 10
 
 
+async def test_what_came_while_the_writer_stood_still_is_not_collected_as_long_again(path):
+    async with Notes(path, interval_s=30) as store:
+        store._writer._giving_way.waited_s = 29.9
+        start = time.monotonic()
+        store._writer.record(note(0))
+        await until(lambda: not store._writer.queued)
+        assert time.monotonic() - start < 10
+
+
 async def test_a_log_that_fails_stops_nobody(path, services):
     class Broken(FakeLog):
         def error(self, event, **fields):

@@ -51,7 +51,9 @@ def test_its_patience_is_for_a_whole_batch(way):
         for _ in range(100):
             way.give_way()
         assert time.monotonic() - began < 0.2
+        assert 0.19 <= way.waited_s < 0.4
         way.begin(0.2)
+        assert way.waited_s == 0
         assert took_s(way) >= 0.19
 
 

@@ -25,7 +25,7 @@ class Settings:
     flush_interval_ms: int = setting(
         50,
         "How long what is recorded on the request path is collected in memory before it is written [ms]. Writing then "
-        "waits for who reads for up to two fifths of what is left of 100 ms.",
+        "waits for who reads for up to three tenths of what is left of 100 ms.",
         ge=1,
         le=90,
     )

@@ -24,6 +24,8 @@ class GivingWay:
         self._reading = 0
         self._free = threading.Event()
         self._left_s = 0.0
+        self.waited_s = 0.0
+        """How long the writer waited amid the last batch."""
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -44,11 +46,13 @@ class GivingWay:
 
     def begin(self, patience_s: float) -> None:
         """A batch, in which the writer waits for no longer than this in all [s]."""
-        self._left_s = patience_s
+        self._left_s, self.waited_s = patience_s, 0.0
 
     def give_way(self) -> None:
         """Wait while somebody reads. Called by the writer, which holds nothing that a reader needs."""
         if self._reading and self._left_s > 0.0:
             began = time.monotonic()
             self._free.wait(self._left_s)
-            self._left_s -= time.monotonic() - began
+            waited_s = time.monotonic() - began
+            self._left_s -= waited_s
+            self.waited_s += waited_s

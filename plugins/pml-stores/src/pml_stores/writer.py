@@ -30,7 +30,7 @@ ASKED_S = 1.0
 
 IN_MEMORY_S = 0.1
 """Longest that what nobody waits for may stay in memory while the database can be written."""
-PATIENT_PART = 0.4
+PATIENT_PART = 0.3
 """How much of that, but for the writer's sleep, it may wait for those who read."""
 PRESSING = BATCH // 2
 """With more operations waiting it does not."""
@@ -229,7 +229,9 @@ class Writer(Generic[C]):
             self._closing.wait(RETRY_S)
         else:
             asked = time.monotonic() - self._asked_at < ASKED_S
-            self._hurry.wait(self._asked_rest_s if asked else self._rest_s)
+            # What was recorded while the writer stood still has waited for so long.
+            waited_s = self._giving_way.waited_s
+            self._hurry.wait(max(0.0, (self._asked_rest_s if asked else self._rest_s) - waited_s))
         self._hurry.clear()
         self._wake.clear()
 
