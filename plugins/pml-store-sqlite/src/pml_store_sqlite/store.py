@@ -20,7 +20,7 @@ class SqliteStore(DatabaseStore):
     One thread writes, many operations to a transaction; a few threads read. Statements do not run on the event loop.
     While the file cannot be written (disk full, locked), calls go on: what is recorded waits in memory up to
     ``queue_rows``, what is put is refused with :class:`~pml_store_sqlite.StoreError`, and reads see what is in the
-    file; single executions and lists also what waits, unless that is more than a thousand executions. Entering raises
+    file, and what waits unless that is more than a thousand executions. Entering raises
     :class:`~pml_store_sqlite.StoreError` when the file cannot be used at all.
     """
 

@@ -29,7 +29,7 @@ ASKED_S = 1.0
 """So long after somebody had to wait for what is queued, the thread sleeps ``asked_rest_s`` at most."""
 
 IN_MEMORY_S = 0.1
-"""Longest that what nobody waits for may stay in memory while the database can be written."""
+"""How long what nobody waits for should stay in memory at most while the database can be written [s]."""
 PATIENT_PART = 0.3
 """How much of that, but for the writer's sleep, it may wait for those who read."""
 PRESSING = BATCH // 2
@@ -69,7 +69,7 @@ class Writer(Generic[C]):
             session: The database; used in the thread.
             log: Where troubles are told.
             queue_rows: Most operations to hold in memory while the database cannot be written.
-            flush_interval_s: Longest that what nobody waits for stays in memory [s].
+            flush_interval_s: How long what nobody waits for is collected in memory [s].
             asked_rest_s: The same while readers have to wait for it, so that little is queued when the next one asks
                 [s]; None for ``flush_interval_s``.
             giving_way: The readers', if the session gives way to them.
