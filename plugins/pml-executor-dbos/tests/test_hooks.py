@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -282,3 +283,22 @@ def test_the_shim_for_old_sqlite_does_what_new_sqlite_does() -> None:
     assert isinstance(whole, int)
     assert isinstance(fraction, float)
     assert 0 <= fraction - whole < 2
+
+
+def test_what_comes_back_after_the_end_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pml_executor_dbos import workflow
+
+    engine = workflow._sqlite_engine(f"sqlite:///{tmp_path / 'durable.db'}")
+    monkeypatch.setattr(workflow, "_engines", [engine])
+    monkeypatch.setattr(workflow.DBOS, "destroy", lambda: None)
+    with engine.connect() as before:
+        kept = before.connection.dbapi_connection
+    assert kept.execute("SELECT 1").fetchone() == (1,)
+    with engine.connect() as meanwhile:
+        lent = meanwhile.connection.dbapi_connection
+        workflow.shut_down()
+    with engine.connect() as after:
+        opened = after.connection.dbapi_connection
+    for connection in (kept, lent, opened):
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")

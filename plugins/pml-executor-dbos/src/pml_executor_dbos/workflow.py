@@ -98,6 +98,12 @@ def _sqlite_engine(url: str) -> sqlalchemy.Engine:
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", f"busy_timeout={BUSY_MS}", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
+    @sqlalchemy.event.listens_for(engine, "checkin")
+    def returned(_connection: Any, record: Any) -> None:
+        # A run that was under way in the end comes back with its connection later, and nobody else would close it.
+        if engine not in _engines:
+            record.invalidate()
+
     return engine
 
 
