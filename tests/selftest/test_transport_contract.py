@@ -216,10 +216,12 @@ class Sloppy(PlainLink):
         pass
 
     def notified(self, method, params):
-        if params.get("number", 0) % 2:
-            asyncio.get_running_loop().call_soon(PlainLink.notified, self, method, params)
-        else:
-            PlainLink.notified(self, method, params)
+        if params.get("number") == 1:
+            self.kept = params
+            return
+        super().notified(method, params)
+        if params.get("number") == 2:
+            super().notified(method, self.kept)
 
     def fault(self, error):
         return RpcError(-32603, str(error))
