@@ -109,6 +109,22 @@ async def test_the_writer_goes_on_while_a_disk_takes_long_over_the_last_pages(pa
         assert time.monotonic() - began < 0.5
 
 
+def test_an_end_that_comes_just_before_moving_begins_is_not_overheard(path):
+    moving = Checkpoints(Database(Settings(path=str(path)), None))
+    clear = moving._written.clear
+
+    def end_and_clear():
+        moving._closing.set()
+        moving._written.set()
+        clear()
+
+    moving._written.clear = end_and_clear
+    moving.start()
+    moving.written()
+    moving._thread.join(10)
+    assert not moving._thread.is_alive()
+
+
 async def test_the_log_of_one_that_was_killed_is_moved_before_anything_is_written(path):
     where = Database(Settings(path=str(path)), None)
     with closing(where.open_writer()) as killed:

@@ -73,6 +73,9 @@ class Checkpoints:
             if self._closing.wait(BETWEEN_S):
                 return
             self._written.clear()
+            # It may just have been set to say that this is the end.
+            if self._closing.is_set():
+                return
             # What goes wrong here goes wrong for the writer as well, who says so.
             with contextlib.suppress(sqlite3.Error):
                 self._move()

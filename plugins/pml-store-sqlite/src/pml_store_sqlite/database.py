@@ -20,7 +20,7 @@ APPLICATION_ID = 0x504D4C31
 
 FILE = "pml.db"
 """In the user's PML folder, unless the settings say otherwise."""
-OLDEST = (3, 25, 0)
+OLDEST = (3, 35, 0)
 """First SQLite that has all that is used."""
 WAL_PAGES = 32768
 """Length that the log may have, see :mod:`.checkpoints`."""

@@ -1,7 +1,7 @@
 """The schema, as the numbered steps that lead to it. Steps are only ever added.
 
 Times of executions are microseconds since 1970 UTC, costs are millionths of a dollar, JSON is UTF-8 text in a BLOB so
-that bytes need not be decoded on their way in. Only what SQLite 3.25 knows is used, with FTS5 and JSON.
+that bytes need not be decoded on their way in. Only what SQLite 3.35 knows is used, with FTS5 and JSON.
 """
 
 from __future__ import annotations
