@@ -11,9 +11,9 @@ import pytest
 
 from pml_hookspecs import ExecutionQuery, Scope, Status
 from pml_store_postgres import PostgresStore, Settings, StoreError, queries, sums
-from pml_store_postgres.conditions import FAILED
+from pml_store_postgres.conditions import FAILED, LAST
 from pml_store_postgres.database import Database
-from pml_store_postgres.rows import BEGINNING, micros
+from pml_store_postgres.rows import BEGINNING, DAY, micros
 from pml_stores.paging import MOST_COUNTED
 from pml_testing.fakes import EPOCH
 from pml_testing.records import ALICE, EVERYONE, SHARED, ended, execution, written
@@ -169,6 +169,26 @@ def test_whole_days_and_hours_are_counted_from_sums_and_the_ends_through_an_inde
         # Which has one row.
         assert "Seq Scan" not in plan.replace("Seq Scan on summed ", "")
         assert "Index" in plan
+
+
+@pytest.mark.parametrize(
+    ("hour", "minute", "left_over"),
+    [
+        (2, 10, [("-", 1, 0, 2), ("-", 0, 2, 2 + 10 / 60)]),
+        (2, 50, [("-", 1, 0, 3), ("", 0, 2 + 50 / 60, 3)]),
+        (22, 10, [("", 1, 22, 24), ("-", 0, 22, 22 + 10 / 60)]),
+        (0, 0, []),
+    ],
+)
+def test_of_the_first_day_and_the_first_hour_the_lesser_part_is_gone_through(hour, minute, left_over):
+    day = micros(EPOCH) // DAY
+    since = day * DAY + hour * sums.HOUR + minute * 60_000_000
+    found = []
+    for sign, grain, *ends in sums.pieces(since, LAST):
+        start, end = (at - day * 24 if grain else (at - day * DAY) / sums.HOUR for at in ends)
+        if grain < sums.DAY_HOURS:
+            found.append((sign, grain, start, end))
+    assert found == left_over
 
 
 @pytest.mark.parametrize(("by", "facet"), [("tool", 1), ("server", 1), ("key", 2)])

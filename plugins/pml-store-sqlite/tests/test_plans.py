@@ -127,6 +127,26 @@ def test_a_total_is_a_sum_of_sums(explained, scope, table):
     assert sum("COVERING INDEX execution_by_time (started_at>? AND started_at<?" in line for line in lines) == 2
 
 
+@pytest.mark.parametrize(
+    ("hour", "minute", "left_over"),
+    [
+        (2, 10, [("-", sums.HOUR, 0, 2), ("-", 0, 2, 2 + 10 / 60)]),
+        (2, 50, [("-", sums.HOUR, 0, 3), ("", 0, 2 + 50 / 60, 3)]),
+        (22, 10, [("", sums.HOUR, 22, 24), ("-", 0, 22, 22 + 10 / 60)]),
+        (0, 0, []),
+    ],
+)
+def test_of_the_first_day_and_the_first_hour_the_lesser_part_is_gone_through(hour, minute, left_over):
+    day = micros(EPOCH) // sums.DAY * sums.DAY
+    since = day + hour * sums.HOUR + minute * 60_000_000
+    found = [
+        (sign, grain, *((at - day) / sums.HOUR for at in ends))
+        for sign, grain, *ends in sums.pieces(since, None, 0)
+        if ends[1] is not None
+    ]
+    assert found == left_over
+
+
 def test_text_is_looked_for_in_its_time_and_scope_only(explained):
     scope = Scope(principals=frozenset({"alice"}), agents=frozenset({"agent 1"}))
     history.find(explained, ExecutionQuery(scope=scope, since=EPOCH, text="files"))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 GROUPINGS: Sequence[Grouping] = get_args(Grouping)
 RUNNING = ("pending", "running")
 GOOD = ("ok", "simulated")
+MICROSECOND = timedelta(microseconds=1)
 
 
 def group_of(record: ExecutionRecord, by: Grouping) -> str:
@@ -140,6 +141,9 @@ def left_out() -> Iterator[tuple[ExecutionQuery, list[ExecutionId]]]:
             text=chance.choice((None, None, "zeb", "apples count")),
         )
         yield query, [r.id for r in (newest if n % 2 else chance.sample(over_days(), 30))] + [ExecutionId("unknown")]
+    for record in newest:
+        since = record.started_at
+        yield ExecutionQuery(scope=EVERYONE, since=since, until=since + MICROSECOND), [record.id]
 
 
 async def assert_sees_all(store: Store) -> None:

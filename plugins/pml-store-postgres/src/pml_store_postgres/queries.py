@@ -121,7 +121,7 @@ def find(
         f"LEFT JOIN (({place.sql}) AS page JOIN execution AS e USING (id)) ON true"
     )
     values = (*gone.values, *counted.values, *place.values)
-    if takes_one_way(query, summed=bool(parts.kept)):
+    if takes_one_way(query, summed=parts.summed):
         rows = connection.execute_as_planned(sql, values).fetchall()
     else:
         rows = rows_of(connection, sql, values)

@@ -8,14 +8,15 @@ the one in ``summed``; those after it are read by the hour.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_hookspecs import split_tool_id
 from pml_stores.paging import MOST_COUNTED
-from pml_stores.sums import Sum
+from pml_stores.sums import Sum, nearest
 
 from .conditions import (
     FIRST,
@@ -37,6 +38,7 @@ from .conditions import (
 )
 from .rows import BEGINNING, DAY, moment
 from .texts import owner, restored, wanted_of
+from .triggers import SUMMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,21 +62,17 @@ FACETS: Mapping[Grouping, tuple[int, str]] = {
 """Which sums tell, and what of an execution it is. Those by tool and by key are kept for everyone together only."""
 
 COUNTS = (
-    f"count(*) FILTER (WHERE {IS_SUCCEEDED}) AS succeeded, count(*) FILTER (WHERE {IS_FAILED}) AS failed, "
-    f"count(*) FILTER (WHERE {IS_OPEN}) AS running"
+    f"{{sign}}count(*) FILTER (WHERE {IS_SUCCEEDED}) AS succeeded, "
+    f"{{sign}}count(*) FILTER (WHERE {IS_FAILED}) AS failed, {{sign}}count(*) FILTER (WHERE {IS_OPEN}) AS running"
 )
 AMOUNTS = (
-    "sum(cost_micros) AS cost_micros, sum(tokens_in) AS tokens_in, sum(tokens_out) AS tokens_out, "
-    "sum(duration_ms) AS duration_ms, count(duration_ms) AS timed"
+    "{sign}sum(cost_micros) AS cost_micros, {sign}sum(tokens_in) AS tokens_in, {sign}sum(tokens_out) AS tokens_out, "
+    "{sign}sum(duration_ms) AS duration_ms, {sign}count(duration_ms) AS timed"
 )
-TAKEN_OFF = (
-    f"-count(*) FILTER (WHERE {IS_SUCCEEDED}), -count(*) FILTER (WHERE {IS_FAILED}), "
-    f"-count(*) FILTER (WHERE {IS_OPEN}), -sum(cost_micros), -sum(tokens_in), -sum(tokens_out), -sum(duration_ms), "
-    "-count(duration_ms)"
-)
-"""Both of them, of those that are left out."""
+"""Both of them of executions, see :meth:`Parts.union`."""
+KEPT = ", ".join(f"{{sign}}{column} AS {column}" for column in SUMMED)
+"""The same of sums."""
 THROUGH = "SELECT hour FROM summed"
-KEPT = "succeeded, failed, running, cost_micros, tokens_in, tokens_out, duration_ms, timed"
 ADDED_UP = (
     "sum(succeeded)::int8 AS succeeded, sum(failed)::int8 AS failed, sum(running)::int8 AS running, "
     "coalesce(sum(cost_micros), 0)::int8, "
@@ -84,48 +82,85 @@ ADDED_UP = (
 """The fields of :class:`pml_stores.sums.Sum`, in their order."""
 
 
+SUMS, ROWS, GONE = "execution_sum", "execution", "gone"
+"""Where executions are counted; the last are those that are left out."""
+
+
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Where the executions of a query are counted."""
+class Part:
+    """Some of what is counted."""
 
-    kept: Sequence[Condition]
-    """On ``execution_sum``; no two of them include the same executions."""
-    rest: Sequence[Condition]
-    """On ``execution``."""
-    less: Condition | None = None
-    """On ``gone``: those that are counted in the others and left out; None for none."""
+    table: str
+    these: Condition
+    sign: str = ""
+    """``-`` for what is taken off again."""
 
-    def union(self, of_kept: str, of_rest: str, of_less: str, groups: str = "") -> Condition:
-        """All of it as one query; ``groups`` are what ``of_rest`` and ``of_less`` are grouped by."""
+
+class Parts(tuple[Part, ...]):
+    """What makes up a query: each of its executions is counted once; whatever is counted besides, is taken off."""
+
+    __slots__ = ()
+
+    @property
+    def summed(self) -> bool:
+        """Whether sums tell of any."""
+        return any(part.table == SUMS for part in self)
+
+    def union(self, of_sums: str, of_rows: str, groups: str = "") -> Condition:
+        """All of it as one query.
+
+        Args:
+            of_sums: Columns; each number begins with ``{sign}``.
+            of_rows: The same of executions, which come in groups.
+            groups: What those are grouped by.
+        """
         by = f" GROUP BY {groups}" if groups else ""
-        parts = [Condition(f"SELECT {of_kept} FROM execution_sum WHERE {c.sql}", c.values) for c in self.kept]
-        parts += [Condition(f"SELECT {of_rest} FROM execution WHERE {c.sql}{by}", c.values) for c in self.rest]
-        if self.less is not None:
-            parts.append(Condition(f"SELECT {of_less} FROM gone WHERE {self.less.sql}{by}", self.less.values))
-        return Condition(" UNION ALL ".join(p.sql for p in parts), tuple(v for p in parts for v in p.values))
+        found = []
+        for part in self:
+            columns, grouped = (of_sums, "") if part.table == SUMS else (of_rows, by)
+            sql = f"SELECT {columns.format(sign=part.sign)} FROM {part.table} WHERE {part.these.sql}{grouped}"
+            found.append(Condition(sql, part.these.values))
+        return Condition(" UNION ALL ".join(p.sql for p in found), tuple(v for p in found for v in p.values))
 
 
-def pieces(since: int, until: int) -> Iterator[tuple[int, int, int]]:
-    """``(grain, from, to)`` of what makes up this time: grain 24 and 1 in buckets, grain 0 in microseconds."""
-    first_hour = since if since == FIRST else -(-since // HOUR)
+Piece: TypeAlias = tuple[str, int, int, int]
+"""``(sign, grain, from, to)``, from inclusive, to exclusive: grain 24 and 1 in buckets, grain 0 in microseconds.
+
+Sign is ``-`` for what is taken off again.
+"""
+
+
+def pieces(since: int, until: int) -> Iterator[Piece]:
+    """What makes up ``since`` to ``until``."""
+    if since >= until:
+        return
+    # With an end, what is taken off might lie after it; so nothing is.
+    now = time.time_ns() // 1000 if until == LAST else since
+    first_hour = since if since == FIRST else nearest(since, HOUR, now) // HOUR
     last_hour = until if until == LAST else until // HOUR
     if first_hour >= last_hour:
-        yield 0, since, until
+        yield "", 0, since, until
         return
-    first_day = since if since == FIRST else -(-first_hour // DAY_HOURS)
+    first_day = since if since == FIRST else nearest(first_hour * HOUR, DAY, now) // DAY
     last_day = until if until == LAST else last_hour // DAY_HOURS
     if first_day >= last_day:
-        yield 1, first_hour, last_hour
+        yield "", 1, first_hour, last_hour
     else:
-        yield DAY_HOURS, first_day, last_day
+        yield "", DAY_HOURS, first_day, last_day
         if since != FIRST:
-            yield 1, first_hour, first_day * DAY_HOURS
+            yield from _left_over(1, first_hour, first_day * DAY_HOURS)
         if until != LAST:
-            yield 1, last_day * DAY_HOURS, last_hour
+            yield from _left_over(1, last_day * DAY_HOURS, last_hour)
     if since != FIRST:
-        yield 0, since, first_hour * HOUR
+        yield from _left_over(0, since, first_hour * HOUR)
     if until != LAST:
-        yield 0, last_hour * HOUR, until
+        yield from _left_over(0, last_hour * HOUR, until)
+
+
+def _left_over(grain: int, start: int, end: int) -> Iterator[Piece]:
+    """Between where it should begin or end and where larger buckets do."""
+    if start != end:
+        yield ("", grain, start, end) if start < end else ("-", grain, end, start)
 
 
 def days_of(connection: Connection[Any], query: ExecutionQuery) -> list[int]:
@@ -176,20 +211,21 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
         shared &= Condition("NOT nested")
     if not query.include_dry_runs:
         shared &= Condition("NOT dry_run")
-    kept, rest = [], []
-    for grain, start, end in pieces(since, until):
-        if start < end and grain:
-            kept += [whose & shared & of for of in _buckets(grain, start, end) for whose in _whose(query.scope)]
-        elif start < end:
-            rest.append(asked & within(start, end))
-    if not kept and not rest:
-        return Parts((), (asked & NONE,))
-    return Parts(kept, rest, asked & within(since, until) if without else None)
+    found = []
+    for sign, grain, start, end in pieces(since, until):
+        if grain:
+            each = (whose & shared & of for of in _buckets(grain, start, end) for whose in _whose(query.scope))
+            found += [Part(SUMS, these, sign) for these in each]
+        else:
+            found.append(Part(ROWS, asked & within(start, end), sign))
+    if found and without:
+        found.append(Part(GONE, asked & within(since, until), "-"))
+    return Parts(found or [Part(ROWS, asked & NONE)])
 
 
 def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Parts:
     """From the executions themselves."""
-    return Parts((), (asked & within(*when(query)) & other_than(without),))
+    return Parts([Part(ROWS, asked & within(*when(query)) & other_than(without))])
 
 
 def _buckets(grain: int, start: int, end: int) -> list[Condition]:
@@ -222,11 +258,10 @@ def _whose(scope: Scope) -> list[Condition]:
 
 def counting(query: ExecutionQuery, parts: Parts) -> Condition:
     """The statement for how many executions there are in ``parts``, which are by the :func:`finest`."""
-    if not parts.kept:
-        (rest,) = parts.rest
-        return Condition(f"SELECT count(*) FROM execution WHERE {rest.sql}", rest.values)
+    if len(parts) == 1 and not parts.summed:
+        return Condition(f"SELECT count(*) FROM execution WHERE {parts[0].these.sql}", parts[0].these.values)
     classes = " + ".join(classes_of(query.statuses) or ())
-    every = parts.union(f"sum({classes}) AS n", "count(*)", "-count(*)")
+    every = parts.union(f"{{sign}}sum({classes}) AS n", "{sign}count(*) AS n")
     return Condition(f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values)
 
 
@@ -292,7 +327,6 @@ def activity(connection: Connection[Any], query: ExecutionQuery, without: Sequen
     every = _amounts_of(query, asked, AGENTS, without).union(
         f"value AS agent, bucket * grain * {HOUR} AS first, (bucket + 1) * grain * {HOUR} AS last, {KEPT}",
         f"agent, min(started_at) AS first, max(started_at) + 1 AS last, {COUNTS}, {AMOUNTS}",
-        f"agent, NULL, NULL, {TAKEN_OFF}",
         "agent",
     )
     last = _last_of(asked & within(*when(query)) & other_than(without), earlier=bool(without))
@@ -333,7 +367,6 @@ def totals(
     every = _amounts_of(query, asked_for(query, days_of(connection, query)), facet, without).union(
         f"{of_kept} AS what, {KEPT}",
         f"{of_rest} AS what, {COUNTS}, {AMOUNTS}",
-        f"{of_rest}, {TAKEN_OFF}",
         "1",
     )
     gone = leaving_out(without)

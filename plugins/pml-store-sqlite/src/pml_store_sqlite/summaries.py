@@ -29,7 +29,11 @@ GROUPS: dict[Grouping, tuple[str, str]] = {
     "day": (f"(started_at + {sums.ERA}) / {sums.DAY}", f"bucket * grain / {sums.DAY}"),
 }
 """Of an execution, and of a sum."""
-ONE = "1 AS executions, duration_ms IS NOT NULL AS timed, duration_ms, cost_micros, tokens_in, tokens_out"
+ONE = "{sign}1 AS executions, {sign}(duration_ms IS NOT NULL) AS timed, " + ", ".join(
+    f"{{sign}}{column} AS {column}" for column in ("duration_ms", "cost_micros", "tokens_in", "tokens_out")
+)
+MANY = ", ".join(f"{{sign}}{column} AS {column}" for column in sums.SUMMED)
+"""Of an execution, and of a sum."""
 NOTHING = (
     "SELECT NULL AS grp, NULL AS status, 0 AS start, 0 AS length, "
     + ", ".join(f"0 AS {column}" for column in sums.SUMMED)
@@ -41,10 +45,6 @@ COUNTS = (
     "total(cost_micros), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), total(duration_ms), sum(timed)"
 )
 """The fields of :class:`pml_stores.sums.Sum`, in their order."""
-TAKEN_OFF = (
-    "NULL AS start, NULL AS length, "
-    "-1 AS executions, -(duration_ms IS NOT NULL) AS timed, -duration_ms, -cost_micros, -tokens_in, -tokens_out"
-)
 
 
 def found_by_text(found: Conditions, *, looked_up: bool = False, whole: bool = False) -> tuple[str, str]:
@@ -74,16 +74,22 @@ def found_by_text(found: Conditions, *, looked_up: bool = False, whole: bool = F
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What is taken of each, as text of SQL with the same names."""
+    """What is taken of each, as text of SQL with the same names. Each number begins with ``{sign}``."""
 
     of_row: str
     """Of an execution."""
     of_sum: str
-    of_less: str
-    """Of an execution that is left out, and counted in sums."""
+
+    def row(self, sign: str = "") -> str:
+        """Of an execution; ``sign`` is ``-`` where it is taken off."""
+        return self.of_row.format(sign=sign)
+
+    def sum(self, sign: str = "") -> str:
+        """Of many."""
+        return self.of_sum.format(sign=sign)
 
 
-COUNTED = Columns("1 AS executions", "executions", "-1 AS executions")
+COUNTED = Columns("{sign}1 AS executions", "{sign}executions AS executions")
 """Less than the others: what is in an index need not be looked up."""
 
 
@@ -92,8 +98,7 @@ def _summed(group: tuple[str, str]) -> Columns:
     of_row, of_sum = group
     return Columns(
         f"{of_row} AS grp, status, started_at AS start, 1 AS length, {ONE}",
-        f"{of_sum} AS grp, status, bucket * grain - {sums.ERA} AS start, grain AS length, {', '.join(sums.SUMMED)}",
-        f"{of_row} AS grp, status, {TAKEN_OFF}",
+        f"{of_sum} AS grp, status, bucket * grain - {sums.ERA} AS start, grain AS length, {MANY}",
     )
 
 
@@ -103,7 +108,7 @@ def arms(found: Conditions, group: tuple[str, str], *, by_tool: bool = False) ->
 
 
 def _arms(found: Conditions, columns: Columns, *, by_tool: bool = False, fine: bool = False) -> str:
-    row = f"SELECT {columns.of_row} FROM execution"
+    row = f"SELECT {columns.row()} FROM execution"
     if found.nothing:
         # Not with the others: SQLite finds no use for an index that it is told to use for nothing.
         return NOTHING
@@ -117,17 +122,18 @@ def _arms(found: Conditions, columns: Columns, *, by_tool: bool = False, fine: b
     table = sums.BY_EVERYTHING if by_tool or found.by_tool else sums.BY_AGENT
     if found.coarse and not fine:
         table = sums.COARSE
-    of_table = f"SELECT {columns.of_sum} FROM {table.table}"
     parts = []
-    for piece in sums.pieces(found.since, found.until, found.through):
-        within = sums.span(piece, found.values)
-        if piece[0]:
+    for sign, grain, start, end in sums.pieces(found.since, found.until, found.through):
+        within = sums.span(grain, start, end, found.values)
+        if grain:
+            of_table = f"SELECT {columns.sum(sign)} FROM {table.table}"
             parts.append(f"{of_table} WHERE {within} AND executions > 0 AND {of_sums}")
         else:
-            parts.append(f"{row} INDEXED BY execution_by_time WHERE {within} AND {of_rows}")
+            of_row = f"SELECT {columns.row(sign)} FROM execution INDEXED BY execution_by_time"
+            parts.append(f"{of_row} WHERE {within} AND {of_rows}")
     if parts and found.left_out:
         these = f"place IN ({found.left_out}) AND {found.of_rows()}"
-        parts.append(f"SELECT {columns.of_less} FROM execution NOT INDEXED WHERE {these}")
+        parts.append(f"SELECT {columns.row('-')} FROM execution NOT INDEXED WHERE {these}")
     return " UNION ALL ".join(parts) or NOTHING
 
 
@@ -145,8 +151,8 @@ def activity(
     """See :meth:`pml_stores.unwritten.Statements.activity`."""
     found = asked(connection, query, without)
     rows = connection.execute(
-        f"SELECT grp, max(start), max(start + length), {COUNTS} FROM ({arms(found, GROUPS['agent'])}) GROUP BY grp "
-        "HAVING sum(executions) > 0",
+        f"SELECT grp, max(start) FILTER (WHERE executions > 0), max(start + length) FILTER (WHERE executions > 0), "
+        f"{COUNTS} FROM ({arms(found, GROUPS['agent'])}) GROUP BY grp HAVING sum(executions) > 0",
         found.values,
     ).fetchall()
     sums_by_agent = {}

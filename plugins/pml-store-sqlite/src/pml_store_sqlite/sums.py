@@ -14,7 +14,9 @@ import time
 from dataclasses import dataclass
 from operator import add as plus
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pml_stores.sums import nearest
 
 from .row_values import NOTHING, Row, insert
 
@@ -179,48 +181,58 @@ def tidy(connection: sqlite3.Connection) -> None:
         connection.execute(f"DELETE FROM {table.table} WHERE executions = 0")
 
 
-def pieces(since: int | None, until: int | None, last: int) -> Iterator[tuple[int, int | None, int | None]]:
-    """``(grain, from, to)`` of what makes up ``since`` to ``until``, in microseconds: from inclusive, to exclusive.
+Piece: TypeAlias = tuple[str, int, int | None, int | None]
+"""``(sign, grain, from, to)`` in microseconds, from inclusive, to exclusive.
 
-    Grain 0 is single executions. ``last`` is the hour that days go :func:`through`.
-    """
+Sign is ``-`` for what is taken off again. Grain 0 is single executions.
+"""
+
+
+def pieces(since: int | None, until: int | None, last: int) -> Iterator[Piece]:
+    """What makes up ``since`` to ``until``; ``last`` is the hour that days go :func:`through`."""
     if since is not None and until is not None and since >= until:
         return
-    first_hour, last_hour = _up(since, HOUR), _down(until, HOUR)
+    first_hour, last_hour = _first(since, HOUR, until), _down(until, HOUR)
     if first_hour is not None and last_hour is not None and first_hour >= last_hour:
-        yield 0, since, until
+        yield "", 0, since, until
         return
-    first_day, last_day = _up(first_hour, DAY), _down(last_hour, DAY)
-    found = [(0, since, first_hour), (0, last_hour, until)]
+    first_day, last_day = _first(first_hour, DAY, until), _down(last_hour, DAY)
     if first_day is not None and last_day is not None and first_day >= last_day:
-        found.append((HOUR, first_hour, last_hour))
+        yield "", HOUR, first_hour, last_hour
     else:
-        found += [(HOUR, first_hour, first_day), (HOUR, last_day, last_hour)]
+        yield from _left_over(HOUR, first_hour, first_day)
+        yield from _left_over(HOUR, last_day, last_hour)
         if first_day is None or first_day != last_day:
-            yield DAY, first_day, last_day
+            yield "", DAY, first_day, last_day
             later = (last + 1) * HOUR - ERA if first_day is None else max((last + 1) * HOUR - ERA, first_day)
             if last_day is None or later < last_day:
-                yield HOUR, later, last_day
-    # Without a bound there is nothing left over at that end.
-    yield from (piece for piece in found if piece[1] != piece[2])
+                yield "", HOUR, later, last_day
+    yield from _left_over(0, since, first_hour)
+    yield from _left_over(0, last_hour, until)
+
+
+def _left_over(grain: int, start: int | None, end: int | None) -> Iterator[Piece]:
+    """Between where it should begin or end and where larger buckets do; without a bound there is nothing."""
+    if start is not None and end is not None and start != end:
+        yield ("", grain, start, end) if start < end else ("-", grain, end, start)
+
+
+def _first(at: int | None, grain: int, until: int | None) -> int | None:
+    # With an end, what is taken off might lie after it; so nothing is.
+    return None if at is None else nearest(at, grain, at if until is not None else time.time_ns() // 1000)
 
 
 def _down(at: int | None, grain: int) -> int | None:
     return None if at is None else at // grain * grain
 
 
-def _up(at: int | None, grain: int) -> int | None:
-    return None if at is None else -(-at // grain) * grain
-
-
-def span(piece: tuple[int, int | None, int | None], values: dict[str, Any]) -> str:
-    """The condition that a row of ``piece`` is in its time; its parameters are put into ``values``."""
-    grain, *ends = piece
+def span(grain: int, start: int | None, end: int | None, values: dict[str, Any]) -> str:
+    """The condition that a row of a piece is in its time; its parameters are put into ``values``."""
     column = "bucket" if grain else "started_at"
     found = [f"grain = {grain}"] if grain else []
-    for end, comparison in zip(ends, (">=", "<"), strict=True):
-        if end is not None:
+    for at, comparison in ((start, ">="), (end, "<")):
+        if at is not None:
             name = f"t{len(values)}"
-            values[name] = (end + ERA) // grain if grain else end
+            values[name] = (at + ERA) // grain if grain else at
             found.append(f"{column} {comparison} :{name}")
     return " AND ".join(found) or "1"

@@ -24,6 +24,17 @@ MOST_MICROS = 10**15
 MOST_USD = MOST_MICROS / MICROS
 
 
+def nearest(at: int, grain: int, now: int) -> int:
+    """From where on sums by ``grain`` tell of what there is from ``at`` on, all three in microseconds since 1970.
+
+    The end of the hour or the day that ``at`` is in, if less has to be added from ``at`` until then (or until now) than
+    would have to be taken off again from the beginning.
+    """
+    begin = at // grain * grain
+    end = begin + grain if at > begin else begin
+    return begin if at - begin < min(end, now) - at else end
+
+
 def bounded(number: float | None, least: int, most: int) -> int | None:
     """``number`` rounded, and at most so far off: what adds up stays within 63 bits, whatever somebody reports.
 
