@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 import threading
 
@@ -222,6 +223,26 @@ async def test_a_cancelled_call_ends_soon_and_leaves_nothing(tmp_path):
         assert not [name for name, pid in found.items() if lives(pid)]
         row = next(r for r in await records(made) if r.target == "agents:w")
     assert row.status == "cancelled"
+
+
+async def test_what_takes_a_while_to_die_is_waited_for(tmp_path, monkeypatch):
+    killed, looks = [], []
+
+    def end(group, mark, number):
+        killed.append(number)
+        real_end(group, mark, number)
+
+    def living(group, mark):
+        looks.extend(killed[1:])
+        return real_living(group, mark) or ([group] if 0 < len(looks) < 70 else [])
+
+    real_end, real_living = processes.end, processes.living
+    monkeypatch.setattr(processes, "end", end)
+    monkeypatch.setattr(processes, "living", living)
+    async with gateway({"w": worker("stubborn", tmp_path / "pids", timeout_s=1)}) as (_, client):
+        await chat(client, "w")
+    assert killed == [signal.SIGTERM, signal.SIGKILL]
+    assert len(looks) == 70
 
 
 async def test_what_an_agent_leaves_running_is_ended_with_it(tmp_path):

@@ -17,7 +17,8 @@ from .watchdog import Watchdog
 
 GRACE_S = 0.7
 """Time that an agent gets to stop after SIGTERM [s]."""
-AFTER_KILL_S = 1.0
+AFTER_KILL_S = 10.0
+"""How long killed processes are waited for [s]; they are gone at once, unless the machine stands still."""
 DRAIN_S = 0.5
 """How long output is waited for that others hold open, once the agent has ended [s]."""
 LOOK_S = 0.02
