@@ -15,6 +15,7 @@ from pml_hookspecs import Document, Page
 from pml_stores import errors, housekeeping, writer
 from pml_stores.database_store import DatabaseStore, log_of
 from pml_stores.documents import SqlDocuments
+from pml_stores.giving_way import GivingWay
 from pml_stores.housekeeping import Housekeeping
 from pml_stores.parts import SqlSecrets
 from pml_stores.readers import Readers
@@ -37,6 +38,7 @@ class NoteSession(Session):
     named = MappingProxyType({"path": "notes.db"})
 
     def __init__(self, path):
+        super().__init__(GivingWay())
         self._path, self._connection = path, None
         self.broken = None
         self.batches = []
@@ -87,7 +89,7 @@ class NoteReaders(Readers):
     driver = "notes"
 
     def __init__(self, path):
-        super().__init__()
+        super().__init__(GivingWay())
         self._path, self.opened, self.lost = path, [], False
 
     def open(self):

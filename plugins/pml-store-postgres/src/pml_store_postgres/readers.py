@@ -10,6 +10,8 @@ from .database import UNREACHABLE, in_words
 from .errors import StoreError, closed
 
 if TYPE_CHECKING:
+    from pml_stores.giving_way import GivingWay
+
     from .connection import ServerConnection
     from .database import Database
 
@@ -19,9 +21,9 @@ class Readers(pml_stores.readers.Readers["ServerConnection"]):
 
     driver = "postgres"
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, giving_way: GivingWay) -> None:
         """Connects to nothing."""
-        super().__init__()
+        super().__init__(giving_way)
         self._database = database
 
     def open(self) -> ServerConnection:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pml_hookspecs import ExecutionRecord
+    from pml_stores.giving_way import GivingWay
 
     from .connection import ServerConnection
     from .database import Database
@@ -32,8 +33,9 @@ class ServerSession(Session["ServerConnection", Encoded]):
 
     driver = "postgres"
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, giving_way: GivingWay) -> None:
         """Connects to nothing."""
+        super().__init__(giving_way)
         self._database = database
         self._connection: ServerConnection | None = None
         self._committing = False
@@ -53,10 +55,12 @@ class ServerSession(Session["ServerConnection", Encoded]):
             self._connection = None
 
     def encode(self, record: ExecutionRecord) -> Encoded:
+        # The interpreter changes threads every 5 ms only, and encoding a batch takes about as long.
+        self.giving_way.give_way()
         return Encoded(record)
 
     def write_rows(self, connection: ServerConnection, rows: Sequence[Encoded]) -> None:
-        write_executions(connection, rows)
+        write_executions(connection, rows, self.giving_way)
 
     def attempt(
         self, batch: Sequence[Any], rows: Mapping[int, Encoded], unfit: Mapping[int, Exception]
@@ -80,8 +84,13 @@ class ServerSession(Session["ServerConnection", Encoded]):
     def transaction(self, connection: ServerConnection, work: Callable[[], object]) -> None:
         self._committing = False
         try:
-            # In one message, as all that needs no answer should be.
-            connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock({self._database.lock})")
+            # In one message, as a server may be far away.
+            begun = connection.execute(f"BEGIN; SELECT pg_try_advisory_xact_lock({self._database.lock})")
+            begun.nextset()
+            if begun.fetchone() != (True,):
+                # Another gateway writes as well, and is not kept waiting for readers here.
+                self.giving_way.hurry()
+                connection.execute(f"SELECT pg_advisory_xact_lock({self._database.lock})")
             work()
             self._committing = True
             connection.execute("COMMIT")

@@ -38,7 +38,8 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
 
     def __init__(self, database: Database, giving_way: GivingWay) -> None:
         """Opens nothing."""
-        self._database, self._giving_way = database, giving_way
+        super().__init__(giving_way)
+        self._database = database
         self._connection: sqlite3.Connection | None = None
         self._checkpoints = Checkpoints(database)
 
@@ -50,7 +51,7 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
         if self._connection is None:
             self._connection = self._database.open_writer()
             # Readers see the file as it was before the transaction, and wait for no lock of it.
-            self._connection.set_progress_handler(self._giving_way.give_way, STEPS)
+            self._connection.set_progress_handler(self.giving_way.give_way, STEPS)
             self._checkpoints.start()
         return self._connection
 
@@ -71,7 +72,7 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
             began = time.monotonic()
             connection.execute("BEGIN IMMEDIATE")
             if time.monotonic() - began > LOCKED_S:
-                self._giving_way.hurry()
+                self.giving_way.hurry()
             try:
                 work()
                 connection.execute("COMMIT")

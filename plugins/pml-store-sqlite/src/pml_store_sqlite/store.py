@@ -50,7 +50,6 @@ class SqliteStore(DatabaseStore):
             queue_rows=settings.queue_rows,
             flush_interval_s=settings.flush_interval_ms / 1000,
             asked_rest_s=ASKED_REST_S,
-            giving_way=giving_way,
         )
         self._readers = readers = Readers(self._database, giving_way)
         self.executions = SqliteExecutions(writer, readers)

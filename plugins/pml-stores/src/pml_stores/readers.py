@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .giving_way import GivingWay
 from .session import C
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from .errors import StoreError
+    from .giving_way import GivingWay
 
 T = TypeVar("T")
 
@@ -27,9 +27,9 @@ class Readers(ABC, Generic[C]):
     driver: str
     """As it is called in the settings."""
 
-    def __init__(self, giving_way: GivingWay | None = None) -> None:
-        """Starts nothing. ``giving_way`` is the writer's, if that waits for who reads."""
-        self._giving_way = giving_way or GivingWay()
+    def __init__(self, giving_way: GivingWay) -> None:
+        """Starts nothing. ``giving_way`` is the writer's, which waits for who reads."""
+        self._giving_way = giving_way
         self._pool: ThreadPoolExecutor | None = None
         self._idle: list[C] = []
         self._closed = True

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord
 
     from .errors import StoreError
+    from .giving_way import GivingWay
 
 
 class Connection(Protocol):
@@ -72,6 +73,10 @@ class Session(ABC, Generic[C, R]):
 
     driver: str
     """As it is called in the settings."""
+
+    def __init__(self, giving_way: GivingWay) -> None:
+        """Opens nothing. Amid a batch it gives way to those who read."""
+        self.giving_way = giving_way
 
     @property
     @abstractmethod

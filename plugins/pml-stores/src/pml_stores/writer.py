@@ -10,7 +10,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic
 
 from .errors import StoreError
-from .giving_way import GivingWay
 from .session import C, Later, Operation
 from .unwritten import MOST, latest
 
@@ -61,7 +60,6 @@ class Writer(Generic[C]):
         queue_rows: int,
         flush_interval_s: float,
         asked_rest_s: float | None = None,
-        giving_way: GivingWay | None = None,
     ) -> None:
         """Starts nothing.
 
@@ -72,13 +70,12 @@ class Writer(Generic[C]):
             flush_interval_s: How long what nobody waits for is collected in memory [s].
             asked_rest_s: The same while readers have to wait for it, so that little is queued when the next one asks
                 [s]; None for ``flush_interval_s``.
-            giving_way: The readers', if the session gives way to them.
         """
         self._session, self._log = session, log
         self._limit = queue_rows
         self._rest_s = flush_interval_s
         self._asked_rest_s = flush_interval_s if asked_rest_s is None else min(asked_rest_s, flush_interval_s)
-        self._giving_way = giving_way or GivingWay()
+        self._giving_way = session.giving_way
         self._patience_s = max(0.0, (IN_MEMORY_S - flush_interval_s) * PATIENT_PART)
         self._queue: deque[Any] = deque()
         self._batch: list[Any] = []
