@@ -58,7 +58,7 @@ def any_of(column: str, values: Iterable[str]) -> Condition:
     wanted = sorted({name(value) for value in values})
     if len(wanted) == 1:
         return Condition(f"{column} = %s", (wanted[0],))
-    return Condition(f"{column} = ANY(%s)", (wanted,)) if wanted else NONE
+    return Condition(f"{column} = ANY(%s)", (Array("text", wanted),)) if wanted else NONE
 
 
 def scope_of(scope: Scope) -> Condition:

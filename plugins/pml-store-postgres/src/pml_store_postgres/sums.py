@@ -211,10 +211,11 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
         shared &= Condition("NOT nested")
     if not query.include_dry_runs:
         shared &= Condition("NOT dry_run")
+    kept = [whose & shared for whose in _whose(query.scope)]
     found = []
     for sign, grain, start, end in pieces(since, until):
         if grain:
-            each = (whose & shared & of for of in _buckets(grain, start, end) for whose in _whose(query.scope))
+            each = (whose & of for of in _buckets(grain, start, end) for whose in kept)
             found += [Part(SUMS, these, sign) for these in each]
         else:
             found.append(Part(ROWS, asked & within(start, end), sign))
