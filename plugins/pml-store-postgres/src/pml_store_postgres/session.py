@@ -32,6 +32,7 @@ class ServerSession(Session["ServerConnection", Encoded]):
     """
 
     driver = "postgres"
+    patient_part = 0.2
 
     def __init__(self, database: Database, giving_way: GivingWay) -> None:
         """Connects to nothing."""

@@ -74,6 +74,12 @@ class Session(ABC, Generic[C, R]):
     driver: str
     """As it is called in the settings."""
 
+    patient_part = 0.3
+    """How much of the time that a record may stay in memory, beside the writer's sleep, a batch may stand still.
+
+    The rest is for writing it.
+    """
+
     def __init__(self, giving_way: GivingWay) -> None:
         """Opens nothing. Amid a batch it gives way to those who read."""
         self.giving_way = giving_way

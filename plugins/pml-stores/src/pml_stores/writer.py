@@ -29,8 +29,6 @@ ASKED_S = 1.0
 
 IN_MEMORY_S = 0.1
 """How long what nobody waits for should stay in memory at most while the database can be written [s]."""
-PATIENT_PART = 0.3
-"""How much of that, but for the writer's sleep, it may wait for those who read."""
 PRESSING = BATCH // 2
 """With more operations waiting it does not."""
 
@@ -76,7 +74,7 @@ class Writer(Generic[C]):
         self._rest_s = flush_interval_s
         self._asked_rest_s = flush_interval_s if asked_rest_s is None else min(asked_rest_s, flush_interval_s)
         self._giving_way = session.giving_way
-        self._patience_s = max(0.0, (IN_MEMORY_S - flush_interval_s) * PATIENT_PART)
+        self._patience_s = max(0.0, (IN_MEMORY_S - flush_interval_s) * session.patient_part)
         self._queue: deque[Any] = deque()
         self._batch: list[Any] = []
         """What is being written."""
