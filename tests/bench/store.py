@@ -201,7 +201,7 @@ def place(asked: argparse.Namespace, stack: ExitStack) -> dict[str, str]:
         return {"path": asked.file or str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "pml.db")}
     from pml_testing.postgres import cluster
 
-    return {"url": asked.url or stack.enter_context(cluster()).database()}
+    return {"url": asked.url or stack.enter_context(cluster(durable=True)).database()}
 
 
 def open_store(driver: str, where: Mapping[str, str]) -> Any:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,8 @@ ACCOUNTS = ("postgres", "nobody")
 """Whose name the server takes where the tests run as root, which it refuses to be; the first that there is."""
 QUICK = "-c fsync=off -c full_page_writes=off -c synchronous_commit=off"
 """The folder is thrown away, so a power cut may take it."""
+WATCH = 'read -r ended; [ "$ended" = over ] && exit; folder=$1; shift; "$@"; rm -rf -- "$folder"'
+"""Waits for a word from who started it, and stops the server when that ends without: killed, say."""
 
 
 def programs() -> Path | None:
@@ -54,8 +56,11 @@ class Cluster:
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
-    """Start a server, stop it in the end, and leave nothing behind.
+def cluster(*, durable: bool = False) -> Iterator[Cluster]:
+    """Start a server, stop it in the end, and leave nothing behind; not even where this process is killed.
+
+    Args:
+        durable: Whether it waits for the disk, as servers in use do.
 
     Raises:
         FileNotFoundError: Its programs are not installed.
@@ -88,13 +93,36 @@ def cluster() -> Iterator[Cluster]:
                 "UTF8",
             ],
         )
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home} {QUICK}"
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home}"
         pg_ctl = [str(folder / "pg_ctl"), "-D", str(data), "-w", "-t", str(START_S)]
-        _as(account, [*pg_ctl, "-l", str(home / "log"), "-o", options, "start"])
-        try:
-            yield Cluster(f"postgresql://postgres@127.0.0.1:{port}/postgres")
-        finally:
-            _as(account, [*pg_ctl, "-m", "immediate", "stop"])
+        options = options if durable else f"{options} {QUICK}"
+        stop = [*pg_ctl, "-m", "immediate", "stop"]
+        with _watched(account, home, stop):
+            _as(account, [*pg_ctl, "-l", str(home / "log"), "-o", options, "start"])
+            try:
+                yield Cluster(f"postgresql://postgres@127.0.0.1:{port}/postgres")
+            finally:
+                _as(account, stop)
+
+
+@contextmanager
+def _watched(account: pwd.struct_passwd | None, home: Path, stop: list[str]) -> Iterator[None]:
+    """Have the server stopped and its folder removed if this process ends before this does."""
+    command = ["/bin/sh", "-c", WATCH, "pml-postgres-watchdog", str(home), *stop]
+    # In a session of its own: what interrupts the tests should not end who looks after them.
+    watchdog = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+        **_being(account),
+    )
+    try:
+        yield
+    finally:
+        watchdog.communicate(b"over\n")
 
 
 def _account() -> pwd.struct_passwd | None:
@@ -105,6 +133,11 @@ def _account() -> pwd.struct_passwd | None:
 
     known = {entry.pw_name: entry for entry in pwd.getpwall()}
     return next(known[name] for name in ACCOUNTS if name in known)
+
+
+def _being(account: pwd.struct_passwd | None) -> dict[str, Any]:
+    """What :class:`subprocess.Popen` wants to hear of it."""
+    return {} if account is None else {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": ()}
 
 
 def _as(account: pwd.struct_passwd | None, command: list[str]) -> None:
@@ -119,9 +152,7 @@ def _as(account: pwd.struct_passwd | None, command: list[str]) -> None:
             check=False,
             cwd="/",
             env=environment,
-            user=None if account is None else account.pw_uid,
-            group=None if account is None else account.pw_gid,
-            extra_groups=None if account is None else (),
+            **_being(account),
         )
         if ended.returncode:
             output.seek(0)
