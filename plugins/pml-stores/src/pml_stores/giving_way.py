@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ASKED_S = 1.0
+LATELY_S = 1.0
 """So long after somebody read, somebody probably will again."""
 
 
@@ -27,7 +27,7 @@ class GivingWay:
         self._reading = 0
         self._free = threading.Event()
         self._left_s = 0.0
-        self._asked_at = -ASKED_S
+        self._asked_at = -LATELY_S
         self.waited_s = 0.0
         """How long the writer waited amid the last batch."""
 
@@ -56,7 +56,7 @@ class GivingWay:
     @property
     def is_asked(self) -> bool:
         """Whether there should be places in the batch where the writer can give way; they may cost it something."""
-        return self._left_s > 0.0 and time.monotonic() - self._asked_at < ASKED_S
+        return self._left_s > 0.0 and time.monotonic() - self._asked_at < LATELY_S
 
     def give_way(self) -> None:
         """Wait while somebody reads. Called by the writer, which holds nothing that a reader needs."""

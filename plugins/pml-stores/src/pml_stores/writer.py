@@ -30,7 +30,7 @@ ASKED_S = 1.0
 IN_MEMORY_S = 0.1
 """How long what nobody waits for should stay in memory at most while the database can be written [s]."""
 PRESSING = BATCH // 2
-"""With more operations waiting it does not."""
+"""With more operations waiting, a batch gives way to nobody."""
 
 RETRY_S = 0.5
 """Wait between attempts while the database cannot be written."""
