@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Scope
-from pml_store_postgres import PostgresStore, rows
+from pml_store_postgres import PostgresStore
 from pml_stores import writer
 from pml_testing.records import execution
 
@@ -43,20 +43,6 @@ def encoded(store, monkeypatch):
     return seen
 
 
-@pytest.fixture
-def statements(monkeypatch):
-    """How many rows each statement had that wrote some."""
-    seen, portions = [], rows._portions
-
-    def noted(executions, most):
-        for some in portions(executions, most):
-            seen.append(len(some))
-            yield some
-
-    monkeypatch.setattr(rows, "_portions", noted)
-    return seen
-
-
 def record(store):
     for n in range(1, ROWS):
         store.executions.record(execution(n))
@@ -83,28 +69,20 @@ async def test_nothing_is_encoded_while_somebody_reads(store, encoded, sql):
     await until(lambda: count(sql) == ROWS)
 
 
-async def test_a_batch_is_written_in_portions_between_which_it_can_stand(store, encoded, statements, sql, monkeypatch):
+async def test_nothing_is_sent_while_somebody_reads(store, encoded, sql):
     giving_way = store._readers._giving_way
-    give_way, stood = giving_way.give_way, []
-
-    def noted():
-        if len(encoded) == ROWS - 1:
-            stood.append((len(statements), count(sql)))
-        give_way()
-
-    monkeypatch.setattr(giving_way, "give_way", noted)
-    with giving_way.reading():
-        pass
-    record(store)
-    await until(lambda: count(sql) == ROWS)
-    assert statements == [rows.SHARED_ROWS, rows.SHARED_ROWS, ROWS - 1 - 2 * rows.SHARED_ROWS]
-    assert stood == [(1, 1), (2, 1), (3, 1)]
-
-
-async def test_where_nobody_reads_a_batch_is_one_statement(store, statements, sql):
-    record(store)
-    await until(lambda: count(sql) == ROWS)
-    assert statements == [ROWS - 1]
+    with psycopg.connect(store._database._settings.url) as other:
+        # Encoded while nobody reads, and then held up until somebody does.
+        other.execute("SELECT pg_advisory_lock(%s)", [store._database.lock])
+        record(store)
+        await until(lambda: len(encoded) == ROWS - 1)
+        giving_way.hurry, hurry = lambda: None, giving_way.hurry
+        with giving_way.reading():
+            other.execute("SELECT pg_advisory_unlock(%s)", [store._database.lock])
+            await asyncio.sleep(0.3)
+            assert count(sql) == 1
+        giving_way.hurry = hurry
+        await until(lambda: count(sql) == ROWS)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +111,3 @@ async def test_another_gateway_that_writes_does_not_wait_for_who_reads_here(stor
             await asyncio.sleep(0.3)
             other.rollback()
             await until(lambda: count(sql) == ROWS)
-
-
-async def test_what_is_written_is_what_was_recorded_last(store, sql):
-    with store._readers._giving_way.reading():
-        pass
-    record(store)
-    for n in range(1, ROWS):
-        store.executions.record(execution(n, intent="later"))
-    await until(lambda: sql("SELECT count(*) FROM execution WHERE intent = 'later'").fetchone()[0] == ROWS - 1)

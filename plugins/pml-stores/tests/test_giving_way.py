@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from pml_stores import giving_way
 from pml_stores.giving_way import GivingWay
 
 
@@ -75,17 +74,3 @@ def test_a_failed_question_is_over_too(way):
     with pytest.raises(ValueError, match="gone"), way.reading():
         raise ValueError("gone")
     assert took_s(way) < 5
-
-
-def test_places_to_stand_are_asked_for_while_somebody_reads_now_and_then(way, monkeypatch):
-    way.begin(30.0)
-    assert not way.is_asked
-    with way.reading():
-        assert way.is_asked
-    assert way.is_asked
-    way.hurry()
-    assert not way.is_asked
-    way.begin(30.0)
-    assert way.is_asked
-    monkeypatch.setattr(giving_way, "LATELY_S", 0.0)
-    assert not way.is_asked

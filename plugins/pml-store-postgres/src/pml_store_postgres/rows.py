@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from pml_hookspecs import Json
-    from pml_stores.giving_way import GivingWay
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -70,8 +69,6 @@ _WRITE = (
     f"FROM unnest({', '.join(['%b'] * len(_TYPES))}) AS given ({_COLUMNS}, words) "
     f"ON CONFLICT (id) DO UPDATE SET {_UPDATES}"
 )
-SHARED_ROWS = 50
-"""Rows in one statement while somebody reads: some 4 ms of the server's, and each statement costs it half of one."""
 STATEMENT_BYTES = 32 * 1024 * 1024
 """A statement with so much has enough; PostgreSQL takes no more than 1 GiB."""
 _WRITE_TRANSCRIPT = "INSERT INTO execution_transcript (execution, size_bytes, deflated) VALUES (%s, %s, %s)"
@@ -124,10 +121,9 @@ class Encoded:
         self.id, self.row = record.id, _row(record, size)
 
 
-def write_executions(connection: Connection[Any], executions: Sequence[Encoded], giving_way: GivingWay) -> None:
+def write_executions(connection: Connection[Any], executions: Sequence[Encoded]) -> None:
     """Insert or replace ``executions``, whose ids differ."""
-    for some in _portions(executions, SHARED_ROWS if giving_way.is_asked else len(executions)):
-        giving_way.give_way()
+    for some in _portions(executions):
         columns = zip(*(execution.row for execution in some), strict=True)
         arrays = [Array(type_name, column) for type_name, column in zip(_TYPES, columns, strict=True)]
         connection.execute(_WRITE, [arrays[ID], *arrays])
@@ -135,13 +131,13 @@ def write_executions(connection: Connection[Any], executions: Sequence[Encoded],
         connection.cursor().executemany(_WRITE_TRANSCRIPT, transcripts)
 
 
-def _portions(executions: Sequence[Encoded], most: int) -> Iterator[list[Encoded]]:
+def _portions(executions: Sequence[Encoded]) -> Iterator[list[Encoded]]:
     some: list[Encoded] = []
     size = 0
     for execution in executions:
         some.append(execution)
         size += execution.row[_SIZE]
-        if size >= STATEMENT_BYTES or len(some) >= most:
+        if size >= STATEMENT_BYTES:
             yield some
             some, size = [], 0
     if some:

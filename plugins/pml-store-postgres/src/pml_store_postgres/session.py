@@ -61,7 +61,8 @@ class ServerSession(Session["ServerConnection", Encoded]):
         return Encoded(record)
 
     def write_rows(self, connection: ServerConnection, rows: Sequence[Encoded]) -> None:
-        write_executions(connection, rows, self.giving_way)
+        self.giving_way.give_way()
+        write_executions(connection, rows)
 
     def attempt(
         self, batch: Sequence[Any], rows: Mapping[int, Encoded], unfit: Mapping[int, Exception]

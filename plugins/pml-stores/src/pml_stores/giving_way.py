@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LATELY_S = 1.0
-"""So long after somebody read, somebody probably will again."""
-
 
 class GivingWay:
     """Between the readers, which say when they are at it, and the one thread that writes.
@@ -27,7 +24,6 @@ class GivingWay:
         self._reading = 0
         self._free = threading.Event()
         self._left_s = 0.0
-        self._asked_at = -LATELY_S
         self.waited_s = 0.0
         """How long the writer waited amid the last batch."""
 
@@ -35,7 +31,6 @@ class GivingWay:
     def reading(self) -> Iterator[None]:
         """The event loop waits for an answer meanwhile."""
         self._reading += 1
-        self._asked_at = time.monotonic()
         self._free.clear()
         try:
             yield
@@ -52,11 +47,6 @@ class GivingWay:
     def begin(self, patience_s: float) -> None:
         """A batch, in which the writer waits for no longer than this in all [s]."""
         self._left_s, self.waited_s = patience_s, 0.0
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether there should be places in the batch where the writer can give way; they may cost it something."""
-        return self._left_s > 0.0 and time.monotonic() - self._asked_at < LATELY_S
 
     def give_way(self) -> None:
         """Wait while somebody reads. Called by the writer, which holds nothing that a reader needs."""
