@@ -69,20 +69,18 @@ async def test_nothing_is_encoded_while_somebody_reads(store, encoded, sql):
     await until(lambda: count(sql) == ROWS)
 
 
-async def test_nothing_is_sent_while_somebody_reads(store, encoded, sql):
+async def test_it_also_stands_still_before_what_is_encoded_is_sent(store, encoded, sql, monkeypatch):
     giving_way = store._readers._giving_way
-    with psycopg.connect(store._database._settings.url) as other:
-        # Encoded while nobody reads, and then held up until somebody does.
-        other.execute("SELECT pg_advisory_lock(%s)", [store._database.lock])
-        record(store)
-        await until(lambda: len(encoded) == ROWS - 1)
-        giving_way.hurry, hurry = lambda: None, giving_way.hurry
-        with giving_way.reading():
-            other.execute("SELECT pg_advisory_unlock(%s)", [store._database.lock])
-            await asyncio.sleep(0.3)
-            assert count(sql) == 1
-        giving_way.hurry = hurry
-        await until(lambda: count(sql) == ROWS)
+    give_way, stood = giving_way.give_way, []
+
+    def noted():
+        stood.append((len(encoded), count(sql)))
+        give_way()
+
+    monkeypatch.setattr(giving_way, "give_way", noted)
+    record(store)
+    await until(lambda: count(sql) == ROWS)
+    assert stood == [(n, 1) for n in range(ROWS)]
 
 
 @pytest.mark.parametrize(
