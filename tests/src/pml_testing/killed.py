@@ -111,7 +111,7 @@ class Killed:
         # once, or little by little where it reads without a pause, and the writer has half as much as this one at best.
         late = [(float(line[1]), float(line[2])) for line in lines if line[0] == "s"]
         at_once_s = max([late_s for late_s, _ in late], default=0.0)
-        of_late_s = sum(late_s for late_s, at in late if reading and at > ends[-1] - LATELY_S)
+        of_late_s = sum(late_s for late_s, at in late if reading and ends and at > ends[-1] - LATELY_S)
         durable_s = DURABLE_S + max(4 * at_once_s, 2 * of_late_s)
         self.old = [n for n, at in recorded if ends and at < ends[-1] - durable_s]
         self.last = max([n for n, _ in recorded] + self.put, default=first)

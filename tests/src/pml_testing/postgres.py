@@ -77,27 +77,25 @@ def cluster(*, durable: bool = False) -> Iterator[Cluster]:
         home, data = Path(temporary), Path(temporary) / "data"
         if account is not None:
             os.chown(home, account.pw_uid, account.pw_gid)
-        _as(
-            account,
-            [
-                str(folder / "initdb"),
-                "-D",
-                str(data),
-                "-U",
-                "postgres",
-                "-A",
-                "trust",
-                "-N",
-                "--locale=C",
-                "-E",
-                "UTF8",
-            ],
-        )
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home}"
-        pg_ctl = [str(folder / "pg_ctl"), "-D", str(data), "-w", "-t", str(START_S)]
         options = options if durable else f"{options} {QUICK}"
+        initdb = [
+            str(folder / "initdb"),
+            "-D",
+            str(data),
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-N",
+            "--locale=C",
+            "-E",
+            "UTF8",
+        ]
+        pg_ctl = [str(folder / "pg_ctl"), "-D", str(data), "-w", "-t", str(START_S)]
         stop = [*pg_ctl, "-m", "immediate", "stop"]
         with _watched(account, home, stop):
+            _as(account, initdb)
             _as(account, [*pg_ctl, "-l", str(home / "log"), "-o", options, "start"])
             try:
                 yield Cluster(f"postgresql://postgres@127.0.0.1:{port}/postgres")
