@@ -226,7 +226,9 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
 
 def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Parts:
     """From the executions themselves."""
-    return Parts([Part(ROWS, asked & within(*when(query)) & other_than(without))])
+    these = asked & within(*when(query))
+    # Taken off again, so that not each of many is looked for among them.
+    return Parts([Part(ROWS, these), Part(GONE, these, "-")] if without else [Part(ROWS, these)])
 
 
 def _buckets(grain: int, start: int, end: int) -> list[Condition]:
