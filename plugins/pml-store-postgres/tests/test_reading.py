@@ -107,6 +107,26 @@ def test_somebody_who_may_see_agents_reads_what_these_did_themselves(explained):
     for lane in ("execution_by_principal", "execution_by_own_agent"):
         assert f"Index Only Scan Backward using {lane}" in plan
     assert "Index Only Scan Backward using execution_by_time" not in plan
+    # Of each lane no more is read than the page takes.
+    assert "Merge Append" in plan
+
+
+def test_a_page_of_several_lanes_is_whole_whatever_is_in_two_of_them_or_left_out(explained):
+    # Of all that this principal has, the agents are seen besides.
+    scope = Scope(principals=frozenset({"user8"}), agents=frozenset(f"agent{n}" for n in (8, 18, 28, 38, 48)))
+
+    def page(limit, without=()):
+        query = ExecutionQuery(scope=scope, since=LATE - timedelta(days=9), limit=limit)
+        return queries.find(explained, query, [record.id for record in without])
+
+    newest = page(100).items
+    twice = [record for record in newest if record.principal == "user8"]
+    assert all(record.as_agent and record.agent in scope.agents for record in twice)
+    for without in ([], newest[:90], twice, newest):
+        found = page(5, without)
+        assert found.items[: len(newest) - len(without)] == [r for r in newest if r not in without][:5]
+        assert (len(found.items), found.total) == (5, page(5).total - len(without))
+        assert found.cursor is not None
 
 
 @pytest.mark.parametrize("target", ["web:*", "web:get"])

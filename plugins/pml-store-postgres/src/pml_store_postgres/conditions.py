@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Status
@@ -55,10 +56,19 @@ ALL, NONE = Condition("true"), Condition("false")
 
 def any_of(column: str, values: Iterable[str]) -> Condition:
     """Whether ``column`` has one of ``values``."""
+    wanted = _packed(frozenset(values))
+    if wanted is None:
+        return NONE
+    return Condition(f"{column} = {'%s' if type(wanted) is str else 'ANY(%s)'}", (wanted,))
+
+
+@lru_cache(maxsize=256)
+def _packed(values: frozenset[str]) -> str | Array | None:
+    """Them as a value of a statement; None for none. Kept, as who asks has the same scope each time."""
     wanted = sorted({name(value) for value in values})
-    if len(wanted) == 1:
-        return Condition(f"{column} = %s", (wanted[0],))
-    return Condition(f"{column} = ANY(%s)", (Array("text", wanted),)) if wanted else NONE
+    if len(wanted) <= 1:
+        return wanted[0] if wanted else None
+    return Array("text", wanted)
 
 
 def scope_of(scope: Scope) -> Condition:

@@ -5,38 +5,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .arrays import Array
 from .conditions import OPEN, SUCCEEDED, Condition, narrowed, other_than, read_cursor, scope_of, when, within
 from .texts import name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pml_hookspecs import ExecutionId, ExecutionQuery
+    from pml_hookspecs import ExecutionId, ExecutionQuery, Scope
 
 MOST_LANES = 32
 """Principals and agents of a scope that are gone through one by one; with more, all executions of the time are."""
+STEP = 500
+"""What is left out is allowed for in steps of so many, as each number makes a statement of its own."""
 NEWEST_FIRST = "ORDER BY started_at DESC, id DESC LIMIT"
 
 
-def page(query: ExecutionQuery, asked: Condition) -> Condition:
-    """Places of those that ``asked`` is true of, from the cursor on; one more than wanted, if there is."""
+def page(query: ExecutionQuery, asked: Condition, more: int = 0) -> Condition:
+    """Places of those that ``asked`` is true of, from the cursor on: one more than wanted, and ``more``."""
     these = asked & _span(query)
-    sql = f"SELECT started_at, id FROM execution WHERE {these.sql} {NEWEST_FIRST} {query.limit + 1}"
+    sql = f"SELECT started_at, id FROM execution WHERE {these.sql} {NEWEST_FIRST} {query.limit + 1 + more}"
     return Condition(sql, these.values)
 
 
 def page_without(query: ExecutionQuery, without: Sequence[ExecutionId]) -> Condition:
     """The same of all that ``query``, which has no text, asks for, but ``without``."""
-    others = narrowed(query, ()) & other_than(without)
-    if not has_lanes(query):
-        return page(query, scope_of(query.scope) & others)
-    # Each in its own order, so that those of somebody who seldom does anything are not looked for among all.
-    lanes = _lane("principal", query.scope.principals or (), page(query, Condition("principal = lane.name") & others))
-    if query.scope.agents:
-        own = page(query, Condition("as_agent AND agent = lane.name") & others)
-        lanes = _either(lanes, _lane("agent", query.scope.agents, own))
-    return Condition(f"SELECT * FROM ({lanes.sql}) AS found {NEWEST_FIRST} {query.limit + 1}", lanes.values)
+    asked, others = narrowed(query, ()), other_than(without)
+    if not has_lanes(query) or _names(query) <= 1:
+        return page(query, scope_of(query.scope) & asked & others)
+    # Each in its own order, so that those of somebody who seldom does anything are not looked for among all. They are
+    # merged: of each no more is read than the page takes, and what is left out, which is looked for in one place.
+    more = -(-len(without) // STEP) * STEP
+    lanes = [page(query, lane & asked, more) for lane in _lanes(query.scope)]
+    together = " UNION ALL ".join(f"({lane.sql})" for lane in lanes)
+    # An execution may be in the lane of its principal and in that of its agent.
+    twice = 2 * (query.limit + 1 + more)
+    sql = (
+        f"SELECT DISTINCT started_at, id FROM (SELECT * FROM ({together}) AS lane {NEWEST_FIRST} {twice}) AS found "
+        f"WHERE {others.sql} {NEWEST_FIRST} {query.limit + 1}"
+    )
+    return Condition(sql, tuple(value for lane in lanes for value in lane.values) + others.values)
 
 
 def has_lanes(query: ExecutionQuery) -> bool:
@@ -80,11 +87,8 @@ def _span(query: ExecutionQuery) -> Condition:
     return found & Condition("(started_at, id) < (%s, %s)", read_cursor(query.cursor))
 
 
-def _lane(kind: str, names: Iterable[str], each: Condition) -> Condition:
-    array = Array("text", sorted({name(one) for one in names}))
-    sql = f"SELECT {kind}.* FROM unnest(%s::text[]) AS lane (name) CROSS JOIN LATERAL ({each.sql}) AS {kind}"
-    return Condition(sql, (array, *each.values))
-
-
-def _either(one: Condition, other: Condition) -> Condition:
-    return Condition(f"{one.sql} UNION {other.sql}", one.values + other.values)
+def _lanes(scope: Scope) -> Iterator[Condition]:
+    for principal in sorted({*map(name, scope.principals or ())}):
+        yield Condition("principal = %s", (principal,))
+    for agent in sorted({*map(name, scope.agents)}):
+        yield Condition("as_agent AND agent = %s", (agent,))
