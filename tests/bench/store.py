@@ -1,11 +1,11 @@
 """How fast a store answers with a long history, how much recording costs, and whether it keeps up.
 
-    .venv/bin/python tests/bench/store.py [--rows 1000000] [--seconds 60] [--store sqlite|postgres] [--url URL]
+    .venv/bin/python tests/bench/store.py [--rows 1000000] [--days 30] [--store sqlite|postgres] [--url URL]
 
 ``--store postgres`` without ``--url`` starts a server of its own. Rows are spread over 30 days, over 50 agents, 8
 people and 40 tools: each agent works for one person and uses six tools. Two thirds ran inside another one. Every
 question is asked first while nothing else happens, then while 2,000 rows a second are written. ``--file`` keeps the
-history for the next run. A history of 30 days that came in two minutes is vacuumed first on PostgreSQL, which its
+history for the next run. A history that came in two minutes is vacuumed first on PostgreSQL, which its
 server otherwise does by itself every 50,000 rows, at most once a minute; what it does of its own later is left to it.
 """
 
@@ -29,7 +29,6 @@ from pml_core.garbage import seldom_collected
 from pml_hookspecs import ExecutionQuery, Scope
 from pml_testing.fakes import FakeServices
 
-DAYS = 30
 BLOCK = 20_000
 WRITTEN_PER_S = 2000
 UNDER_WAY_S = 3.0
@@ -49,13 +48,13 @@ class Table:
         print(f"{what:52}" + "".join(f"{n:>12}" for n in numbers) + f"  {goal}{'' if good else '  MISSED'}", flush=True)
 
 
-async def fill(store: Any, rows: int) -> None:
-    """``rows`` in the last 30 days, oldest first, as they would have come."""
+async def fill(store: Any, rows: int, days: float = 30) -> None:
+    """``rows`` in the last ``days``, oldest first, as they would have come."""
     now = datetime.now(UTC)
     there = (await store.executions.find(ExecutionQuery(scope=Scope(principals=None), limit=1))).total
     began = time.perf_counter()
     for n in range(there, rows):
-        store.executions.record(record(n, now - timedelta(days=DAYS) * (1 - n / rows)))
+        store.executions.record(record(n, now - timedelta(days=days) * (1 - n / rows)))
         if n % BLOCK == BLOCK - 1:
             await store.executions.find(ExecutionQuery(scope=Scope(principals=frozenset()), limit=1))
             each = (time.perf_counter() - began) / (n + 1 - there) * 1e6
@@ -224,7 +223,7 @@ async def run(asked: argparse.Namespace, stack: ExitStack) -> list[str]:
     table = Table()
     where = place(asked, stack)
     async with open_store(asked.store, where) as store:
-        await fill(store, asked.rows)
+        await fill(store, asked.rows, asked.days)
         if "url" in where:
             vacuum(where["url"])
         print(f"\n{asked.store}, {asked.rows:,} executions, {len(PRINCIPALS)} principals", flush=True)
@@ -245,6 +244,7 @@ def main() -> None:
     """Print a table; exit with 1 when a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--days", type=float, default=30, help="the days that the rows are spread over")
     parser.add_argument("--times", type=int, default=100, help="how often each question is asked")
     parser.add_argument("--rate", type=int, default=5000, help="rows a second in the last part")
     parser.add_argument("--seconds", type=float, default=60, help="length of the last part")

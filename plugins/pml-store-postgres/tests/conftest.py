@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from pml_store_postgres import PostgresStore, Settings
+from pml_store_postgres.database import Database
+from pml_store_postgres.rows import micros
+from pml_testing.fakes import EPOCH
 from pml_testing.postgres import HOW, Cluster, _account, _as, cluster, postgres, programs
 
 __all__ = ["postgres"]
@@ -102,3 +106,65 @@ def stoppable() -> Iterator[Server]:
 def server(stoppable: Server) -> Server:
     stoppable.renew()
     return stoppable
+
+
+FILL = """
+    INSERT INTO execution (started_at, duration_ms, cost_micros, size_bytes, deflated, nested, dry_run, as_agent, id,
+        parent, kind, target, principal, agent, triggered_by, status, access_key, schedule, endpoint, mode, intent,
+        request, response, words)
+    SELECT %(first)s + n * %(step)s::int8, 5, 10, 1000, 0, n %% 3 > 0, false, n %% 2 = 0, to_char(n, 'FM00000000'),
+        CASE WHEN n %% 3 > 0 THEN to_char(n - n %% 3, 'FM00000000') END, 'tool', 'files:read',
+        'user' || n %% 40, 'agent' || n %% 50, 'mcp',
+        CASE WHEN n %% 100 = 7 THEN 'running' WHEN n %% 31 = 0 THEN 'error' ELSE 'ok' END, '', '', '', '', '',
+        convert_to('{"a": "' || repeat('x', 300) || '"}', 'UTF8'), NULL,
+        CASE WHEN n %% 3 = 0 THEN array_to_tsvector((SELECT array_agg(
+            to_hex((%(first)s + n * %(step)s::int8) / 86400000000) || word) FROM unnest(ARRAY[
+                'word' || n %% 999,
+                'every',
+                CASE WHEN n < %(rows)s / 2 THEN 'early' WHEN n >= %(rows)s - 900 THEN 'late' ELSE 'between' END,
+                '_p' || left(encode(sha256(convert_to('user' || n %% 40, 'UTF8')), 'hex'), 32),
+                CASE WHEN n %% 2 = 0
+                    THEN '_a' || left(encode(sha256(convert_to('agent' || n %% 50, 'UTF8')), 'hex'), 32) END
+            ]) AS word WHERE word IS NOT NULL)) END
+    FROM generate_series(0, %(rows)s - 1) AS n
+"""
+
+
+@pytest.fixture(scope="module")
+def fill(postgres: Cluster) -> Callable[[int, timedelta], Settings]:
+    """Makes a history of so many executions, so far apart, the first at :data:`EPOCH`."""
+
+    def make(rows: int, apart: timedelta) -> Settings:
+        settings = Settings(url=postgres.database())
+        with Database(settings).open_writer() as connection:
+            values = {"first": micros(EPOCH), "rows": rows, "step": apart // timedelta(microseconds=1)}
+            connection.execute(FILL, values)
+            connection.execute("VACUUM ANALYZE")
+        return settings
+
+    return make
+
+
+class Explained:
+    """Keeps the plan of every statement that looks something up, as the server executed it."""
+
+    def __init__(self, connection):
+        self.connection, self.plans = connection, []
+        connection.add_notice_handler(lambda said: self.plans.append(said.message_primary))
+        connection.execute("LOAD 'auto_explain'")
+        connection.execute("SET auto_explain.log_min_duration = 0; SET client_min_messages = log")
+        self.plans.clear()
+
+    def execute(self, sql, values=None, **_how):
+        return self.connection.execute(sql, values, binary=True)
+
+    def execute_as_planned(self, sql, values):
+        return self.connection.execute_as_planned(sql, values)
+
+
+@pytest.fixture
+def explained(filled):
+    """A connection to what the ``filled`` of the module has."""
+    connection = Database(filled).open_reader()
+    yield Explained(connection)
+    connection.close()

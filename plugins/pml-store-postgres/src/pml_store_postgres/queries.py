@@ -7,24 +7,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Page
-from pml_stores.paging import MOST_COUNTED
 
-from .arrays import Array
 from .conditions import (
-    ALL,
-    LAST,
     Condition,
     asked_for,
     check_query,
     leaving_out,
     read_cursor,
     scope_of,
-    within,
     write_cursor,
 )
-from .pages import page, page_without, takes_one_way
+from .pages import page_without, takes_one_way
 from .rows import (
-    DAY,
     ID,
     READ,
     SPAN_COLUMNS,
@@ -38,7 +32,8 @@ from .rows import (
     read_tool,
     said_by,
 )
-from .sums import FEW_DAYS, activity, count_found, counting, days_of, finest, parts_of, totals
+from .searches import find_by_text
+from .sums import activity, counting, finest, parts_of, totals
 from .texts import blob, name, restored, wanted_of
 
 if TYPE_CHECKING:
@@ -111,7 +106,8 @@ def find(
 ) -> Page[ExecutionRecord]:
     """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.unwritten.Statements.find`."""
     if wanted_of(query.text):
-        return _find_by_text(connection, query, without)
+        rows, total = find_by_text(connection, query, without)
+        return _page_of(rows, query.limit, total)
     # All in one statement, as a server may be far away.
     gone, parts = leaving_out(without), parts_of(query, asked_for(query, ()), finest(query), without)
     counted, place = counting(query, parts), page_without(query, without)
@@ -128,49 +124,6 @@ def find(
     (total,) = {row[-1] for row in rows}
     newest = sorted((row[:-1] for row in rows if row[ID] is not None), key=PLACE, reverse=True)
     return _page_of(newest, query.limit, total)
-
-
-def _find_by_text(
-    connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId]
-) -> Page[ExecutionRecord]:
-    days, others = days_of(connection, query), _without(connection, without)
-    total = count_found(connection, query, days, others)
-    if not total:
-        return Page([], None, 0)
-    if query.cursor is not None:
-        days = [day for day in days if day <= read_cursor(query.cursor)[0] // DAY]
-    if total < MOST_COUNTED:
-        return _page_of(_found_rows(connection, query, days, others), query.limit, total)
-    # Those found first come soon, going back in time; all of them would have to be sorted.
-    connection.execute("SET LOCAL enable_bitmapscan = off")
-    # And sooner if not each has to be compared with every day.
-    rows = _found_rows(connection, query, days[-FEW_DAYS:], others)
-    if len(rows) <= query.limit and len(days) > FEW_DAYS:
-        rows = _found_rows(connection, query, days, others)
-    return _page_of(rows, query.limit, total)
-
-
-def _without(connection: Connection[Any], ids: Sequence[ExecutionId]) -> Condition:
-    """Executions without any of these ids, which are looked up once for all that a search asks."""
-    if not ids:
-        return ALL
-    gone = leaving_out(ids)
-    those = [id_ for (id_,) in connection.execute(f"{gone.sql}SELECT id FROM gone", gone.values)]
-    return Condition("id <> ALL(%s::text[])", (Array("text", those),)) if those else ALL
-
-
-def _found_rows(
-    connection: Connection[Any], query: ExecutionQuery, days: Sequence[int], others: Condition
-) -> list[Row]:
-    if not days:
-        return []
-    place = page(query, asked_for(query, days) & within(days[0] * DAY, LAST) & others)
-    return rows_of(
-        connection,
-        f"SELECT {READ} FROM ({place.sql}) AS page JOIN execution AS e USING (id) "
-        "ORDER BY page.started_at DESC, page.id DESC",
-        place.values,
-    )
 
 
 def _page_of(rows: Sequence[Row], limit: int, total: int) -> Page[ExecutionRecord]:

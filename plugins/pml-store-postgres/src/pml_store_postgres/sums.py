@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_hookspecs import split_tool_id
-from pml_stores.paging import MOST_COUNTED
 from pml_stores.sums import Sum, nearest
 
 from .conditions import (
@@ -32,12 +31,11 @@ from .conditions import (
     is_target,
     leaving_out,
     other_than,
-    saying,
     when,
     within,
 )
 from .rows import BEGINNING, DAY, moment
-from .texts import owner, restored, wanted_of
+from .texts import restored
 from .triggers import SUMMED
 
 if TYPE_CHECKING:
@@ -163,19 +161,23 @@ def _left_over(grain: int, start: int, end: int) -> Iterator[Piece]:
         yield ("", grain, start, end) if start < end else ("-", grain, end, start)
 
 
-def days_of(connection: Connection[Any], query: ExecutionQuery) -> list[int]:
-    """On which days since 1970 there may be what is found by text, in order; none for a query without."""
+def days_of(connection: Connection[Any], query: ExecutionQuery) -> dict[int, int]:
+    """Days since 1970 on which there may be what is found by text, in order, and how many executions each has.
+
+    None for a query without text.
+    """
     if not query.text:
-        return []
+        return {}
     since, until = when(query)
-    of_all = "FROM execution_sum WHERE facet = 0 AND everyone AND principal = ''"
+    of_all = f"FROM execution_sum WHERE facet = {NOTHING} AND everyone AND principal = ''"
+    counted = "succeeded + failed + running"
     rows = connection.execute(
-        f"SELECT DISTINCT day FROM (SELECT bucket {of_all} AND grain = {DAY_HOURS} UNION ALL "
-        f"SELECT bucket / {DAY_HOURS} {of_all} AND grain = 1 AND bucket > ({THROUGH})) AS there (day) "
-        "WHERE day >= %s AND day < %s ORDER BY day",
+        f"SELECT day, sum(n)::int8 FROM (SELECT bucket, {counted} {of_all} AND grain = {DAY_HOURS} UNION ALL "
+        f"SELECT bucket / {DAY_HOURS}, {counted} {of_all} AND grain = 1 AND bucket > ({THROUGH})) AS there (day, n) "
+        "WHERE day >= %s AND day < %s GROUP BY day ORDER BY day",
         (since // DAY, -(-until // DAY)),
     ).fetchall()
-    return [day for (day,) in rows]
+    return dict(rows)
 
 
 def finest(query: ExecutionQuery) -> int:
@@ -268,55 +270,6 @@ def counting(query: ExecutionQuery, parts: Parts) -> Condition:
     return Condition(f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values)
 
 
-FEW_DAYS = 3
-"""The last days, in which a frequent word is looked for at first."""
-MOST_OWNERS = 64
-"""Principals and agents of one scope that the index of words is asked for."""
-
-
-def _alone(query: ExecutionQuery) -> list[str] | None:
-    """Whose words to count, as the index knows them; None where something else is asked for than it can tell."""
-    more = (query.agent, query.statuses, query.trigger, query.parent, query.target)
-    if not query.include_dry_runs or any(one is not None for one in more):
-        return None
-    if query.scope.principals is None:
-        return []
-    found = [owner("principal", name) for name in query.scope.principals]
-    found += [owner("agent", name) for name in query.scope.agents]
-    return found if 0 < len(found) <= MOST_OWNERS else None
-
-
-def count_found(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int], others: Condition) -> int:
-    """How many executions are found by text, as far as they are counted; ``days`` are those of :func:`days_of`.
-
-    Each has to be visited, to see that it is one of ``others`` as well, so that all of a frequent word would take long.
-    """
-    parts = [part & others for part in _parts_found(query, days)]
-    some = " UNION ALL ".join(f"(SELECT 1 FROM execution WHERE {part.sql})" for part in parts)
-    row = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM ({some}) AS hit LIMIT {MOST_COUNTED}) AS counted",
-        tuple(v for part in parts for v in part.values),
-    ).fetchone()
-    return int(row[0]) if row else 0
-
-
-def _parts_found(query: ExecutionQuery, days: Sequence[int]) -> list[Condition]:
-    """What is found in parts, the newest first: of a frequent word the first has all that is counted.
-
-    No more than it takes, as each of them goes through what is new in the index of words.
-    """
-    since, until = when(query)
-    whose, wanted = _alone(query), wanted_of(query.text)
-    whole = [day for day in days if -(-since // DAY) <= day < until // DAY]
-    if whose is None or not whole:
-        return [asked_for(query, days) & within(since, until)]
-    # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
-    ends = [[day for day in days if day > whole[-1]], [day for day in days if day < whole[0]]]
-    new, old = ([saying(wanted, end, whose) & within(since, until)] if end else [] for end in ends)
-    groups = [some for some in (whole[-FEW_DAYS:], whole[:-FEW_DAYS]) if some]
-    return [*new, *(saying(wanted, some, whose) for some in groups), *old]
-
-
 def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
     """Where amounts are added up: with statuses from the executions, as only counts are kept apart by them."""
     if query.statuses is None:
@@ -326,7 +279,7 @@ def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Se
 
 def activity(connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId] = ()) -> dict[str, Sum]:
     """See :meth:`pml_stores.unwritten.Statements.activity`."""
-    asked = asked_for(query, days_of(connection, query))
+    asked = asked_for(query, [*days_of(connection, query)])
     every = _amounts_of(query, asked, AGENTS, without).union(
         f"value AS agent, bucket * grain * {HOUR} AS first, (bucket + 1) * grain * {HOUR} AS last, {KEPT}",
         f"agent, min(started_at) AS first, max(started_at) + 1 AS last, {COUNTS}, {AMOUNTS}",
@@ -367,7 +320,7 @@ def totals(
     of_kept = f"bucket * grain / {DAY_HOURS}" if by == "day" else "value"
     if by == "day":
         facet = finest(query)
-    every = _amounts_of(query, asked_for(query, days_of(connection, query)), facet, without).union(
+    every = _amounts_of(query, asked_for(query, [*days_of(connection, query)]), facet, without).union(
         f"{of_kept} AS what, {KEPT}",
         f"{of_rest} AS what, {COUNTS}, {AMOUNTS}",
         "1",

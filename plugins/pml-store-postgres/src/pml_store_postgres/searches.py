@@ -1,0 +1,203 @@
+"""Executions that are found by text.
+
+A search gives the newest of them and says how many there are, up to a thousand. The index of words gives out all that
+say a word on some day before the first is looked at. So where fewer of the newest executions have to be gone through
+for a thousand of those that are found, they are counted there.
+"""
+# ruff: noqa: S608 - the SQL is put together from this package's own text; every value is a parameter
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pml_stores.paging import MOST_COUNTED
+
+from .arrays import Array
+from .conditions import ALL, LAST, NONE, Condition, asked_for, leaving_out, read_cursor, saying, when, within
+from .pages import NEWEST_FIRST, has_lanes, lanes_of, page
+from .rows import DAY, ID, READ, Row
+from .sums import days_of
+from .texts import owner, wanted_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from psycopg import Connection
+
+    from pml_hookspecs import ExecutionId, ExecutionQuery
+    from pml_stores.unwritten import Place
+
+FEW_DAYS = 3
+"""The last days, in which a frequent word is looked for at first."""
+MOST_OWNERS = 64
+"""Principals and agents of one scope that the index of words is asked for."""
+MANY = 100_000
+"""Executions of a day or some that the index of words takes long to go through: 20 ms for a word of each."""
+SAMPLE = 1000
+"""The newest executions, which tell how frequent it is what is asked for."""
+MARGIN = 1.25
+"""By how much more is gone through than the sample says."""
+
+
+ASKED = "started_at, id, principal, agent, as_agent, kind, target, parent, triggered_by, status, nested, dry_run, words"
+"""All that a query may ask for."""
+
+
+def find_by_text(
+    connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId]
+) -> tuple[list[Row], int]:
+    """Those from the cursor on, newest first, one more than wanted, and how many there are, up to a thousand."""
+    there, others = days_of(connection, query), _without(connection, without)
+    before = None if query.cursor is None else read_cursor(query.cursor)
+    if not _is_frequent(connection, query, there, others):
+        places = _places(connection, query, there, others)
+        if len(places) < MOST_COUNTED:
+            newest = sorted((place for place in places if before is None or place < before), reverse=True)
+            return _at(connection, newest[: query.limit + 1]), len(places)
+    days = [day for day in there if before is None or day <= before[0] // DAY]
+    # Those found first come soon, going back in time; all of them would have to be sorted.
+    connection.execute("SET LOCAL enable_bitmapscan = off")
+    # And sooner if not each has to be compared with every day.
+    rows = _newest(connection, query, days[-FEW_DAYS:], others)
+    if len(rows) <= query.limit and len(days) > FEW_DAYS:
+        rows = _newest(connection, query, days, others)
+    return rows, MOST_COUNTED
+
+
+def _without(connection: Connection[Any], ids: Sequence[ExecutionId]) -> Condition:
+    """Executions without any of these ids, which are looked up once for all that a search asks."""
+    if not ids:
+        return ALL
+    gone = leaving_out(ids)
+    those = [id_ for (id_,) in connection.execute(f"{gone.sql}SELECT id FROM gone", gone.values)]
+    return Condition("id <> ALL(%s::text[])", (Array("text", those),)) if those else ALL
+
+
+def _at(connection: Connection[Any], places: Sequence[Place]) -> list[Row]:
+    """What is there, in this order."""
+    if not places:
+        return []
+    ids = Array("text", [id_ for _, id_ in places])
+    rows = connection.execute(f"SELECT {READ} FROM execution AS e WHERE id = ANY(%s)", (ids,), binary=True).fetchall()
+    by_id = {row[ID]: row for row in rows}
+    return [by_id[id_] for _, id_ in places]
+
+
+def _newest(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int], others: Condition) -> list[Row]:
+    if not days:
+        return []
+    place = page(query, asked_for(query, days) & within(days[0] * DAY, LAST) & others)
+    return connection.execute(
+        f"SELECT {READ} FROM ({place.sql}) AS page JOIN execution AS e USING (id) "
+        "ORDER BY page.started_at DESC, page.id DESC",
+        place.values,
+        binary=True,
+    ).fetchall()
+
+
+def _is_frequent(
+    connection: Connection[Any], query: ExecutionQuery, there: Mapping[int, int], others: Condition
+) -> bool:
+    """Whether all that are counted were found among the newest executions; looked for where that is sooner.
+
+    Args:
+        connection: Where to look.
+        query: What is asked for.
+        there: Of :func:`days_of`.
+        others: All but what is left out.
+    """
+    days = _last_of(there)
+    executions = sum(there[day] for day in days)
+    if executions <= MANY:
+        return False
+    since, until = when(query)
+    found = asked_for(query, days) & others
+
+    def among(read: int) -> int:
+        newest = _newest_of(query, within(max(since, days[0] * DAY), until), read)
+        row = connection.execute(
+            f"SELECT count(*) FILTER (WHERE {found.sql}) FROM ({newest.sql}) AS newest", (*found.values, *newest.values)
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    share = among(SAMPLE) / SAMPLE
+    # The index gives out as many as that is of all of them.
+    read = int(MARGIN * MOST_COUNTED / share) if share else executions
+    return read <= share * executions and among(read) >= MOST_COUNTED
+
+
+def _newest_of(query: ExecutionQuery, span: Condition, number: int) -> Condition:
+    """So many of a time; of those that may be seen, if they can be looked for alone."""
+
+    def newest(these: Condition) -> Condition:
+        sql = f"SELECT {ASKED} FROM execution WHERE {these.sql} {NEWEST_FIRST} {number}"
+        return Condition(sql, these.values)
+
+    if not has_lanes(query):
+        return newest(span)
+    lanes = [newest(lane & span) for lane in lanes_of(query.scope, apart=True)]
+    if len(lanes) <= 1:
+        return lanes[0] if lanes else newest(NONE)
+    together = " UNION ALL ".join(f"({lane.sql})" for lane in lanes)
+    return Condition(
+        f"SELECT * FROM ({together}) AS lane {NEWEST_FIRST} {number}",
+        tuple(value for lane in lanes for value in lane.values),
+    )
+
+
+def _last_of(there: Mapping[int, int]) -> list[int]:
+    """The last of these days, no more than it takes to have many executions."""
+    days: list[int] = []
+    for day in reversed(there):
+        if len(days) == FEW_DAYS or sum(there[one] for one in days) > MANY:
+            break
+        days.insert(0, day)
+    return days
+
+
+def _places(
+    connection: Connection[Any], query: ExecutionQuery, there: Mapping[int, int], others: Condition
+) -> list[Place]:
+    """Where those are that the index of words finds, up to a thousand, in no order.
+
+    Each has to be visited, to see that it is one of ``others`` as well, so that all of a frequent word would take long.
+    """
+    if not there:
+        return []
+    parts = [part & others for part in _parts(query, there)]
+    some = " UNION ALL ".join(f"(SELECT started_at, id FROM execution WHERE {part.sql})" for part in parts)
+    return connection.execute(
+        f"SELECT started_at, id FROM ({some}) AS found LIMIT {MOST_COUNTED}",
+        tuple(v for part in parts for v in part.values),
+        binary=True,
+    ).fetchall()
+
+
+def _parts(query: ExecutionQuery, there: Mapping[int, int]) -> list[Condition]:
+    """What is found in parts, the newest first: of a frequent word the first has all that is counted.
+
+    No more than it takes, as each of them goes through what is new in the index of words.
+    """
+    since, until = when(query)
+    whose, wanted = _alone(query), wanted_of(query.text)
+    whole = {day: number for day, number in there.items() if -(-since // DAY) <= day < until // DAY}
+    if whose is None or not whole:
+        return [asked_for(query, [*there]) & within(since, until)]
+    # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
+    ends = [[day for day in there if day > max(whole)], [day for day in there if day < min(whole)]]
+    new, old = ([saying(wanted, end, whose) & within(since, until)] if end else [] for end in ends)
+    last = _last_of(whole)
+    groups = [some for some in (last, [day for day in whole if day < last[0]]) if some]
+    return [*new, *(saying(wanted, some, whose) for some in groups), *old]
+
+
+def _alone(query: ExecutionQuery) -> list[str] | None:
+    """Whose words to count, as the index knows them; None where something else is asked for than it can tell."""
+    more = (query.agent, query.statuses, query.trigger, query.parent, query.target)
+    if not query.include_dry_runs or any(one is not None for one in more):
+        return None
+    if query.scope.principals is None:
+        return []
+    found = [owner("principal", name) for name in query.scope.principals]
+    found += [owner("agent", name) for name in query.scope.agents]
+    return found if 0 < len(found) <= MOST_OWNERS else None

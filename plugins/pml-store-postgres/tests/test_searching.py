@@ -1,0 +1,124 @@
+"""Searches for text on a day with many executions, of which every third says something."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from pml_hookspecs import ExecutionQuery, Scope
+from pml_store_postgres import queries, searches
+from pml_stores.paging import MOST_COUNTED
+from pml_testing.fakes import EPOCH
+from pml_testing.records import EVERYONE
+
+ROWS = 30_000
+MOST = Scope(principals=frozenset(f"user{n}" for n in range(35)))
+"""More than are looked for one by one."""
+SEVERAL = Scope(
+    principals=frozenset(f"user{n}" for n in range(20)), agents=frozenset(f"agent{n}" for n in range(0, 24, 2))
+)
+"""Of what these agents did, half is in it as theirs and as their user's."""
+HERS = Scope(principals=frozenset({"user3"}), agents=frozenset({"agent4", "agent6"}))
+
+
+@pytest.fixture(scope="module")
+def filled(fill):
+    """Eight hours of executions, a second apart."""
+    return fill(ROWS, timedelta(seconds=1))
+
+
+@pytest.fixture(autouse=True)
+def many(monkeypatch):
+    """That of a hundred thousand would take a test too long."""
+    monkeypatch.setattr(searches, "MANY", 10_000)
+
+
+def find(explained, **asked):
+    without = asked.pop("without", ())
+    explained.plans.clear()
+    with explained.connection.transaction():
+        return queries.find(explained, ExecutionQuery(**{"scope": EVERYONE, "limit": 5, **asked}), without)
+
+
+def those_of(explained, n_from, *, word="every", scope=EVERYONE):
+    """Ids of executions from that number on, newest first, by another way than the store's."""
+    rows = explained.connection.execute(
+        "SELECT id, principal, as_agent AND agent = ANY(%s) FROM execution "
+        "WHERE NOT nested AND id >= %s AND words::text LIKE %s ORDER BY id DESC",
+        ([*scope.agents], f"{n_from:08}", f"%{word}%"),
+    ).fetchall()
+    return [id_ for id_, who, shared in rows if scope.principals is None or shared or who in scope.principals]
+
+
+@pytest.mark.parametrize("scope", [EVERYONE, MOST, SEVERAL], ids=["everyone", "most", "several"])
+def test_what_is_frequent_is_counted_among_the_newest(explained, scope):
+    found = find(explained, scope=scope, text="every")
+    assert [record.id for record in found.items] == those_of(explained, 0, scope=scope)[:5]
+    assert (found.total, found.cursor is not None) == (MOST_COUNTED, True)
+    plans = "\n".join(explained.plans)
+    assert "execution_by_word" not in plans
+    assert "Index Scan Backward using execution_by_time" in plans
+    assert ("Merge Append" in plans) == (scope is SEVERAL)
+
+
+@pytest.mark.parametrize(
+    ("scope", "word"),
+    [(EVERYONE, "word7"), (EVERYONE, "early"), (EVERYONE, "late"), (HERS, "every"), (HERS, "late")],
+    ids=["rare", "not any more", "not for long", "of some", "of some, not for long"],
+)
+def test_what_is_not_frequent_just_now_is_counted_by_the_index_of_words(explained, scope, word):
+    found = find(explained, scope=scope, text=word)
+    there = those_of(explained, 0, scope=scope, word=word)
+    assert [record.id for record in found.items] == there[:5]
+    assert found.total == min(len(there), MOST_COUNTED) > 0
+    assert "execution_by_word" in "\n".join(explained.plans)
+
+
+@pytest.mark.parametrize("number", [MOST_COUNTED - 1, MOST_COUNTED, MOST_COUNTED + 1])
+@pytest.mark.parametrize("scope", [EVERYONE, MOST, SEVERAL], ids=["everyone", "most", "several"])
+def test_a_frequent_word_in_a_short_time_is_counted_to_the_last(explained, scope, number):
+    first = int(those_of(explained, 0, scope=scope)[number - 1])
+    asked = {"scope": scope, "since": EPOCH + timedelta(seconds=first), "text": "every"}
+    there = those_of(explained, first, scope=scope)
+    assert len(there) == number
+    assert find(explained, **asked).total == min(number, MOST_COUNTED)
+    assert find(explained, **asked, without=there[:1]).total == min(number - 1, MOST_COUNTED)
+
+
+def test_who_may_see_nothing_finds_nothing(explained):
+    assert find(explained, scope=Scope(principals=frozenset()), text="every").total == 0
+
+
+@pytest.mark.parametrize("number", [7, MOST_COUNTED + 7], ids=["seldom", "often"])
+def test_pages_have_each_of_what_is_found_once(explained, number):
+    first = ROWS - 3 * number
+    there = those_of(explained, first)
+    seen, cursor = [], None
+    while not seen or cursor is not None:
+        asked = {"since": EPOCH + timedelta(seconds=first), "text": "every", "limit": max(2, number // 5)}
+        page = find(explained, **asked, cursor=cursor, without=there[1:2])
+        assert page.total == min(number - 1, MOST_COUNTED)
+        seen += [record.id for record in page.items]
+        cursor = page.cursor
+    assert seen == [id_ for id_ in there if id_ != there[1]]
+
+
+def test_few_executions_are_looked_up_in_the_index_without_a_sample(explained, monkeypatch):
+    monkeypatch.setattr(searches, "MANY", ROWS)
+    assert find(explained, text="every").total == MOST_COUNTED
+    assert "FILTER" not in "\n".join(explained.plans)
+
+
+@pytest.mark.parametrize(
+    ("there", "last"),
+    [
+        ({}, []),
+        ({3: 1}, [3]),
+        ({1: 1, 2: 1, 3: 1, 4: 1}, [2, 3, 4]),
+        ({1: 1, 2: 10_001, 3: 1}, [2, 3]),
+        ({2: 1, 3: 10_001}, [3]),
+    ],
+)
+def test_the_index_is_asked_for_no_more_days_at_first_than_have_many_executions(there, last):
+    assert searches._last_of(there) == last
