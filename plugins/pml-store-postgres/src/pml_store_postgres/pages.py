@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .conditions import OPEN, SUCCEEDED, Condition, any_of, narrowed, other_than, read_cursor, scope_of, when, within
+from .conditions import OPEN, SUCCEEDED, Condition, narrowed, other_than, read_cursor, scope_of, when, within
 from .texts import name
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def page_without(query: ExecutionQuery, without: Sequence[ExecutionId]) -> Condi
     # Each in its own order, so that those of somebody who seldom does anything are not looked for among all. They are
     # merged: of each no more is read than the page takes, and what is left out, which is looked for in one place.
     more = -(-len(without) // STEP) * STEP
-    lanes = [page(query, lane & asked, more) for lane in lanes_of(query.scope)]
+    lanes = [page(query, lane & asked, more) for lane in _lanes(query.scope)]
     together = " UNION ALL ".join(f"({lane.sql})" for lane in lanes)
     # An execution may be in the lane of its principal and in that of its agent.
     twice = 2 * (query.limit + 1 + more)
@@ -87,11 +87,8 @@ def _span(query: ExecutionQuery) -> Condition:
     return found & Condition("(started_at, id) < (%s, %s)", read_cursor(query.cursor))
 
 
-def lanes_of(scope: Scope, *, apart: bool = False) -> Iterator[Condition]:
-    """What each principal and each agent did; an execution may be in two, unless they have to be ``apart``."""
-    own = any_of("principal", scope.principals or ())
+def _lanes(scope: Scope) -> Iterator[Condition]:
     for principal in sorted({*map(name, scope.principals or ())}):
         yield Condition("principal = %s", (principal,))
     for agent in sorted({*map(name, scope.agents)}):
-        lane = Condition("as_agent AND agent = %s", (agent,))
-        yield lane & Condition(f"NOT {own.sql}", own.values) if apart else lane
+        yield Condition("as_agent AND agent = %s", (agent,))

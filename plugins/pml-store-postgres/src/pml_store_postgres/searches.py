@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pml_stores.paging import MOST_COUNTED
 
 from .arrays import Array
-from .conditions import ALL, LAST, NONE, Condition, asked_for, leaving_out, read_cursor, saying, when, within
-from .pages import NEWEST_FIRST, has_lanes, lanes_of, page
+from .conditions import ALL, LAST, Condition, asked_for, leaving_out, read_cursor, saying, when, within
+from .pages import NEWEST_FIRST, page
 from .rows import DAY, ID, READ, Row
 from .sums import days_of
 from .texts import owner, wanted_of
@@ -31,14 +31,14 @@ FEW_DAYS = 3
 """The last days, in which a frequent word is looked for at first."""
 MOST_OWNERS = 64
 """Principals and agents of one scope that the index of words is asked for."""
-MANY = 100_000
-"""Executions of a day or some that the index of words takes long to go through: 20 ms for a word of each."""
+MANY = 200_000
+"""Executions of a day or some that the index of words takes long to go through: 20 ms or more for a word of each."""
 SAMPLE = 1000
 """The newest executions, which tell how frequent it is what is asked for."""
 MARGIN = 1.25
 """By how much more is gone through than the sample says."""
-
-
+DEARER = 2
+"""By how much more it costs to go through an execution than to have the index give it out."""
 ASKED = "started_at, id, principal, agent, as_agent, kind, target, parent, triggered_by, status, nested, dry_run, words"
 """All that a query may ask for."""
 
@@ -111,38 +111,22 @@ def _is_frequent(
     if executions <= MANY:
         return False
     since, until = when(query)
-    found = asked_for(query, days) & others
-
-    def among(read: int) -> int:
-        newest = _newest_of(query, within(max(since, days[0] * DAY), until), read)
-        row = connection.execute(
-            f"SELECT count(*) FILTER (WHERE {found.sql}) FROM ({newest.sql}) AS newest", (*found.values, *newest.values)
-        ).fetchone()
-        return int(row[0]) if row else 0
-
-    share = among(SAMPLE) / SAMPLE
-    # The index gives out as many as that is of all of them.
-    read = int(MARGIN * MOST_COUNTED / share) if share else executions
-    return read <= share * executions and among(read) >= MOST_COUNTED
+    span, found = within(max(since, days[0] * DAY), until), asked_for(query, days) & others
+    hits, saying_so = _count_newest(connection, span, SAMPLE, found, saying(wanted_of(query.text), days))
+    # How many there are to go through, and how many the index would give out.
+    read, indexed = MARGIN * MOST_COUNTED * SAMPLE / max(hits, 1), executions * saying_so / SAMPLE
+    if read * DEARER > indexed:
+        return False
+    (counted,) = _count_newest(connection, span, int(read), found)
+    return counted >= MOST_COUNTED
 
 
-def _newest_of(query: ExecutionQuery, span: Condition, number: int) -> Condition:
-    """So many of a time; of those that may be seen, if they can be looked for alone."""
-
-    def newest(these: Condition) -> Condition:
-        sql = f"SELECT {ASKED} FROM execution WHERE {these.sql} {NEWEST_FIRST} {number}"
-        return Condition(sql, these.values)
-
-    if not has_lanes(query):
-        return newest(span)
-    lanes = [newest(lane & span) for lane in lanes_of(query.scope, apart=True)]
-    if len(lanes) <= 1:
-        return lanes[0] if lanes else newest(NONE)
-    together = " UNION ALL ".join(f"({lane.sql})" for lane in lanes)
-    return Condition(
-        f"SELECT * FROM ({together}) AS lane {NEWEST_FIRST} {number}",
-        tuple(value for lane in lanes for value in lane.values),
-    )
+def _count_newest(connection: Connection[Any], span: Condition, number: int, *conditions: Condition) -> Sequence[int]:
+    """How many of the newest ``number`` executions of a time each condition is true of."""
+    newest = f"SELECT {ASKED} FROM execution WHERE {span.sql} {NEWEST_FIRST} {number}"
+    counts = ", ".join(f"count(*) FILTER (WHERE {one.sql})" for one in conditions)
+    values = [value for one in (*conditions, span) for value in one.values]
+    return next(iter(connection.execute(f"SELECT {counts} FROM ({newest}) AS newest", values)))
 
 
 def _last_of(there: Mapping[int, int]) -> list[int]:
