@@ -117,3 +117,25 @@ def test_few_executions_are_looked_up_in_the_index_without_a_sample(explained, m
 )
 def test_the_index_is_asked_for_no_more_days_at_first_than_have_many_executions(there, last):
     assert searches._last_of(there) == last
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        {"agent": "agent6"},
+        {"statuses": frozenset({"ok"})},
+        {"trigger": "mcp"},
+        {"target": "files:read"},
+        {"parent": "00000000"},
+        {"top_level": True, "include_dry_runs": False},
+        {"until": EPOCH + timedelta(hours=4)},
+    ],
+    ids=lambda filters: next(iter(filters)),
+)
+def test_a_sample_changes_nothing_of_what_is_found(explained, monkeypatch, filters):
+    found = find(explained, text="every", **filters)
+    assert "FILTER" in "\n".join(explained.plans)
+    monkeypatch.setattr(searches, "MANY", ROWS)
+    assert find(explained, text="every", **filters) == found
+    assert "FILTER" not in "\n".join(explained.plans)
+    assert (found.total == 0) == ("parent" in filters)

@@ -113,8 +113,10 @@ def _is_frequent(
     since, until = when(query)
     span, found = within(max(since, days[0] * DAY), until), asked_for(query, days) & others
     hits, saying_so = _count_newest(connection, span, SAMPLE, found, saying(wanted_of(query.text), days))
+    if not hits:
+        return False
     # How many there are to go through, and how many the index would give out.
-    read, indexed = MARGIN * MOST_COUNTED * SAMPLE / max(hits, 1), executions * saying_so / SAMPLE
+    read, indexed = MARGIN * MOST_COUNTED * SAMPLE / hits, executions * saying_so / SAMPLE
     if read * DEARER > indexed:
         return False
     (counted,) = _count_newest(connection, span, int(read), found)
