@@ -47,6 +47,12 @@ class Table:
             self.missed.append(what)
         print(f"{what:52}" + "".join(f"{n:>12}" for n in numbers) + f"  {goal}{'' if good else '  MISSED'}", flush=True)
 
+    def times(self, what: str, quiet: Sequence[float], busy: Sequence[float], goal: float) -> None:
+        """How long it took [ms], sorted."""
+        p50, p95, p50_busy, p95_busy = (at(took, part) for took in (quiet, busy) for part in (0.5, 0.95))
+        numbers = [f"{number:.2f}" for number in (p50, p95, p50_busy, p95_busy)]
+        self.row(what, *numbers, goal=f"{goal} ms", good=max(p95, p95_busy) < goal)
+
 
 async def fill(store: Any, rows: int, days: float = 30) -> None:
     """``rows`` in the last ``days``, oldest first, as they would have come."""
@@ -132,11 +138,11 @@ async def ask_all(store: Any, rows: int, times: int, table: Table) -> None:
     async with writing(store, rows, WRITTEN_PER_S):
         await asyncio.sleep(UNDER_WAY_S)
         for some in kinds:
-            for name, busy in (await ask(store, some, times)).items():
-                numbers = [at(took, part) for took in (quiet[name], busy) for part in (0.5, 0.95)]
-                goal = GOALS[some[0].kind]
-                good = max(numbers[1], numbers[3]) < goal
-                table.row(name, *(f"{n:.2f}" for n in numbers), goal=f"{goal} ms", good=good)
+            goal, busy = GOALS[some[0].kind], await ask(store, some, times)
+            for name in busy:
+                table.times(name, quiet[name], busy[name], goal)
+            together = [sorted(took for one in some for took in each[one.name]) for each in (quiet, busy)]
+            table.times("    all of these", *together, goal)
     print(f"{between}; at the end {pace_ms().removeprefix('a fixed piece of work takes ')}")
 
 
