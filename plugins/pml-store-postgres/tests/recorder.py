@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 
-from pml_store_postgres import PostgresStore, Settings
+from pml_store_postgres import PostgresStore, Settings, session
 from pml_testing.killed import record_until_killed
+
+told: list[str] = []
+write = session.write_executions
+
+
+def write_and_tell(connection, rows):
+    told.append(f"w {time.monotonic()}\n")
+    try:
+        write(connection, rows)
+    finally:
+        told.append(f"d {time.monotonic()}\n")
 
 
 async def main(url, schema, first, per_s, *how):
+    session.write_executions = write_and_tell
     async with PostgresStore(Settings(url=url, schema=schema)) as store:
-        await record_until_killed(store, int(first), int(per_s), reading="reading" in how)
+        await record_until_killed(store, int(first), int(per_s), reading="reading" in how, told=told)
 
 
 if __name__ == "__main__":

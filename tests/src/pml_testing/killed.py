@@ -27,15 +27,20 @@ EVERYTHING = ExecutionQuery(scope=Scope(principals=None))
 DURABLE_S = 0.1
 """So long may what nobody waits for be lost [s]."""
 LATELY_S = 0.2
+SERVER_S = 0.02
+"""So long a server that has a processor takes at most for what is written at once, with some to spare [s]."""
 LONGEST_S = 0.3
 START_S = 30.0
 
 
-async def record_until_killed(store: Store, first: int, per_s: int, *, reading: bool) -> None:
+async def record_until_killed(
+    store: Store, first: int, per_s: int, *, reading: bool, told: list[str] | None = None
+) -> None:
     """Record executions from number ``first`` on, and say so on standard output.
 
     Each line is ``r N TIME`` for what was handed over, ``p N TIME`` for what was put and is durable, or ``s SECONDS
-    TIME`` for how late the machine let this process go on. Times are of the clock that all processes share.
+    TIME`` for how late the machine let this process go on, ``w TIME`` when something is sent to a server to be written,
+    ``d TIME`` when that has answered. Times are of the clock that all processes share.
 
     Args:
         store: Opened.
@@ -43,8 +48,9 @@ async def record_until_killed(store: Store, first: int, per_s: int, *, reading: 
         per_s: How many a second.
         reading: Whether lists are asked for all the time, for which a batch may stand still. Otherwise some executions
             are put, for which none does.
+        told: Where another thread puts lines that begin with ``w`` or ``d``.
     """
-    lines, n = list[str](), first
+    lines, n = [] if told is None else told, first
 
     async def put() -> None:
         nonlocal n
@@ -69,8 +75,10 @@ async def record_until_killed(store: Store, first: int, per_s: int, *, reading: 
             store.executions.record(execution(n, response={"text": f"number {n}"}))
             lines.append(f"r {n} {time.monotonic()}\n")
         done = due
-        os.write(1, "".join(lines).encode())
-        lines.clear()
+        ready = lines[:]
+        os.write(1, "".join(ready).encode())
+        # What another thread put there meanwhile stays.
+        del lines[: len(ready)]
         await asyncio.sleep(TICK_S)
         lines.append(f"s {time.monotonic() - expected} {time.monotonic()}\n")
     other.result()
@@ -106,12 +114,18 @@ class Killed:
         lines = [line.decode().split() for line in raw.splitlines(keepends=True) if line.endswith(b"\n")]
         self.put = [int(line[1]) for line in lines if line[0] == "p"]
         recorded = [(int(line[1]), float(line[2])) for line in lines if line[0] == "r"]
-        ends = [float(line[2]) for line in lines if line[0] != "s"]
+        end = max([float(line[2]) for line in lines if line[0] in "rp"], default=0.0)
         # What a machine with more to do than it can takes from the writing thread, it takes from this one as well: at
         # once, or little by little where it reads without a pause, and the writer has half as much as this one at best.
         late = [(float(line[1]), float(line[2])) for line in lines if line[0] == "s"]
         at_once_s = max([late_s for late_s, _ in late], default=0.0)
-        of_late_s = sum(late_s for late_s, at in late if reading and ends and at > ends[-1] - LATELY_S)
-        durable_s = DURABLE_S + max(4 * at_once_s, 2 * of_late_s)
-        self.old = [n for n, at in recorded if ends and at < ends[-1] - durable_s]
+        of_late_s = sum(late_s for late_s, at in late if reading and at > end - LATELY_S)
+        # A server is a process of its own, and what waits for it was recorded before; what is to be written next waits
+        # for the same.
+        sent = [float(line[1]) for line in lines if line[0] == "w"]
+        answered = [float(line[1]) for line in lines if line[0] == "d"]
+        took_s = [there - then for then, there in zip(sent, [*answered, end], strict=False)]
+        server_s = max([0.0, *(each_s - SERVER_S for each_s in took_s)])
+        durable_s = DURABLE_S + max(4 * at_once_s, 2 * of_late_s) + server_s
+        self.old = [n for n, at in recorded if at < end - durable_s]
         self.last = max([n for n, _ in recorded] + self.put, default=first)
