@@ -44,7 +44,7 @@ class Table:
 
     def row(self, what: str, *numbers: str, goal: str = "", good: bool = True) -> None:
         if not good:
-            self.missed.append(what)
+            self.missed.append(what.strip())
         print(f"{what:52}" + "".join(f"{n:>12}" for n in numbers) + f"  {goal}{'' if good else '  MISSED'}", flush=True)
 
     def times(self, what: str, quiet: Sequence[float], busy: Sequence[float], goal: float) -> None:
