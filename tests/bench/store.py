@@ -48,7 +48,7 @@ class Table:
         print(f"{what:52}" + "".join(f"{n:>12}" for n in numbers) + f"  {goal}{'' if good else '  MISSED'}", flush=True)
 
     def times(self, what: str, quiet: Sequence[float], busy: Sequence[float], goal: float) -> None:
-        """How long it took [ms], sorted."""
+        """How long one question took each time, while nothing and while something was written [ms], each sorted."""
         p50, p95, p50_busy, p95_busy = (at(took, part) for took in (quiet, busy) for part in (0.5, 0.95))
         numbers = [f"{number:.2f}" for number in (p50, p95, p50_busy, p95_busy)]
         self.row(what, *numbers, goal=f"{goal} ms", good=max(p95, p95_busy) < goal)

@@ -53,6 +53,8 @@ def test_a_gateway_that_is_killed_again_and_again_keeps_what_it_recorded(emptied
         put, old, last = put + killed.put, old + killed.old, killed.last + 1
     assert missing(put + old) == []
     assert put
+    # Or all that was recorded would have been allowed to be lost.
+    assert old
     (counted,) = sql(
         "SELECT sum(succeeded + failed + running) FROM execution_sum WHERE everyone AND facet = 3 AND grain = 1"
     ).fetchone()

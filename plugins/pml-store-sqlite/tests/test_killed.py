@@ -58,4 +58,6 @@ def test_a_gateway_that_is_killed_again_and_again_keeps_what_it_recorded(path, r
     assert missing(path, put + old) == []
     is_sound(path)
     assert put
+    # Or all that was recorded would have been allowed to be lost.
+    assert old
     sys.stdout.write(f"{KILLS} kills, {len(put)} put, {len(old)} recorded, {time.monotonic() - began:.0f} s\n")

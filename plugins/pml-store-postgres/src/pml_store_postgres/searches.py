@@ -32,7 +32,7 @@ FEW_DAYS = 3
 MOST_OWNERS = 64
 """Principals and agents of one scope that the index of words is asked for."""
 MANY = 200_000
-"""Executions of a day or some that the index of words takes long to go through: 20 ms or more for a word of each."""
+"""Executions of the last days from which on the index of words may take long: 20 ms or more for a word of each."""
 SAMPLE = 1000
 """The newest executions, which tell how frequent it is what is asked for."""
 MARGIN = 1.25
