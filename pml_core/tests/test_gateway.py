@@ -11,7 +11,19 @@ from pml_core import registry, supervisor
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.nulls import MemoryStore
-from pml_hookspecs import CodeRun, Match, MetaTool, Peer, Phase, Selection, ToolCall, Workflow, hookimpl, setting
+from pml_hookspecs import (
+    CodeRun,
+    Match,
+    MetaTool,
+    Peer,
+    Phase,
+    Selection,
+    Session,
+    ToolCall,
+    Workflow,
+    hookimpl,
+    setting,
+)
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, configuration, running
 
@@ -63,7 +75,7 @@ async def test_a_plugin_whose_hook_raises_is_quarantined_and_named(hook, capsys)
         client = Client(made)
         assert (await client.call("fine"))["structuredContent"] == {"n": 1}
         assert (await client.call("fs__read"))["structuredContent"] == {}
-        assert made.status()["plugins"]["bad"] == "quarantined: ValueError: broken plugin"
+        assert made.status(Session(key="test"))["plugins"]["bad"] == "quarantined: ValueError: broken plugin"
     err = capsys.readouterr().err
     assert "bad" in err
     assert "broken plugin" in err
@@ -82,7 +94,7 @@ async def test_a_plugin_that_somebody_has_settings_for_and_cannot_be_loaded_keep
 
     plugins = {("hooks", "bad"): plugin(pml_identities=wrong)}
     async with running({}, plugins=plugins) as made:
-        assert "quarantined" in made.status()["plugins"]["bad"]
+        assert "quarantined" in made.status(Session(key="test"))["plugins"]["bad"]
     with pytest.raises(OperatorError, match="bad"):
         async with running({}, plugins=plugins, tables={"bad": {}}):
             pass
@@ -410,4 +422,4 @@ async def test_what_a_dying_server_wrote_is_kept_and_shown_without_secrets():
             await asyncio.sleep(0)
         kept = repr(await made.store.catalog.statuses())
         assert "bad token" in kept
-        assert "hunter-2222" not in kept + repr(made.status())
+        assert "hunter-2222" not in kept + repr(made.status(Session(key="test")))

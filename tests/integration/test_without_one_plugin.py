@@ -13,6 +13,7 @@ from pml_core.config import load
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
 from pml_core.registry import Record, State, discover
+from pml_hookspecs import Session
 from pml_testing.gateway import Client
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +54,7 @@ async def visit(overrides: list[str], records: list[Record] | None = None) -> Vi
         await client.initialize()
         found.listed = await client.tools()
         found.result = await client.call("notes__add", {"text": "hello"})
-        status = gateway.status()
+        status = gateway.status(Session(key="test"))
         found.server, found.plugins = status["servers"][0]["reason"], status["plugins"]
     return found
 

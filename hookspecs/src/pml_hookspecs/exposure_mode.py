@@ -57,6 +57,8 @@ class ToolFilter(Protocol):
     """Drops tools a session must not have. Can only remove, never add.
 
     One may have a member ``shared: bool``, True while it keeps the same for every session; without it, it may differ.
+    One may have a member ``hides: bool``, True where not even that there is such a tool may be told: a call of what it
+    drops is answered as that of a tool that nobody has. Without it, the call is told that the plugin refused it.
     """
 
     def __call__(self, entry: CatalogEntry, session: Session) -> bool:

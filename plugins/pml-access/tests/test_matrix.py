@@ -45,8 +45,8 @@ async def test_lists_have_what_the_caller_may_see_and_count_no_more(fleet, who):
                 await caller.tool("search_executions", query=word, triggered_by="schedule"),
                 await caller.get("/executions/search", query=word, triggered_by="schedule"),
             ):
-                assert words_in(page) == {word} & LISTED[who]
-                assert page["total_count"] == len({word} & LISTED[who])
+                assert words_in(page) == {word} & READ[who]
+                assert page["total_count"] == len({word} & READ[who])
 
 
 @each
@@ -80,7 +80,7 @@ async def test_summaries_add_up_what_the_caller_may_see(fleet, who):
             for agent in AGENTS:
                 assert rows.get(agent, set()) == {word for word in LISTED[who] if RECORDS[word].agent == agent}
             failures = {failure["message"].removeprefix("do ") for failure in fleet_wide["recent_failures"]}
-            assert failures == {word for word in LISTED[who] if RECORDS[word].failure is not None}
+            assert failures == {word for word in READ[who] if RECORDS[word].failure is not None}
         for agent in AGENTS:
             wanted = {word for word in LISTED[who] if RECORDS[word].agent == agent}
             for one in (

@@ -333,7 +333,7 @@ async def test_what_a_caller_sees_is_what_the_gateway_says_and_narrower_for_resu
     )
     assert sorted(await history.ids(session=alice)) == ["own", "shared"]
     found = await history.ask("search_executions", query="invoices", session=alice)
-    assert (found["total_count"], sorted(e["id"] for e in found["executions"])) == (2, ["own", "shared"])
+    assert (found["total_count"], sorted(e["id"] for e in found["executions"])) == (1, ["own"])
     fleet = await history.summary(session=alice)
     assert (fleet["fleet_summary"]["total_executions"], len(fleet["by_agent"])) == (2, 2)
     assert (await history.result(execution="own", agent_name="claude", session=alice))["id"] == "own"

@@ -25,6 +25,7 @@ from pml_hookspecs import (
 
 from .client import current_client
 from .dispatch import ended
+from .server_views import reason_for, servers_of
 
 if TYPE_CHECKING:
     from .attempts import Attempts
@@ -62,6 +63,16 @@ class Filters:
                 return plugin
         return None
 
+    def hides(self, entry: CatalogEntry, session: Session) -> bool:
+        """Whether ``session`` may not even know that there is ``entry``; one that fails hides it."""
+        for _, keeps in self._filters:
+            try:
+                if getattr(keeps, "hides", False) and not keeps(entry, session):
+                    return True
+            except Exception:  # it is logged where the tool is dropped
+                return True
+        return False
+
 
 class Admission:
     """Refuses tools that are unknown, unreachable or filtered. Implements :class:`pml_hookspecs.Wrapper`.
@@ -95,17 +106,20 @@ class Admission:
         if entry is None:
             return _refused(task, Status.ERROR, self._unknown(task.tool, run.session))
         if (plugin := self._filters.refusing(entry, run.session)) is not None:
+            if self._filters.hides(entry, run.session):
+                return _refused(task, Status.ERROR, self._unknown(task.tool, run.session))
             message = f"Tool {task.tool!r} is not allowed here (refused by {plugin!r})."
             return _refused(task, Status.DENIED, Failure("policy.denied", message, details={"plugin": plugin}))
         return call_next(task, run)
 
     def _unknown(self, tool: str, session: Session) -> Failure:
         server = split_tool_id(tool)[0] or tool.partition("__")[0]
-        status = self._catalog.status(server)
+        shown = servers_of(self._catalog, session)
+        status = next((one for one in shown if one.name == server), None)
         if status is not None and status.state not in ("up", "idle"):  # of one that is idle the tools are known
-            return not_connected(server, status.reason or status.state)
+            return not_connected(server, reason_for(session, status.reason) if status.reason else status.state)
         if split_tool_id(tool)[0] and status is None and server != GATEWAY_SERVER:
-            known = ", ".join(s.name for s in self._catalog.servers()) or "none"
+            known = ", ".join(one.name for one in shown) or "none"
             return not_connected(server, f"it is not configured; configured: {known}", retryable=False)
         visible = self._catalog.visible(session)
         near = [n for n in self._catalog.nearest(tool) if (e := self._catalog.resolve(n)) and e.id in visible]

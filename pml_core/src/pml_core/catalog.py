@@ -62,6 +62,7 @@ class LiveCatalog:
         self._clashes: set[tuple[ToolId, ToolId]] = set()
         self._revision: str | None = None
         self._refusing: Callable[[CatalogEntry, Session], str | None] | None = None
+        self._hiding: Callable[[CatalogEntry, Session], bool] | None = None
 
     # What the gateway tells it
 
@@ -99,9 +100,16 @@ class LiveCatalog:
         """Note how a server is doing."""
         self._statuses[status.name] = status
 
-    def filter_with(self, refusing: Callable[[CatalogEntry, Session], str | None]) -> None:
-        """Have :meth:`allows` ask ``refusing``, which gives the name of the plugin that drops an entry, or None."""
-        self._refusing = refusing
+    def filter_with(
+        self,
+        refusing: Callable[[CatalogEntry, Session], str | None],
+        hiding: Callable[[CatalogEntry, Session], bool] | None = None,
+    ) -> None:
+        """Have :meth:`allows` ask ``refusing``, which gives the name of the plugin that drops an entry, or None.
+
+        ``hiding`` says whether not even that there is an entry may be told; without it nothing is hidden.
+        """
+        self._refusing, self._hiding = refusing, hiding
         self._views.clear()
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -170,6 +178,10 @@ class LiveCatalog:
 
     def allows(self, entry: CatalogEntry, session: Session) -> bool:
         return self._refusing is None or self._refusing(entry, session) is None
+
+    def hides(self, entry: CatalogEntry, session: Session) -> bool:
+        """Whether ``session`` is answered as if there were no such tool."""
+        return self._hiding is not None and self._hiding(entry, session)
 
     def visible(self, session: Session) -> Collection[ToolId]:
         return self._view(session).all

@@ -21,6 +21,7 @@ from .listeners import Listeners
 from .members import meta_of
 from .modern import Modern
 from .relay import LegacyMethod, Relay
+from .server_views import LOCAL
 from .tool_calls import META_INTENT, call_tool
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ ENVELOPE = b"io.modelcontextprotocol"
 """Begins the keys of a modern request's ``_meta``; the slash behind it may be written as an escape."""
 MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
 TOOLS_CHANGED = "notifications/tools/list_changed"
-LOCAL = "local"
-"""Principal of everybody where there are no keys."""
 HINTS = 4
 """Lists that one client is told about when they change: the one without a hint, and those of its last hints."""
 

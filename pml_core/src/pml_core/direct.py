@@ -29,6 +29,7 @@ from pml_hookspecs import (
 
 from .admission import not_connected
 from .dispatch import ended
+from .server_views import reason_for
 
 if TYPE_CHECKING:
     from .downstream import Downstream
@@ -57,7 +58,7 @@ class DirectExecutor:
             failure = Failure("tool.timed_out", str(exc), retryable=True)
             return ended(task, started_at, Status.TIMED_OUT, failure=failure)
         except TransportError as exc:
-            failure = not_connected(server, str(exc))
+            failure = not_connected(server, reason_for(run.session, exc))
             return ended(task, started_at, Status.ERROR, failure=failure)
         except RpcError as exc:
             failure = Failure("tool.refused", exc.message, details={"rpc": exc.to_wire()})

@@ -215,8 +215,8 @@ class Dispatcher:
             if not isinstance(task, ToolCall):
                 return task, None
             entry = self._catalog.resolve(task.tool)
-            if entry is None:
-                return task, None
+            if entry is None or (entry.id in self._own_tools and self._catalog.hides(entry, session)):
+                return task, None  # what is hidden as well, under the name that it was called by
             task = _called(task, entry.id)
             meta = self._own_tools.get(entry.id)
             if meta is None or meta.task is None or not self._catalog.allows(entry, session):

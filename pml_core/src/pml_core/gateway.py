@@ -41,13 +41,14 @@ from .references import References
 from .remembered import Remembered
 from .services import PluginServices
 from .standing import Standing
+from .status import status_of
 from .supervisor import Supervisor
 from .tracing import NamedTracer, Tracing
 from .upstream import Upstream
 from .views import LiveViews
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Embedder, Handler, Link, Peer, Suggester, Transport
+    from pml_hookspecs import Embedder, Handler, Link, Peer, Session, Suggester, Transport
 
     from .conversation import Conversation
     from .downstream import Server
@@ -157,7 +158,7 @@ class Gateway:
         self.announcement.warn_of_unknown_tables()
         self._choose_index()
         self.filters.use(self._gather("pml_filter_tools", self._refuse))
-        self.catalog.filter_with(self.filters.refusing)
+        self.catalog.filter_with(self.filters.refusing, self.filters.hides)
         self.own_tools.offer(self._gather("pml_meta_tools"))
         self.suggesters = self._gather("pml_suggesters")
         self.identities = KnownIdentities(self._gather("pml_identities", self._refuse), self.log)
@@ -355,18 +356,6 @@ class Gateway:
             told = now
             await asyncio.gather(*(c.tools_changed() for c in tuple(self.conversations)))
 
-    def status(self) -> dict[str, Any]:
-        """What the status resource shows."""
-        servers = [
-            {
-                "name": s.name,
-                "state": s.state,
-                "reason": s.reason,
-                "tools": s.tools,
-                "restarts": s.restarts,
-                "description": s.description,
-            }
-            for s in self.catalog.servers()
-        ]
-        plugins = {r.name: self.supervisor.health.get(r.name, r.state) for r in self.assembly.records}
-        return {"version": self.version, **self.announcement.modes(), "servers": servers, "plugins": plugins}
+    def status(self, session: Session) -> dict[str, Any]:
+        """What the status resource shows ``session``."""
+        return status_of(self, session)

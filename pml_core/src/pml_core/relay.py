@@ -79,7 +79,7 @@ class Relay:
     async def _read_resource(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
         uri = _text(params, "uri")
         if uri == STATUS_URI:
-            text = json.dumps(self._gateway.status(), indent=2, ensure_ascii=False)
+            text = json.dumps(self._gateway.status(self._conversation.session), indent=2, ensure_ascii=False)
             return {"contents": [{"uri": STATUS_URI, "mimeType": "application/json", "text": text}]}
         server, own = await self._gateway.features.resource(uri)
         return await _asked(server, "resources/read", with_member(params, "uri", own), client)

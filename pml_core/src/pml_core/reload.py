@@ -105,7 +105,7 @@ class Reload:
         await exposures.open()
         gateway.assembly = assembly
         gateway.filters.use(filters)
-        gateway.catalog.filter_with(gateway.filters.refusing)
+        gateway.catalog.filter_with(gateway.filters.refusing, gateway.filters.hides)
         gateway.config, gateway.exposures = config, exposures
         gateway.logs.level(config.gateway.log_level)
         await gateway.fleet.change(config.servers)

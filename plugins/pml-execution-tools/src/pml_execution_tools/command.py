@@ -183,7 +183,7 @@ async def _summary(arguments: argparse.Namespace, services: Services) -> int:
 
     checked(GET_AGENT_ACTIVITY_SUMMARY, {"hours": arguments.hours})
     dry_runs = (services.settings or Settings()).dry_runs_in_summaries
-    summaries = Summaries(services.store.executions, EVERYTHING, arguments.hours, dry_runs=dry_runs)
+    summaries = Summaries(services.store.executions, EVERYTHING, arguments.hours, read=EVERYTHING, dry_runs=dry_runs)
     if arguments.agent:
         answer = await summaries.agent(arguments.agent)
     else:

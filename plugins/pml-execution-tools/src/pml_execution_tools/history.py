@@ -99,8 +99,9 @@ async def _transcript(executions: Executions, scope: Scope, record: ExecutionRec
 class Summaries:
     """What agents did. Rehearsals count only where it is said that they do."""
 
-    def __init__(self, executions: Executions, scope: Scope, hours: float, *, dry_runs: bool) -> None:
-        self._executions, self._scope, self._dry_runs = executions, scope, dry_runs
+    def __init__(self, executions: Executions, scope: Scope, hours: float, *, read: Scope, dry_runs: bool) -> None:
+        """Executions in ``scope`` count; of failures, which quote output, those in ``read`` are shown."""
+        self._executions, self._scope, self._read, self._dry_runs = executions, scope, read, dry_runs
         self._since, self._now = _ago(hours), _ago(LONGEST_HOURS)
 
     async def agent(self, name: str) -> dict[str, Any]:
@@ -158,7 +159,7 @@ class Summaries:
         return (await self._executions.find(query)).total
 
     async def _failures(self, **which: Any) -> list[dict[str, Any]]:
-        query = self._query(statuses=PUBLIC["failed"], limit=MOST_FAILURES, **which)
+        query = self._query(scope=self._read, statuses=PUBLIC["failed"], limit=MOST_FAILURES, **which)
         return [failed(record) for record in (await self._executions.find(query)).items]
 
     def _query(self, **which: Any) -> ExecutionQuery:

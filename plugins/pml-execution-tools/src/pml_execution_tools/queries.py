@@ -29,7 +29,7 @@ class Tool:
 
     definition: Mapping[str, Any]
     results = False
-    """Whether it shows one execution with its output, rather than lists and counts."""
+    """Whether it tells what executions put out, rather than that there were some."""
 
     def __init__(self, services: Services, settings: Settings) -> None:
         self._services, self._settings = services, settings
@@ -72,6 +72,7 @@ class SearchExecutions(Tool):
     """``search_executions``."""
 
     definition = SEARCH_EXECUTIONS
+    results = True  # what is found tells what stands in it, letter by letter
 
     async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
         check_words(given["query"])
@@ -95,7 +96,8 @@ class GetAgentActivitySummary(Tool):
 
     async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
         dry_runs = self._settings.dry_runs_in_summaries
-        summaries = history.Summaries(self._executions, scope, given["hours"], dry_runs=dry_runs)
+        read = await self._services.scope(run.session, results=True)
+        summaries = history.Summaries(self._executions, scope, given["hours"], read=read, dry_runs=dry_runs)
         if name := given["agent_name"]:
             return await summaries.agent(name)
         return await summaries.fleet(self._configured(scope, run.session))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from pml_hookspecs import TransportError
+from .failures import BusyError
 
 
 class InFlight:
@@ -28,16 +28,15 @@ class InFlight:
 
         Raises:
             TimeoutError: No turn came within ``limit_s``.
-            TransportError: The queue is full.
+            BusyError: The queue is full.
         """
         if self.count < self._limit:
             self.count += 1
             return limit_s
         if len(self._waiting) >= self._queue:
-            raise TransportError(
+            raise BusyError(
                 f"it is busy: {self.count} requests are on their way and {len(self._waiting)} wait; try again later, "
-                f"or raise max_in_flight or max_queued in [servers.{self._server}]",
-                retryable=True,
+                f"or raise max_in_flight or max_queued in [servers.{self._server}]"
             )
         loop = asyncio.get_running_loop()
         turn, started = loop.create_future(), loop.time()

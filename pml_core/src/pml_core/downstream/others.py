@@ -10,6 +10,7 @@ from pml_core.client import Client
 from pml_hookspecs import TransportError
 
 from .eras import Era
+from .failures import BusyError
 from .instance import Instance
 from .wiring import Events, Wiring
 
@@ -97,10 +98,9 @@ class Others:
             if client is None:
                 raise TransportError("its client has left", retryable=False)
             if sum(person is not EVERYONE for person, _ in self._running) >= most:
-                raise TransportError(
+                raise BusyError(
                     f"{most} clients have one of their own already; try again when one of them has left, or raise "
-                    f"max_clients in [servers.{self._wiring.name}]",
-                    retryable=True,
+                    f"max_clients in [servers.{self._wiring.name}]"
                 )
         era = key[1]
         idle_timeout_s = self._wiring.settings.idle_timeout_s

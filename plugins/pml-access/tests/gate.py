@@ -1,0 +1,152 @@
+"""A gateway in a process of its own, with keys, which several people talk to over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpx2
+
+from pml_hookspecs.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
+
+MODERN = "2026-07-28"
+SERVING = "serving MCP at "
+START_S, PATIENCE_S, POLL_S = 60.0, 60.0, 0.05
+ABOUT = {"name": "client", "version": "1"}
+SERVER = """
+import json, sys
+names = sys.argv[1:]
+for line in sys.stdin:
+    message = json.loads(line)
+    method, params = message.get("method"), message.get("params") or {}
+    if "id" not in message:
+        continue
+    if method == "initialize":
+        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "scripted", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object"}}
+                            for name in names]}
+    elif method == "tools/call":
+        text = json.dumps(params.get("arguments", {}))
+        result = {"content": [{"type": "text", "text": f"answered {text}"}]}
+    else:
+        result = {}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+"""Has the tools that it is told, each of which says what it was given."""
+
+
+class Gate:
+    """One gateway, its folder, and the keys to it."""
+
+    def __init__(self, folder, configuration=""):
+        self.folder, self.url = folder, ""
+        self.log = folder / "gateway.log"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
+        self.environment = {**kept, "PML_HOME": str(folder / "home"), "COLUMNS": "200"}
+        self.config = folder / "gate.toml"
+        self.config.write_text(configuration)
+        (folder / "server.py").write_text(SERVER)
+
+    def server(self, name, *tools, **more):
+        """Add a server to the configuration; with a ``script``, one that runs this."""
+        script = more.pop("script", None)
+        command = ["-c", script] if script else [str(self.folder / "server.py"), *tools]
+        lines = [f"[servers.{name}]", f"command = {json.dumps(sys.executable)}", f"args = {json.dumps(command)}"]
+        lines += [f"{option} = {json.dumps(value)}" for option, value in more.items()]
+        self.config.write_text(self.config.read_text() + "\n" + "\n".join(lines) + "\n")
+
+    def pml(self, *words):
+        """A command; what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "pml_core", *words, "--config", str(self.config)],
+            capture_output=True, check=False, cwd=self.folder, encoding="utf-8", env=self.environment,
+            timeout=PATIENCE_S,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def key(self, *words):
+        return json.loads(self.pml("keys", "create", *words, "--json"))["key"]
+
+    @contextmanager
+    def serving(self):
+        """Serve while entered."""
+        command = [sys.executable, "-m", "pml_core", "serve", "--http", "127.0.0.1:0", "--config", str(self.config)]
+        with self.log.open("w") as log:
+            process = subprocess.Popen(
+                command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, stderr=log
+            )
+        try:
+            until_s = time.monotonic() + START_S
+            while SERVING not in (said := self.log.read_text()):
+                assert process.poll() is None, said
+                assert time.monotonic() < until_s, said
+                time.sleep(POLL_S)
+            self.url = said.partition(SERVING)[2].split()[0].removesuffix("/mcp")
+            yield self
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+    def caller(self, key="", **about):
+        return Caller(self.url, key, {**ABOUT, **about})
+
+
+class Caller:
+    """One who asks over HTTP."""
+
+    def __init__(self, url, key, about):
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._http = httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE_S)
+        self._asked, self._about = 0, about
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._http.close()
+
+    def ask(self, method, capabilities=None, **params):
+        """Any request of MCP; the whole answer without its id."""
+        self._asked += 1
+        meta = {
+            META_PROTOCOL_VERSION: MODERN,
+            META_CLIENT_CAPABILITIES: capabilities or {},
+            META_CLIENT_INFO: self._about,
+        }
+        headers = {
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": MODERN,
+            "mcp-method": method,
+        }
+        if name := params.get("name", params.get("uri", params.get("taskId"))):
+            headers["mcp-name"] = name
+        message = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": {**params, "_meta": meta}}
+        response = self._http.post("/mcp", json=message, headers=headers)
+        answer = response.json()
+        answer.pop("id", None)
+        return answer
+
+    def call(self, name, **arguments):
+        """The answer to a call of a tool."""
+        return self.ask("tools/call", name=name, arguments=arguments)
+
+    def text(self, name, **arguments):
+        """The text of a call's result, or of why it was refused."""
+        answer = self.call(name, **arguments)
+        return answer["error"]["message"] if "error" in answer else answer["result"]["content"][0]["text"]
+
+    def status(self):
+        """What ``pml://status`` says."""
+        return json.loads(self.ask("resources/read", uri="pml://status")["result"]["contents"][0]["text"])
+
+    def get(self, path, **query):
+        """Status and body of a route."""
+        response = self._http.get(path, params=query)
+        return response.status_code, response.json()

@@ -1,0 +1,49 @@
+"""Which servers a session may know of, and how much of each: one rule for the status resource and for every refusal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pml_hookspecs import split_tool_id
+
+from .downstream.failures import BUSY, BusyError
+from .identities import SYSTEM
+
+if TYPE_CHECKING:
+    from pml_hookspecs import ServerStatus, Session, TransportError
+
+    from .catalog import LiveCatalog
+
+LOCAL = "local"
+"""Principal of everybody where there are no keys."""
+ASK_OPERATOR = "the gateway's log says why; ask its operator"
+"""What stands for a reason, which may quote a server's stderr, its arguments and paths of the machine."""
+
+
+def is_operator(session: Session) -> bool:
+    """Whether a session is of whoever runs the gateway: on stdio or loopback without a key, or of a system's key."""
+    return SYSTEM in session.scopes or (not session.access_key and session.principal == LOCAL)
+
+
+def servers_of(catalog: LiveCatalog, session: Session) -> list[ServerStatus]:
+    """The servers that ``session`` may know of, by name; all for an operator.
+
+    Of others it is those of which it may have a tool: how many of them, and no reasons and restarts.
+    """
+    if is_operator(session):
+        return list(catalog.servers())
+    tools = Counter(split_tool_id(id)[0] for id in catalog.visible(session))
+    return [
+        replace(status, reason="", restarts=0, tools=tools[status.name])
+        for status in catalog.servers()
+        if tools[status.name]
+    ]
+
+
+def reason_for(session: Session, reason: str | TransportError) -> str:
+    """Why a server cannot be reached, as far as ``session`` may be told."""
+    if is_operator(session):
+        return str(reason)
+    return BUSY if isinstance(reason, BusyError) else ASK_OPERATOR

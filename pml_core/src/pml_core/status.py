@@ -1,0 +1,25 @@
+"""The resource ``pml://status``: how the gateway is doing, as far as whoever reads it may know."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from .server_views import is_operator, servers_of
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Session
+
+    from .gateway import Gateway
+
+
+def status_of(gateway: Gateway, session: Session) -> dict[str, Any]:
+    """What ``session`` is shown.
+
+    The modes of all endpoints, reasons and plugins are an operator's: see :func:`pml_core.server_views.is_operator`.
+    """
+    servers = [asdict(status) for status in servers_of(gateway.catalog, session)]
+    if not is_operator(session):
+        return {"version": gateway.version, "mode": session.mode, "servers": servers}
+    plugins = {r.name: gateway.supervisor.health.get(r.name, r.state) for r in gateway.assembly.records}
+    return {"version": gateway.version, **gateway.announcement.modes(), "servers": servers, "plugins": plugins}
