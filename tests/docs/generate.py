@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from made import DOCS, Made
+from made_attacks import attacks
 from made_cli import cli
 from made_hooks import examples, hooks
 from made_plugins import plugins
@@ -26,6 +27,7 @@ PAGES: dict[str, Made] = {
     "reference/cli.md": cli,
     "reference/hooks.md": hooks,
     "reference/plugins.md": plugins,
+    "reference/attacks.md": attacks,
     "plugins/hooks.md": examples,
 }
 HEAD = f"<!-- Made by {COMMAND}; what is changed here is lost. -->\n\n"
