@@ -1,6 +1,8 @@
-"""Errors meant for the person who runs the gateway."""
+"""Errors that more than one part of the core raises or reads."""
 
 from __future__ import annotations
+
+from pml_hookspecs import TransportError
 
 
 class OperatorError(Exception):
@@ -18,3 +20,10 @@ class OperatorError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+class BusyError(TransportError):
+    """A server has no room for another request now."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)

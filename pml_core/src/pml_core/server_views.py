@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import split_tool_id
 
-from .downstream.failures import BUSY, BusyError
+from .errors import BusyError
 from .identities import SYSTEM
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from .catalog import LiveCatalog
 
+BUSY = "it is busy; try again later"
+"""For those who may not know how much others ask of a server."""
 LOCAL = "local"
 """Principal of everybody where there are no keys."""
 ASK_OPERATOR = "the gateway's log says why; ask its operator"

@@ -6,17 +6,6 @@ from typing import Any
 
 from pml_hookspecs import RpcError, TransportError
 
-BUSY = "it is busy; try again later"
-"""For those who may not know how much others ask of a server."""
-
-
-class BusyError(TransportError):
-    """A server has no room for another request now."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=True)
-
-
 SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise [gateway] start_timeout_s"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from .failures import BusyError
+from pml_core.errors import BusyError
 
 
 class InFlight:

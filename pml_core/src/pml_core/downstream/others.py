@@ -7,10 +7,10 @@ import contextvars
 from collections.abc import Iterator
 
 from pml_core.client import Client
+from pml_core.errors import BusyError
 from pml_hookspecs import TransportError
 
 from .eras import Era
-from .failures import BusyError
 from .instance import Instance
 from .wiring import Events, Wiring
 
