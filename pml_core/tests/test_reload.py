@@ -14,6 +14,7 @@ from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSet
 from pml_core.config_files import state_of
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
+from pml_core.identities import AccessWatchers
 from pml_core.logs import Logs
 from pml_core.reload import Reload
 from pml_hookspecs import MetaTool, Peer, RpcError, Selection, hookimpl, setting
@@ -149,6 +150,25 @@ async def test_nothing_happens_when_nothing_has_changed(capsys):
         assert await made.change(configured("fs")) is True
         assert (client.link.notified, Mode.made) == ([], 1)
     assert "in force" not in capsys.readouterr().err
+
+
+@pytest.mark.attack("The audit stands up", "change the configuration of a running gateway, and leave no row of it")
+async def test_those_who_watch_are_told_what_was_taken_over_and_what_was_refused():
+    heard = []
+
+    async def watch(event):
+        heard.append((event.kind, event.code, dict(event.details)))
+
+    async with gateway(configured("fs")) as made:
+        made.access_watchers = AccessWatchers([("test", watch)], made.log)
+        await made.change(configured("fs"))
+        await made.change(configured("fs", intent="x", call_timeout_s=7.0))
+        await made.change(OperatorError("it does not fit"))
+    changed = {"changed": ["gateway.intent", "gateway.call_timeout_s"], "with_next_start": ["gateway.call_timeout_s"]}
+    ((kind, code, details), refused) = heard
+    assert (kind, code) == ("change", "config.reloaded")
+    assert {name: sorted(paths) for name, paths in details.items()} == {n: sorted(p) for n, p in changed.items()}
+    assert refused == ("change", "config.refused", {"problem": "it does not fit"})
 
 
 async def test_clients_whose_lists_changed_are_told_and_the_others_are_not():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ._markers import hookspec
 
@@ -95,13 +95,14 @@ class CurrentKeys(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessEvent:
-    """Somebody was refused, or told of executions, where nothing ran that a wrapper could have seen."""
+    """Somebody was refused or told of executions, or something was changed, where no wrapper could have seen it."""
 
-    kind: Literal["denied", "refused", "query"]
+    kind: Literal["denied", "refused", "query", "change"]
     """``denied``: it may not. ``refused``: it was answered as if there were no such thing, because there is none or it
-    may not have it. ``query``: it was told of an execution."""
+    may not have it. ``query``: it was told of an execution. ``change``: an operator's command, or what the gateway
+    took over by itself, changed what is kept, or what is in force."""
     target: str
-    """What it asked for, such as ``POST /mcp`` or ``tasks/get``; without what stands in a query."""
+    """What it asked for, such as ``POST /mcp`` or ``tasks/get``, without what stands in a query; what was changed."""
     session: Session | None = None
     """Who it is; None when nobody knows."""
     address: str = ""
@@ -109,13 +110,16 @@ class AccessEvent:
     execution: str = ""
     """The execution it asked for, as it named it; ``""`` for none."""
     code: str = ""
-    """Why, as a stable word such as ``access.unauthenticated``; ``""`` when it was not refused."""
+    """Why, as a stable word such as ``access.unauthenticated``; ``""`` when it was not refused. Of a change, which one,
+    such as ``history.pruned``: an audit lists it under this word."""
     message: str = ""
     """Why, as it was told; holds no key."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """More about a change, as JSON, such as who made it (``by``) and what it was before; holds no secret."""
 
 
 AccessWatcher: TypeAlias = Callable[[AccessEvent], Awaitable[None]]
-"""Hears of access. The caller is answered when it returns; what it raises is logged and changes nothing."""
+"""Hears of access and changes. The caller is answered when it returns; what it raises is logged and changes nothing."""
 
 
 class AccessHooks:
@@ -131,9 +135,10 @@ class AccessHooks:
 
     @hookspec
     def pml_access_watchers(self, services: Services) -> Iterable[AccessWatcher]:
-        """Contribute those who hear of access that no wrapper sees.
+        """Contribute those who hear of access and changes that no wrapper sees.
 
-        Of callers that were not let in, and of requests about tasks (MCP extension ``tasks``); transports tell of it by
-        ``Services.report_access``. Called once, at start-up. Raising quarantines the plugin.
+        Of callers that were not let in, of requests about tasks (MCP extension ``tasks``), of a changed configuration;
+        transports and commands tell of theirs by ``Services.report_access``. Called once, at start-up, also where only
+        a command runs. Raising quarantines the plugin.
         """
         return ()

@@ -99,6 +99,10 @@ class GatewayHooks:
         """
 
     @hookspec
-    def pml_checks(self, services: Services) -> Iterable[Check]:
-        """Contribute lines to ``pml plugins doctor``. May block for up to 10 s in all. The gateway is not running."""
+    def pml_checks(self, services: Services) -> Iterable[Check | Awaitable[Check]]:
+        """Contribute lines to ``pml plugins doctor``. May block for up to 10 s in all. The gateway is not running.
+
+        A line that can only be written after a look into the store is an awaitable, such as what a coroutine function
+        returns: only while it is awaited, ``services.store`` is open.
+        """
         return ()

@@ -14,9 +14,11 @@ from pml_audit import lifespan
 from pml_audit.recorder import Recorder
 from pml_audit.settings import Settings
 from pml_audit.verify import verify
+from pml_audit.watch import Watch
 from pml_audit.wrapper import Audit
 from pml_core.nulls import MemoryStore
-from pml_hookspecs import Status, Workflow
+from pml_hookspecs import AccessEvent, Status, Workflow
+from pml_testing.dispatching import hooks
 from pml_testing.fakes import FakeRun, FakeServices
 from pml_testing.gateway import Client
 from pml_testing.wrapper import Next
@@ -243,6 +245,64 @@ async def test_an_approval_in_a_terminal_is_recorded_too(folder, rows):
         await requests.answer(request, "approved", by="root")
         (row,) = await until_there(rows, "approval.answered")
     assert (row["state"], row["by"], row["target"]) == ("approved", "root", "fs:drop")
+
+
+@pytest.mark.attack("The audit stands up", "hide an answered approval behind hundreds of open requests")
+async def test_an_answer_has_its_row_however_many_open_requests_stand_above_it(folder, rows):
+    store = MemoryStore()
+    services = FakeServices("audit", store=store)
+    recording = Recorder(services, Settings())
+    watch = Watch(services, Settings(), recording)
+
+    async def put(key, **value):
+        await store.documents.put("approvals.requests", key, {"kind": "tool_call", **value}, marks={"state": "x"})
+
+    await put("first", answered_at="1")
+    await watch.look()
+    await put("second", answered_at="2")
+    for number in range(450):
+        await put(f"open {number}")
+    await watch.look()
+    await watch.look()
+    await recording.close()
+    assert [row["approval"] for row in rows("approval.answered")] == ["first", "second"]
+
+
+# What is changed by commands, and by the gateway itself
+
+
+async def test_a_change_has_a_row_of_its_own_kind_and_none_that_the_audit_says_of_itself(folder, rows):
+    async with gateway() as made:
+        services = made.assembly.services("execution_tools")
+        for code in ("history.pruned", "audit.broken", ""):
+            about = {"by": "root", "deleted": 7, "n": 1, "hash": "x", "kind": "y"}
+            await services.report_access(AccessEvent(kind="change", target="executions", code=code, details=about))
+        (pruned,) = rows("history.pruned")
+        assert (pruned["by"], pruned["deleted"], pruned["target"]) == ("root", 7, "executions")
+        assert "principal" not in pruned
+        assert len(rows("change")) == 2
+        assert rows("audit.broken") == []
+    assert verify(folder).broken is None
+
+
+async def test_what_a_store_deleted_by_itself_has_a_row(folder, rows):
+    async with gateway() as made:
+        event = {"kind": "history.pruned", "at": "2026-01-01", "target": "executions", "executions": 5}
+        await made.store.documents.put("history.events", "one", event)
+        (row,) = await until_there(rows, "history.pruned")
+    assert (row["executions"], row["happened_at"]) == (5, "2026-01-01")
+
+
+async def test_a_tool_that_is_hidden_answers_as_none_and_has_its_row(folder, rows):
+    def hidden(entry, session):
+        return entry.name != "drop"
+
+    hidden.hides = True
+    async with gateway(plugins={("hooks", "hides"): hooks(filters=[hidden])}) as made:
+        told = await made.dispatcher.start(call("fs:drop"), ALICE)
+        (row,) = rows("refused")
+    assert told.failure.code == "tool.unknown"
+    assert (row["target"], row["principal"], row["code"]) == ("fs:drop", "alice", "policy.hidden")
 
 
 # What happened to keys

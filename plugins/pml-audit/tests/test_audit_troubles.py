@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 
 import pytest
 from audit_kit import ALICE, call, gateway
 
 from pml_audit import plugin, recorder
+from pml_audit.heads import verified
 from pml_audit.recorder import Recorder
 from pml_audit.settings import Settings
+from pml_audit.trail import Trail, note
 from pml_audit.verify import verify
 from pml_audit.wrapper import Audit
 from pml_core.nulls import MemoryStore
@@ -108,34 +111,84 @@ async def test_with_fsync_always_a_row_is_on_disk_when_it_is_acknowledged(folder
 
 
 async def test_how_far_the_rows_go_is_kept_in_the_store(folder):
-    from pml_audit.watch import KeptHead
+    from pml_audit.heads import Heads
 
     async with gateway() as made:
         await made.dispatcher.start(call("fs:read"), ALICE)
         services = made.assembly.services("audit")
         recording = plugin._parts[services][0]
-    kept = await KeptHead(services, folder).read()
+    kept = (await Heads(services, folder).known()).tip
     assert kept == recording.trail.tip
     assert kept.n == verify(folder).rows
 
 
+async def one_life(store):
+    services = FakeServices("audit", store=store)
+    (life,) = plugin.pml_lifespan(services)
+    async with life:
+        pass
+    await services.stop()
+    return services
+
+
 async def test_a_start_after_rows_and_head_were_cut_off_says_so(folder, rows):
     store = MemoryStore()
-
-    async def one_life():
-        services = FakeServices("audit", store=store)
-        (life,) = plugin.pml_lifespan(services)
-        async with life:
-            pass
-        await services.stop()
-        return services
-
-    await one_life()
+    await one_life(store)
     for path in (folder / "audit.jsonl", folder / "audit.head"):
         path.unlink()
-    services = await one_life()
+    services = await one_life(store)
     assert any(level == "error" and "not as it was left" in event for level, event, _ in services.log.lines)
     assert rows("audit.broken")
+    assert (await verified(services, folder)).broken is not None
+
+
+@pytest.mark.attack("The audit stands up", "write the whole audit anew while no gateway runs, longer than it was")
+@pytest.mark.parametrize("moved", [False, True])
+async def test_a_start_after_all_was_written_anew_says_so(folder, rows, monkeypatch, moved):
+    store = MemoryStore()
+    await one_life(store)
+    shutil.rmtree(folder)
+    if moved:
+        monkeypatch.setenv("PML_HOME", str(folder.parent.with_name("elsewhere")))
+        folder = folder.parent.with_name("elsewhere") / "audit"
+    forged = Trail(folder, file_bytes=10_000_000, sync=False)
+    for _ in range(20):
+        forged.append([note("denied", principal="nobody")])
+    services = await one_life(store)
+    broken = (await verified(services, folder)).broken
+    assert broken is not None
+    assert "anew" in broken.problem
+
+
+async def test_a_store_that_knows_of_no_audit_is_noted_and_the_audit_goes_on(folder, rows):
+    await one_life(MemoryStore())
+    services = await one_life(MemoryStore())
+    assert len(rows("audit.new_store")) == 1
+    report = await verified(services, folder)
+    assert report.broken is None
+    assert "another store" in report.notes[0]
+
+
+@pytest.mark.attack("The audit stands up", "have the head unwritable, so that rows are written twice")
+async def test_rows_are_written_once_although_the_head_cannot_be(folder, rows, monkeypatch):
+    services = FakeServices("audit", store=MemoryStore())
+    recording = Recorder(services, Settings())
+    real = recording.trail.files.write_head
+
+    def refused(head, *, sync):
+        if head.tip.n:
+            raise OSError(28, "No space left on device")
+        real(head, sync=sync)
+
+    monkeypatch.setattr(recording.trail.files, "write_head", refused)
+    for number in range(3):
+        assert await asyncio.wrap_future(recording.record("pay", number=number))
+    monkeypatch.undo()
+    await asyncio.wrap_future(recording.record("pay", number=3))
+    await recording.close()
+    assert [row["number"] for row in rows("pay")] == [0, 1, 2, 3]
+    assert verify(folder).broken is None
+    assert any("beside it" in event for level, event, _ in services.log.lines if level == "error")
 
 
 # What it costs

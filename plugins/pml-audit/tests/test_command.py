@@ -7,8 +7,8 @@ import json
 import pytest
 
 from pml_audit import plugin
-from pml_audit.trail import note
-from pml_audit.watch import KeptHead
+from pml_audit.heads import Heads
+from pml_audit.trail import Trail, note
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import InvalidArguments
 from pml_testing.fakes import FakeServices
@@ -99,7 +99,7 @@ def test_verify_of_a_tampered_audit_gives_1_and_the_first_broken_row(pml, filled
 
 
 def test_verify_asks_the_store_how_far_the_rows_go(pml, filled, services, capsys, folder):
-    asyncio.run(KeptHead(services, folder).keep(filled.tip))
+    asyncio.run(Heads(services, folder).keep(filled.tip))
     assert pml("verify") == 0
     for path in (folder / "audit.jsonl", folder / "audit.head"):
         path.unlink()
@@ -145,11 +145,85 @@ def test_mistakes_are_told(pml, filled, words, message):
         pml(*words)
 
 
+def doctor(services):
+    async def examined():
+        (line,) = plugin.pml_checks(services)
+        return await line
+
+    return asyncio.run(examined())
+
+
+def cut(folder, count):
+    """Take the last rows away, and have the head say that there never were any."""
+    path = folder / "audit.jsonl"
+    left = path.read_bytes().splitlines(keepends=True)[:-count]
+    path.write_bytes(b"".join(left))
+    last = json.loads(left[-1])
+    head = {"n": last["n"], "hash": last["hash"], "size": sum(map(len, left))}
+    (folder / "audit.head").write_text(json.dumps(head))
+
+
+@pytest.mark.attack("The audit stands up", "cut the last rows off, rewrite audit.head to fit, and ask the doctor")
+def test_the_doctor_and_exports_find_what_was_cut_off_together_with_its_head(pml, filled, services, capsys, folder):
+    asyncio.run(Heads(services, folder).keep(filled.tip))
+    assert doctor(services).ok
+    cut(folder, 2)
+    check = doctor(services)
+    assert not check.ok
+    assert "rows 3 to 4 are missing at the end; the store knows of them" in check.detail
+    assert pml("export", "--json") == 1
+    told = capsys.readouterr()
+    assert json.loads(told.out)["audit"]["ok"] is False
+    assert "rows 3 to 4 are missing" in told.err
+    assert pml("export") == 1
+    assert pml("verify") == 1
+
+
+@pytest.mark.attack("The audit stands up", "cut rows off, move the folder, or give the host another name")
+@pytest.mark.parametrize("moved", [True, False])
+def test_rows_that_are_missing_are_missed_wherever_the_folder_is(
+    pml, filled, services, capsys, folder, monkeypatch, moved
+):
+    asyncio.run(Heads(services, folder).keep(filled.tip))
+    cut(folder, 2)
+    if moved:
+        home = folder.parent.with_name("elsewhere")
+        folder.parent.rename(home)
+        monkeypatch.setenv("PML_HOME", str(home))
+    else:
+        monkeypatch.setattr("socket.gethostname", lambda: "another")
+    assert pml("verify") == 1
+    assert "rows 3 to 4 are missing at the end; the store knows of them" in capsys.readouterr().out
+
+
+@pytest.mark.attack("The audit stands up", "write the whole audit anew, with an id of its own, in another folder")
+def test_an_audit_that_the_store_does_not_know_is_not_called_whole(pml, filled, services, capsys, folder, monkeypatch):
+    asyncio.run(Heads(services, folder).keep(filled.tip))
+    other = folder.parent.with_name("other")
+    Trail(other / "audit", file_bytes=10_000_000, sync=False).append([note("denied", principal="nobody")])
+    monkeypatch.setenv("PML_HOME", str(other))
+    assert pml("verify") == 1
+    assert "the store knows other audits, and not this one" in capsys.readouterr().out
+    assert not doctor(services).ok
+
+
+def test_a_folder_that_was_moved_as_it_is_verifies(pml, filled, services, folder, monkeypatch):
+    asyncio.run(Heads(services, folder).keep(filled.tip))
+    folder.parent.rename(folder.parent.with_name("elsewhere"))
+    monkeypatch.setenv("PML_HOME", str(folder.parent.with_name("elsewhere")))
+    assert pml("verify") == 0
+
+
+def test_a_store_that_knows_no_audit_is_told(pml, filled, capsys):
+    assert pml("verify") == 0
+    assert "The store knows of no audit" in capsys.readouterr().out
+
+
 def test_the_doctor_says_whether_the_audit_is_whole(services, filled, folder):
-    (check,) = plugin.pml_checks(services)
+    check = doctor(services)
     assert check.ok
     path = folder / "audit.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"bob"', b'"eve"'))
-    (check,) = plugin.pml_checks(services)
+    check = doctor(services)
     assert not check.ok
     assert "line 3" in check.detail

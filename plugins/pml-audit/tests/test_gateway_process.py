@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+from datetime import UTC, datetime
 
 import pytest
 
@@ -90,6 +91,44 @@ def test_every_query_that_was_answered_before_a_gateway_was_killed_has_its_row(e
     )
     assert answered
     assert answered <= {row["arguments"]["execution_id"] for row in listed}
+
+
+@pytest.mark.attack("The audit stands up", "delete the history by command, and leave no row of it")
+def test_whoever_deletes_history_leaves_rows_with_what_and_how_much(environment, folder, tmp_path):
+    gateway = Gateway(environment, tmp_path)
+    gateway.ask("tools/call", query("only"))
+    gateway.end()
+    now = datetime.now(UTC).isoformat()
+    ran = pml(environment, tmp_path, "executions", "prune", "--before", now, "--json")
+    assert ran.returncode == 0, ran.stderr
+    gone = json.loads(ran.stdout)["deleted"]
+    all_rows = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+    asked, done = (row for row in all_rows if row["kind"].startswith("history."))
+    assert (asked["kind"], done["kind"], done["deleted"]) == ("history.prune", "history.pruned", gone)
+    assert asked["before"].startswith(now[:10])
+    assert asked["by"]
+    assert pml(environment, tmp_path, "audit", "verify").returncode == 0
+
+
+@pytest.mark.attack("The audit stands up", "cut rows off with their head, and run pml plugins doctor")
+def test_the_doctor_of_an_installation_finds_what_was_cut_off(environment, folder, tmp_path):
+    gateway = Gateway(environment, tmp_path)
+    gateway.ask("tools/call", query("only"))
+    gateway.end()
+
+    def doctor():
+        lines = json.loads(pml(environment, tmp_path, "plugins", "doctor", "--json").stdout)
+        return next(line for line in lines if line["subject"] == "audit: audit")
+
+    assert doctor()["ok"], doctor()
+    path = folder / "audit.jsonl"
+    left = path.read_bytes().splitlines(keepends=True)[:-2]
+    path.write_bytes(b"".join(left))
+    last = json.loads(left[-1])
+    head = {"n": last["n"], "hash": last["hash"], "size": sum(map(len, left))}
+    (folder / "audit.head").write_text(json.dumps(head))
+    assert not doctor()["ok"]
+    assert "the store knows of them" in doctor()["detail"]
 
 
 def test_a_gateway_that_ends_in_good_order_leaves_a_whole_audit_and_tampering_shows(environment, folder, tmp_path):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
     GATEWAY_SERVER,
+    AccessEvent,
     CallNext,
     CatalogEntry,
     Failure,
@@ -30,6 +31,7 @@ from .server_views import reason_for, servers_of
 if TYPE_CHECKING:
     from .attempts import Attempts
     from .catalog import LiveCatalog
+    from .identities import AccessWatchers
     from .standing import Standing
 
 
@@ -88,8 +90,10 @@ class Admission:
         filters: Filters,
         standing: Standing | None = None,
         attempts: Attempts | None = None,
+        watchers: AccessWatchers | None = None,
     ) -> None:
         self._catalog, self._filters, self._standing, self._attempts = catalog, filters, standing, attempts
+        self._watchers = watchers
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass or say why not."""
@@ -107,10 +111,25 @@ class Admission:
             return _refused(task, Status.ERROR, self._unknown(task.tool, run.session))
         if (plugin := self._filters.refusing(entry, run.session)) is not None:
             if self._filters.hides(entry, run.session):
-                return _refused(task, Status.ERROR, self._unknown(task.tool, run.session))
+                return self._hide(task, run)
             message = f"Tool {task.tool!r} is not allowed here (refused by {plugin!r})."
             return _refused(task, Status.DENIED, Failure("policy.denied", message, details={"plugin": plugin}))
         return call_next(task, run)
+
+    async def _hide(self, task: ToolCall, run: Run) -> Outcome:
+        """Answer as if there were no such tool; only those who watch are told that there is."""
+        failure = self._unknown(task.tool, run.session)
+        if self._watchers is not None:
+            event = AccessEvent(
+                kind="refused",
+                target=task.tool,
+                session=run.session,
+                execution=run.id,
+                code="policy.hidden",
+                message=failure.message,
+            )
+            await self._watchers.tell(event)
+        return await _refused(task, Status.ERROR, failure)
 
     def _unknown(self, tool: str, session: Session) -> Failure:
         server = split_tool_id(tool)[0] or tool.partition("__")[0]

@@ -8,11 +8,12 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any
 
-from pml_hookspecs import CatalogEntry, Store, TransportError
+from pml_hookspecs import CatalogEntry, Check, Store, TransportError
 
 from . import health, local_plugins, registry
 from .assembly import Assembly, named_drivers, unknown_tables
@@ -25,6 +26,7 @@ from .endpoints import endpoint_of, scheme_of
 from .errors import OperatorError
 from .health import Ailment
 from .logs import Logs
+from .nulls import MemoryStore
 from .registry import Record, State
 
 PROBE_S = 20.0
@@ -45,17 +47,34 @@ class Line:
         return {"subject": self.subject, "ok": self.ok, "detail": self.detail, "remedy": self.remedy}
 
 
-class Offline:
-    """Services for a gateway that does not run: settings and log, an empty catalog, no store, no background tasks."""
+@dataclass(slots=True)
+class OpenStore:
+    """The configured store, as long as it is open."""
 
-    def __init__(self, plugin: str, settings: Any, log: Any) -> None:
+    store: Store | None = None
+
+
+class Offline:
+    """Services for a gateway that does not run: settings and log, an empty catalog, no background tasks.
+
+    The store is there for what the doctor awaits.
+    """
+
+    def __init__(self, plugin: str, settings: Any, log: Any, open_store: OpenStore) -> None:
         self.plugin, self.settings, self.log = plugin, settings, log.bind(plugin=plugin)
         self.catalog = LiveCatalog(log, Bm25Index())
+        self._open_store = open_store
 
     @property
     def store(self) -> Store:
-        """Not there."""
-        raise RuntimeError("the gateway is not running, so there is no store")
+        """While it is open.
+
+        Raises:
+            RuntimeError: It is not.
+        """
+        if self._open_store.store is None:
+            raise RuntimeError("the gateway is not running, so there is no store")
+        return self._open_store.store
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else a gateway does for its plugins."""
@@ -65,17 +84,17 @@ class Offline:
         """Nothing runs in the background of a check."""
 
 
-def _assembly(config: Config, *, thorough: bool) -> Assembly:
+def _assembly(config: Config, open_store: OpenStore, *, thorough: bool) -> Assembly:
     log = Logs("error").get()
     records = local_plugins.found(config, thorough=thorough)
-    return Assembly(config, records, lambda name, settings: Offline(name, settings, log), log)
+    return Assembly(config, records, lambda name, settings: Offline(name, settings, log, open_store), log)
 
 
 def chain_of(config: Config) -> list[Wrapped]:
     """The wrappers as a gateway with this configuration would fold them."""
     from .admission import Admission, Filters
 
-    assembly = _assembly(config, thorough=False)
+    assembly = _assembly(config, OpenStore(), thorough=False)
     faults: list[str] = []
     assembly.load_hooks(lambda name, where, exc: faults.append(f"{name} in {where}: {exc}"))
     log = Logs("error").get()
@@ -92,15 +111,20 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
     Args:
         connect: Start every server and list its tools, too.
     """
-    assembly = _assembly(config, thorough=True)
+    open_store = OpenStore()
+    assembly = _assembly(config, open_store, thorough=True)
     lines = list(_settings_and_imports(assembly))
-    lines += _own_checks(assembly)
+    async with AsyncExitStack() as stack:
+        with suppress(Exception):  # the lines of the store say why
+            open_store.store = await _store(assembly, config, stack)
+        lines += await _own_checks(assembly, open_store)
+        known, ill = await _last_reports(assembly, open_store.store)
+        open_store.store = None
     lines += [
         Line(f"settings {problem.partition(' ')[0]}", ok=False, detail=problem)
         for problem in unknown_tables(config, assembly.records)
     ]
     lines += _chosen(assembly, config)
-    known, ill = await _last_reports(assembly, config)
     lines += [_was_ill(one) for one in ill]
     for name, settings in config.servers.items():
         if not settings.enabled:
@@ -133,17 +157,23 @@ def _about(record: Record, problem: str) -> str:
     return f"{record.origin}: {told}" if told else record.origin
 
 
-def _own_checks(assembly: Assembly) -> Iterator[Line]:
+async def _own_checks(assembly: Assembly, open_store: OpenStore) -> list[Line]:
     faults: list[tuple[str, str, Exception]] = []
-    for plugin, check in assembly.gather("pml_checks", lambda *fault: faults.append(fault)):
-        yield Line(f"{plugin}: {check.title}", ok=check.ok, detail=check.detail, remedy=check.remedy)
-    for plugin, hook, exc in faults:
-        yield Line(
-            f"hooks {plugin}",
-            ok=False,
-            detail=f"{hook} raised {type(exc).__name__}: {exc}",
-            remedy=f"Mend or block {plugin}.",
-        )
+    lines = []
+    store, open_store.store = open_store.store, None  # a line that needs it is awaited, and says so by that
+    found = assembly.gather("pml_checks", lambda *one: faults.append(one))
+    open_store.store = store
+    for plugin, check in found:
+        try:
+            one: Check = await check if isawaitable(check) else check
+        except Exception as exc:
+            faults.append((plugin, "pml_checks", exc))
+        else:
+            lines.append(Line(f"{plugin}: {one.title}", ok=one.ok, detail=one.detail, remedy=one.remedy))
+    for plugin, hook, fault in faults:
+        detail = f"{hook} raised {type(fault).__name__}: {fault}"
+        lines.append(Line(f"hooks {plugin}", ok=False, detail=detail, remedy=f"Mend or block {plugin}."))
+    return lines
 
 
 def _chosen(assembly: Assembly, config: Config) -> Iterator[Line]:
@@ -160,13 +190,22 @@ def _chosen(assembly: Assembly, config: Config) -> Iterator[Line]:
             yield Line(f"{kind} {name}", ok=False, detail=detail, remedy=remedy)
 
 
-async def _last_reports(assembly: Assembly, config: Config) -> tuple[dict[str, str], Sequence[Ailment]]:
+async def _store(assembly: Assembly, config: Config, stack: AsyncExitStack) -> Store:
+    """The store that a gateway would have."""
+    name = config.gateway.store
+    if name not in assembly.installed("store") and config.says("gateway.store") is None:
+        return MemoryStore()
+    store: Store = await stack.enter_async_context(assembly.driver("store", name))
+    return store
+
+
+async def _last_reports(assembly: Assembly, store: Store | None) -> tuple[dict[str, str], Sequence[Ailment]]:
     """Why each server was down when the gateway last knew, and which plugins were not well; empty without a store."""
+    if store is None:
+        return {}, ()
     try:
-        store = assembly.driver("store", config.gateway.store)
-        async with store:
-            down = {s.name: s.reason for s in await store.catalog.statuses() if s.state == "down"}
-            return down, await health.last(store, [r for r in assembly.records if r.state is State.LOADED])
+        down = {s.name: s.reason for s in await store.catalog.statuses() if s.state == "down"}
+        return down, await health.last(store, [r for r in assembly.records if r.state is State.LOADED])
     except Exception:
         return {}, ()
 

@@ -337,7 +337,7 @@ class Gateway:
             executors.add(name, executor, self.config.gateway.executors)
         attempts = Attempts(store, self.config.gateway.max_resumes, self.log)
         standing = Standing(lambda: self.identities, self.log)
-        wrappers = [Wrapped("core", Admission(self.catalog, self.filters, standing, attempts))]
+        wrappers = [Wrapped("core", Admission(self.catalog, self.filters, standing, attempts, self.access_watchers))]
         wrappers += [Wrapped(plugin, wrapper) for plugin, wrapper in self._gather("pml_wrap_executor")]
         self.wrappers = ordered(wrappers)
         self.foresight = Foresight(self.dispatcher, executors, self.wrappers, self.log)

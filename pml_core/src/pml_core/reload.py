@@ -8,7 +8,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ToolFilter
+from pml_hookspecs import AccessEvent, ToolFilter
 
 from .config import Config, GatewaySettings
 from .config_files import State, state_of
@@ -66,9 +66,11 @@ class Reload:
             await self._apply(wanted)
         except OperatorError as exc:
             gateway.log.error("the changed configuration is refused; the old one stays in force", problem=str(exc))  # noqa: TRY400 - a mistake of the operator's, without a traceback
+            await self._report("config.refused", problem=str(exc))
             return False
         except Exception:
             gateway.log.exception("the changed configuration could not be applied as a whole")
+            await self._report("config.failed")
             return False
         late = [path for path in changes if self._needs_restart(path, wanted)]
         self._wanted = wanted
@@ -76,7 +78,12 @@ class Reload:
         if late:
             gateway.log.warning("some changes take effect with the next start", settings=late)
         gateway.announcement.warn()
+        await self._report("config.reloaded", changed=changes, with_next_start=late)
         return True
+
+    async def _report(self, code: str, **details: Any) -> None:
+        event = AccessEvent(kind="change", target="configuration", code=code, details=details)
+        await self._gateway.access_watchers.tell(event)
 
     def _needs_restart(self, path: str, wanted: Config) -> bool:
         section, _, name = path.partition(".")

@@ -7,6 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .rows import SEALS
+
 if TYPE_CHECKING:
     from pml_hookspecs import AccessEvent
 
@@ -18,6 +20,8 @@ SILENCE_S = 60.0
 """Strangers who are refused alike, from one place, have one row at once and one for all others in this time [s]."""
 MOST_PLACES = 1024
 """Places from where strangers are told apart; all others are one."""
+OWN = "audit."
+RESERVED = SEALS | {"at", "gateway", "kind"}
 ELSEWHERE = "other addresses"
 
 
@@ -41,6 +45,9 @@ class Access:
     async def __call__(self, event: AccessEvent) -> None:
         """Write a row, and wait for it; of strangers who come again and again, count."""
         about = _about(event)
+        if event.kind == "change":
+            await self._recorder.wait(self._recorder.record(_kind(event), **about))
+            return
         if event.session is not None or not self._is_repeated(event, about):
             await self._recorder.wait(self._recorder.record(event.kind, **about))
 
@@ -71,11 +78,17 @@ class Access:
             known.since_s, known.times, known.about = now_s, 0, None
 
 
+def _kind(event: AccessEvent) -> str:
+    """Of a change; those about the audit itself are the audit's to tell."""
+    return event.kind if not event.code or event.code.startswith(OWN) else event.code
+
+
 def _about(event: AccessEvent) -> dict[str, Any]:
     session = event.session
     about: dict[str, Any] = {
+        **{name: value for name, value in event.details.items() if name not in RESERVED},
         "target": event.target,
-        "principal": UNKNOWN,
+        "principal": "" if event.kind == "change" else UNKNOWN,
         "address": event.address,
         "execution": event.execution,
         "code": event.code,

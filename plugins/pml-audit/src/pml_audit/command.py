@@ -19,8 +19,7 @@ from .settings import Settings, folder_of
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
-    from .rows import Tip
-    from .verify import Report
+    from .verify import Broken, Report
 
 MOST = 100_000
 """Rows in one list."""
@@ -86,10 +85,10 @@ def _short(value: Any) -> str:
 
 
 async def _verify(arguments: argparse.Namespace, services: Services) -> int:
-    from .verify import verify
+    from .heads import verified
 
     folder = _folder(services)
-    report = await asyncio.to_thread(verify, folder, await _kept(services, folder))
+    report = await verified(services, folder)
     if arguments.json:
         _say(json.dumps({"folder": str(folder), **report.plain()}, indent=2))
     else:
@@ -97,20 +96,11 @@ async def _verify(arguments: argparse.Namespace, services: Services) -> int:
     return 0 if report.broken is None else 1
 
 
-async def _kept(services: Services, folder: Path) -> list[tuple[str, Tip]]:
-    from .watch import KeptHead
-
-    head = KeptHead(services, folder)
-    tip = await head.read()
-    return [(head.where, tip)] if tip.n else []
-
-
 def _tell(report: Report, folder: Path) -> None:
     for line in report.notes:
         _say(f"Note: {_printable(line)}")
     if report.broken is not None:
-        broken = report.broken
-        _say(f"Broken: {_printable(f'{broken.file}, line {broken.line}: {broken.problem}')}")
+        _say(_broken(report.broken))
         _say(f"{report.rows} rows before it are as they were written.")
     elif report.rows:
         _say(f"All {report.rows} rows in {folder} are as they were written; the last is {report.tip.hash}.")
@@ -118,29 +108,38 @@ def _tell(report: Report, folder: Path) -> None:
         _say(f"There are no rows yet in {folder}.")
 
 
+def _broken(broken: Broken) -> str:
+    return f"Broken: {_printable(f'{broken.file}, line {broken.line}: {broken.problem}')}"
+
+
 async def _export(arguments: argparse.Namespace, services: Services) -> int:
+    from .heads import verified
+
+    report = await verified(services, _folder(services))
+    status = 0 if report.broken is None else 1
+    if report.broken is not None:
+        sys.stderr.write(f"{_broken(report.broken)}\n")
     if arguments.output == "-":
-        await asyncio.to_thread(_write, services, arguments, sys.stdout)
-        return 0
+        await asyncio.to_thread(_write, services, arguments, report, sys.stdout)
+        return status
     try:
         with Path(arguments.output).open("x", encoding="utf-8") as file:  # noqa: ASYNC230 - a command does one thing
-            count = await asyncio.to_thread(_write, services, arguments, file)
+            count = await asyncio.to_thread(_write, services, arguments, report, file)
     except FileExistsError:
         raise InvalidArguments(f"--output {arguments.output}: the file is there already; name another") from None
     except OSError as exc:
         raise InvalidArguments(f"--output {arguments.output}: {exc.strerror}") from exc
     sys.stderr.write(f"{count} rows in {arguments.output}\n")
-    return 0
+    return status
 
 
-def _write(services: Services, arguments: argparse.Namespace, file: Any) -> int:
+def _write(services: Services, arguments: argparse.Namespace, report: Report, file: Any) -> int:
     from .rows import canonical
-    from .verify import verify
 
     rows = _rows(services, arguments)
     if arguments.json:
         whole = list(rows)
-        about = {"folder": str(_folder(services)), **verify(_folder(services)).plain()}
+        about = {"folder": str(_folder(services)), **report.plain()}
         file.write(json.dumps({"audit": about, "rows": whole}, indent=2) + "\n")
         return len(whole)
     count = 0

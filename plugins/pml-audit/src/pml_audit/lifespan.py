@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from .files import Files
+from .heads import Heads, has_row
 from .rows import START, BrokenRow, read
 from .verify import Snapshot
-from .watch import KeptHead, Watch
+from .watch import Watch
 from .wrapper import DAY_S
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .wrapper import Audit
 
+ANEW = "the row that the store knows is another one here: all was written anew"
 HEAD_S = 1.0
 """How often it is kept elsewhere how far the rows go [s]."""
 
@@ -33,11 +35,13 @@ async def auditing(
     services: Services, settings: Settings, recorder: Recorder, audit: Audit, access: Access
 ) -> AsyncIterator[None]:
     """Record the start and the end, and what changes in between."""
-    head, watch = KeptHead(services, recorder.folder), Watch(services, settings, recorder)
-    await _begin(services, recorder, audit, head)
+    heads, watch = Heads(services, recorder.folder), Watch(services, settings, recorder)
+    await _begin(services, recorder, audit, heads)
     servers = [status.name for status in services.catalog.servers()]
     recorder.record("gateway.started", servers=servers)
-    services.spawn(_keep_head, services, recorder, head, name="head")
+    # From the first row on, so that a trail that the store does not know is none that a gateway has just begun.
+    await _keep_once(services, recorder, heads)
+    services.spawn(_keep_head, services, recorder, heads, name="head")
     services.spawn(_watch, services, settings, watch, audit, access, name="watch")
     try:
         yield
@@ -47,13 +51,13 @@ async def auditing(
         access.flush(all=True)
         recorder.record("gateway.stopped", servers=servers)
         await recorder.close()
-        await head.keep(recorder.trail.tip)
+        await heads.keep(recorder.trail.tip)
 
 
-async def _begin(services: Services, recorder: Recorder, audit: Audit, head: KeptHead) -> None:
+async def _begin(services: Services, recorder: Recorder, audit: Audit, heads: Heads) -> None:
     """Take up where the last gateway left off."""
     try:
-        recorder.trail.tip = max(recorder.trail.tip, await head.read())
+        await _compare(recorder, heads)
     except Exception as exc:
         services.log.warning("it is not known how far the audit goes", problem=repr(exc))
     try:
@@ -61,6 +65,21 @@ async def _begin(services: Services, recorder: Recorder, audit: Audit, head: Kep
             audit.seen(*use)
     except OSError as exc:
         services.log.warning("the audit cannot be read", problem=str(exc))
+
+
+async def _compare(recorder: Recorder, heads: Heads) -> None:
+    """Say so in a row where the trail is not the one that the store knows, or not as far as that goes."""
+    known = await heads.known()
+    end = await asyncio.to_thread(recorder.trail.files.read_head)
+    if known.problem:
+        recorder.record("audit.broken", why=known.problem)
+    elif known.is_first and end is not None:
+        recorder.record("audit.new_store", why="the store knew of no audit")
+    elif end is not None and START.n < known.tip.n <= end.tip.n:
+        if not await asyncio.to_thread(has_row, recorder.folder, known.tip):
+            recorder.record("audit.broken", why=ANEW, expected=known.tip._asdict())
+    else:
+        recorder.trail.tip = max(recorder.trail.tip, known.tip)
 
 
 def _used_today(folder: Path) -> list[tuple[int, str, str, str]]:
@@ -77,15 +96,19 @@ def _used_today(folder: Path) -> list[tuple[int, str, str, str]]:
     return used
 
 
-async def _keep_head(services: Services, recorder: Recorder, head: KeptHead) -> None:
+async def _keep_head(services: Services, recorder: Recorder, heads: Heads) -> None:
     while True:
         await asyncio.sleep(HEAD_S)
-        await asyncio.wrap_future(recorder.sync())
-        try:
-            if recorder.trail.tip != START:
-                await head.keep(recorder.trail.tip)
-        except Exception as exc:
-            services.log.warning("how far the audit goes cannot be kept in the store", problem=repr(exc))
+        await _keep_once(services, recorder, heads)
+
+
+async def _keep_once(services: Services, recorder: Recorder, heads: Heads) -> None:
+    await asyncio.wrap_future(recorder.sync())
+    try:
+        if recorder.trail.tip != START:
+            await heads.keep(recorder.trail.tip)
+    except Exception as exc:
+        services.log.warning("how far the audit goes cannot be kept in the store", problem=repr(exc))
 
 
 async def _watch(services: Services, settings: Settings, watch: Watch, audit: Audit, access: Access) -> None:

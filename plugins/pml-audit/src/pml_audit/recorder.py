@@ -135,7 +135,9 @@ class Recorder:
             self._heard(exc)
             return False
         self._held, self.drops = [], self.drops - (dropped[0]["count"] if dropped else 0)
-        if self._heard_at is not None:
+        if self.trail.head_problem is not None:
+            self._heard(self.trail.head_problem, "how far the audit goes cannot be written beside it; its rows are")
+        elif self._heard_at is not None:
             self._heard_at = None
             self._services.log.info("the audit can be written again", dropped=bool(dropped))
         for one in notes:
@@ -157,13 +159,11 @@ class Recorder:
         except OSError as exc:
             self._heard(exc)
 
-    def _heard(self, exc: Exception) -> None:
+    def _heard(self, exc: Exception, what: str = "the audit cannot be written; its rows are held") -> None:
         now_s = time.monotonic()
         if self._heard_at is None or now_s - self._heard_at >= SILENCE_S:
             self._heard_at = now_s
-            self._services.log.error(
-                "the audit cannot be written; its rows are held", held=len(self._held), problem=repr(exc)
-            )
+            self._services.log.error(what, held=len(self._held), problem=repr(exc))
 
 
 def _for_log(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,6 +27,8 @@ class Trail:
         self._file_bytes, self._sync = file_bytes, sync
         self.tip = START
         """The last row that this process knows of."""
+        self.head_problem: OSError | None = None
+        """Why the last :meth:`append` could not write the head. Its rows are there, and the next one writes it."""
         self._noticed: list[Note] = []
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> list[Note]:
@@ -62,10 +64,18 @@ class Trail:
             lines.append(line)
         self._write(fd, b"".join(lines), size)
         self.tip, self._noticed = tip, []
-        self.files.write_head(Head(tip, os.fstat(fd).st_size), sync=self._sync)
-        if self._sync and not size:
-            self.files.sync_folder()
+        self._write_head(Head(tip, size + sum(map(len, lines))), new_file=not size)
         return notes
+
+    def _write_head(self, head: Head, *, new_file: bool) -> None:
+        # The rows are written: whoever was told now that they are not would write them again.
+        self.head_problem = None
+        try:
+            self.files.write_head(head, sync=self._sync)
+            if self._sync and new_file:
+                self.files.sync_folder()
+        except OSError as exc:
+            self.head_problem = exc
 
     def _write(self, fd: int, data: bytes, size: int) -> None:
         written = 0
@@ -107,7 +117,10 @@ class Trail:
             notes.append(note("audit.began", trail=secrets.token_hex(16)))
         elif not fits:
             was, found = expected._asdict(), end._asdict()
-            notes.append(note("audit.broken", why="rows are missing or were changed", expected=was, found=found))
+            # Where nothing is left, this is the first row, and that has the id.
+            id = {} if rows else {"trail": secrets.token_hex(16)}
+            why = "rows are missing or were changed"
+            notes.append(note("audit.broken", why=why, expected=was, found=found, **id))
             end = max(end, expected)
         elif not known:
             notes.append(note("audit.head_lost", why="audit.head is missing", found=end._asdict()))

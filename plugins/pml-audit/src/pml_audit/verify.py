@@ -83,7 +83,16 @@ class Snapshot:
 
     def lines(self, *, newest_only: bool = False) -> Iterator[tuple[Path, int, bytes]]:
         """File, number from 1, and line with its line feed, if it has one; of all files, or of the newest."""
-        for path, opened, size in self._open[-1:] if newest_only else self._open:
+        return self._lines(self._open[-1:] if newest_only else self._open)
+
+    def lines_around(self, n: int) -> Iterator[tuple[Path, int, bytes]]:
+        """The same of the files in which row ``n`` can be: the full one, and the one that is being written."""
+        full = [each for each in self._open if each[0] != self.files.current]
+        before = [each for each in full if int(each[0].stem.removeprefix("audit-")) <= n]
+        return self._lines([*before[-1:], *(each for each in self._open if each not in full)])
+
+    def _lines(self, files: Sequence[tuple[Path, BufferedReader, int]]) -> Iterator[tuple[Path, int, bytes]]:
+        for path, opened, size in files:
             opened.seek(0)
             left = size
             for number, line in enumerate(opened, 1):
@@ -162,6 +171,8 @@ def _note(report: Report, row: dict[str, Any], path: Path, number: int) -> None:
         report.notes.append(
             f"{path}, line {number}: half a row was cut off at {row.get('at')} ({row.get('bytes')} bytes)"
         )
+    elif kind == "audit.new_store":
+        report.notes.append(f"{path}, line {number}: a gateway began with another store at {row.get('at')}")
     elif kind in ("audit.broken", "audit.head_lost") and report.broken is None:
         report.broken = Broken(str(path), number, f"a gateway noticed at {row.get('at')}: {row.get('why')}")
 

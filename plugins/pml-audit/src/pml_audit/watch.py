@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
-import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .rows import SEALS, START, Tip
+from .rows import SEALS
 from .settings import home
 
 if TYPE_CHECKING:
@@ -23,9 +21,13 @@ if TYPE_CHECKING:
 
 NOTED = "audit.noted"
 """What has its row: of several gateways on one store, one writes it."""
-APPROVALS, EVENTS = "approvals.requests", "access.events"
-EVENT_KINDS = ("key.", "agent.")
+APPROVALS = "approvals.requests"
+EVENTS = ("access.events", "history.events")
+"""Where plugins and stores keep what happened while no audit was there to be told."""
+EVENT_KINDS = ("key.", "agent.", "history.")
 """How kinds of events begin that make a row."""
+SKEW = timedelta(minutes=15)
+"""How far clocks of gateways on one store may differ: what the other wrote stands that far behind the newest."""
 PAGE = 200
 CLAIM_S = 60.0
 """Time to write a row before another gateway may [s]."""
@@ -48,7 +50,8 @@ class Watch:
         self._files = list(dict.fromkeys(path.absolute() for path in candidates))
         self._digests: dict[Path, str] = {}
         self._servers: frozenset[str] | None = None
-        self._noted: set[str] = set()
+        self._noted: dict[str, frozenset[str]] = {}
+        self._from: dict[str, datetime] = {}
         self._host = socket.gethostname()
 
     async def look(self) -> None:
@@ -56,7 +59,8 @@ class Watch:
         await self._look_at_files()
         self._look_at_servers()
         await self._look_at(APPROVALS, _answer)
-        await self._look_at(EVENTS, _event)
+        for collection in EVENTS:
+            await self._look_at(collection, _event)
 
     async def _look_at_files(self) -> None:
         digests = await asyncio.to_thread(lambda: {path: _digest(path) for path in self._files})
@@ -81,33 +85,42 @@ class Watch:
             self._recorder.record("servers.changed", added=sorted(now - before), removed=sorted(before - now))
 
     async def _look_at(self, collection: str, read: Callable[[Document], Noted | None]) -> None:
-        """Make rows of documents, the first changed first: where that fails, it goes on there the next time."""
-        new: list[Noted] = []
-        cursor: str | None = None
+        """Make rows of documents, the first changed first: where that fails, it goes on there the next time.
+
+        All are read the first time, and then those that have changed since; what lies between them says nothing.
+        """
+        first = self._from.get(collection)
+        known = self._noted.get(collection, frozenset())
+        found: list[Noted] = []
+        newest, cursor = first, None
         while True:
             page = await self._documents.find(collection, limit=PAGE, cursor=cursor)
-            read_now = [noted for noted in map(read, page.items) if noted is not None and noted.mark not in self._noted]
-            new += read_now
+            found += [noted for noted in map(read, page.items) if noted is not None]
+            if page.items:
+                newest = max(newest or page.items[0].changed_at, page.items[0].changed_at)
             cursor = page.cursor
-            # The last changed come first: where nothing is new, nothing behind it is.
-            if cursor is None or not read_now:
+            if cursor is None or (first is not None and page.items and page.items[-1].changed_at < first):
                 break
-        for noted in reversed(new):
-            await self._note(noted)
+        marks = [noted.mark for noted in reversed(found) if noted.mark not in known and await self._note(noted)]
+        still = known & {noted.mark for noted in found}
+        self._noted[collection] = still.union(marks)
+        if newest is not None:
+            self._from[collection] = min(newest, datetime.now(UTC)) - SKEW
 
-    async def _note(self, noted: Noted) -> None:
-        """Write a row unless another gateway does; of one that began to and is gone, the row is written later."""
+    async def _note(self, noted: Noted) -> bool:
+        """Write a row unless another gateway does; whether it is written.
+
+        Of a gateway that began to and is gone, the row is written later.
+        """
         found = await self._documents.get(NOTED, noted.mark)
         if found is not None:
-            if found.value.get(WRITTEN):
-                self._noted.add(noted.mark)
-            return
+            return bool(found.value.get(WRITTEN))
         claimed = await self._documents.put(NOTED, noted.mark, {}, expires_at=_in(CLAIM_S), if_version=0)
         if claimed is None:
-            return
+            return False
         await asyncio.wrap_future(self._recorder.record(noted.kind, **noted.about))
-        self._noted.add(noted.mark)
         await self._documents.put(NOTED, noted.mark, {WRITTEN: True}, expires_at=_in(KEPT_S))
+        return True
 
     @property
     def _documents(self) -> Any:
@@ -162,32 +175,3 @@ def _digest(path: Path) -> str:
         return NO_FILE
     except OSError as exc:
         return f"unreadable: {exc.strerror}"
-
-
-class KeptHead:
-    """How far the rows go, kept in the store: away from the files."""
-
-    def __init__(self, services: Services, folder: Path) -> None:
-        self._services = services
-        self._name = f"head {socket.gethostname()}:{os.path.realpath(folder)}"
-        self._kept = START
-
-    @property
-    def where(self) -> str:
-        """For people."""
-        return "the store"
-
-    async def read(self) -> Tip:
-        """``START`` when nothing is kept."""
-        text = await self._services.store.secrets.get("audit", self._name)
-        told: Mapping[str, Any] = json.loads(text) if text else {}
-        return Tip(int(told["n"]), str(told["hash"])) if told else START
-
-    async def keep(self, tip: Tip) -> None:
-        """Keep ``tip`` unless a later one is kept."""
-        if tip.n <= self._kept.n:
-            return
-        if (await self.read()).n < tip.n:
-            text = json.dumps(tip._asdict())
-            await self._services.store.secrets.put("audit", self._name, text)
-        self._kept = tip

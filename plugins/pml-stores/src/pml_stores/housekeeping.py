@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,8 +19,27 @@ FIRST_S, BETWEEN_S = 30.0, 600.0
 first deletes nothing: the next one does. Several gateways with one database each do it, one after the other."""
 
 
+EVENTS = "history.events"
+"""Where it stands for an audit what was deleted."""
+KEPT = timedelta(days=30)
+"""How long an event stands there."""
+
+
 class Swept(Protocol):
     """Documents, of which some expire."""
+
+    async def put(
+        self,
+        collection: str,
+        key: str,
+        value: Mapping[str, Any],
+        *,
+        marks: Mapping[str, str] | None = None,
+        expires_at: datetime | None = None,
+        if_version: int | None = None,
+    ) -> int | None:
+        """See :meth:`pml_hookspecs.Documents.put`."""
+        ...
 
     async def sweep(self) -> None:
         """Delete what has expired."""
@@ -83,7 +104,15 @@ class Housekeeping:
         gone = await self._executions.prune(before=before, keep_bytes=self._keep_bytes or None)
         await self._documents.sweep()
         if gone:
+            await self._note(gone)
             self._log.info(
                 "store deleted old executions", executions=gone, keep_days=self._keep_days, keep_bytes=self._keep_bytes
             )
         return gone
+
+    async def _note(self, gone: int) -> None:
+        now = datetime.now(UTC)
+        about = {"executions": gone, "keep_days": self._keep_days, "keep_bytes": self._keep_bytes, "by": self._driver}
+        event = {"kind": "history.pruned", "at": now.isoformat(), "target": "executions", **about}
+        key = f"{now.isoformat()} {secrets.token_hex(4)}"
+        await self._documents.put(EVENTS, key, event, expires_at=now + KEPT)
