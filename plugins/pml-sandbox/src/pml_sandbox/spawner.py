@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar, cast
 
 P = TypeVar("P", bound=asyncio.SubprocessProtocol)
@@ -182,9 +182,12 @@ class Spawner:
 
     def _up(self) -> socket.socket:
         if self._connection is None:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                words = [sys.executable, "-I", "-m", "pml_sandbox.spawning", str(theirs.fileno()), str(os.getpid())]
+            with ExitStack() as opened:
+                ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                opened.callback(theirs.close)
+                failed = opened.enter_context(ExitStack())
+                failed.callback(ours.close)
+                words = [sys.executable, "-I", "-m", "pml_sandbox.spawning", str(theirs.fileno())]
                 environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
                 self._process = subprocess.Popen(
                     words,
@@ -197,6 +200,7 @@ class Spawner:
                     start_new_session=True,
                     pass_fds=(theirs.fileno(),),
                 )
+                failed.pop_all()
             ours.setblocking(False)
             self._connection = ours
             asyncio.get_running_loop().add_reader(ours, self._read)
@@ -257,9 +261,15 @@ class Spawner:
 
 def _pipes() -> tuple[list[int], list[int]]:
     """Their ends and ours of three streams."""
-    theirs, ours = [], []
+    theirs: list[int] = []
+    ours: list[int] = []
     for number in range(3):
-        read, write = os.pipe2(os.O_CLOEXEC)
+        try:
+            read, write = os.pipe2(os.O_CLOEXEC)
+        except OSError:
+            for end in (*theirs, *ours):
+                os.close(end)
+            raise
         theirs.append(read if number == STDIN else write)
         ours.append(write if number == STDIN else read)
     return theirs, ours

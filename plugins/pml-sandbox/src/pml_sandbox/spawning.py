@@ -6,6 +6,7 @@ little. When whoever started it goes, it goes, and everything that it has starte
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import selectors
@@ -20,7 +21,6 @@ from contextlib import suppress
 from typing import Any
 
 from .jail import Jail
-from .jail._kernel import PR_SET_PDEATHSIG, libc
 from .jail._priority import AGAIN_S, group_gives_way
 
 MOST_BYTES = 1 << 18
@@ -82,8 +82,10 @@ class Spawner:
         return True
 
     def _start(self, order: dict[str, Any], descriptors: list[int]) -> int:
-        scratch = None if order["scratch"] is None else _scratch(order)
+        if len(descriptors) < DESCRIPTORS:
+            raise OSError(errno.EMFILE, "too many open files: raise the limit (ulimit -n)")
         stdin, stdout, stderr = descriptors
+        scratch = None if order["scratch"] is None else _scratch(order)
         try:
             child = subprocess.Popen(
                 order["words"],
@@ -171,11 +173,12 @@ def _kill(group: int) -> None:
 
 
 def main() -> None:
-    """Serve the connection whose descriptor is the only argument."""
-    parent = int(sys.argv[2])
-    libc().prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        return
+    """Serve the connection whose descriptor is the only argument.
+
+    Its end is that of the gateway, however that ended. The kernel is not asked to kill this process then: what it has
+    started has to be killed by somebody, and code can shake off a signal that the kernel would send it (by an execve
+    in a second thread).
+    """
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         Spawner(connection).serve()
 

@@ -26,6 +26,7 @@ OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 _FIRST = (1 << 13) - 1
 TRUNCATE_SINCE = 3
+SCOPES_SINCE = 6
 _NEWER = {2: REFER, TRUNCATE_SINCE: TRUNCATE, 5: IOCTL_DEV}
 _TCP = 0b11
 _SCOPES = 0b11
@@ -57,8 +58,8 @@ def ruleset(grants: Iterable[tuple[str, int]]) -> int:
     handled = _FIRST
     for since, right in _NEWER.items():
         handled |= right if version >= since else 0
-    attributes = struct.pack("=QQQ", handled, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0)  # noqa: PLR2004 - versions
-    size = 24 if version >= 6 else 16 if version >= 4 else 8  # noqa: PLR2004 - versions
+    attributes = struct.pack("=QQQ", handled, _TCP if version >= 4 else 0, _SCOPES if version >= SCOPES_SINCE else 0)  # noqa: PLR2004 - versions
+    size = 24 if version >= SCOPES_SINCE else 16 if version >= 4 else 8  # noqa: PLR2004 - versions
     found = libc().syscall(
         COMMON["landlock_create_ruleset"], ctypes.c_char_p(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
     )

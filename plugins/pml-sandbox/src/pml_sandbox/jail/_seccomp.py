@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -39,8 +40,10 @@ REFUSED = {
         "vhangup settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname iopl ioperm modify_ldt "
         "uselib nfsservctl"
     ),
-    "memory that others see, or that no limit counts": (
-        "shmget shmat shmctl semget msgget mq_open memfd_create memfd_secret execveat"
+    "memory that others see, or that no limit counts": "memfd_create memfd_secret execveat",
+    "memory, queues and semaphores of other processes, whose ids can be guessed": (
+        "shmget shmat shmdt shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl "
+        "mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr"
     ),
     "watching files": "inotify_init inotify_init1",
     "the network": "socket bind listen accept accept4 connect",
@@ -57,8 +60,15 @@ Landlock does not guard these, and they take no more than being allowed to read 
 and change nothing, because copying a file ends with them.
 """
 
-_IOCTLS = (0x5412, 0x40086602, 0x401C5820)
-"""Refused: TIOCSTI, which types into a terminal, and FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR, which are like chmod."""
+_IOCTLS = (0x5412, 0x541C, 0x40086602, 0x401C5820, 0x8901, 0x8902, 0x5452)
+"""Refused: TIOCSTI and TIOCLINUX, which type into a terminal; FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR, which are like
+chmod; FIOSETOWN, SIOCSPGRP and FIOASYNC, by which a descriptor signals whatever process it is given."""
+_FCNTLS = (8, 10, 15, 1024, 1026)
+"""Refused: F_SETOWN, F_SETSIG and F_SETOWN_EX, by which a descriptor signals whatever process it is given; F_SETLEASE,
+which holds up others who open a file; F_NOTIFY, which watches a folder."""
+_F_SETFL, _O_ASYNC = 4, 0o20000
+_PRCTLS = (1,)
+"""Refused: PR_SET_PDEATHSIG, which would untie a process from the life of whoever started it."""
 
 
 @dataclass
@@ -152,12 +162,24 @@ def _pairs_of_streams() -> _Program:
     return body
 
 
-def _other_ioctls() -> _Program:
+def _others(argument: int, commands: Sequence[int]) -> _Program:
+    """The argument is none of these commands. The kernel takes its lower half only, and so does this."""
     body = _Program()
-    body.load(_FIRST_ARGUMENT + 8)
-    for request in _IOCTLS:
-        body.add(_JUMP_IF, request, no=1)
+    body.load(_FIRST_ARGUMENT + 8 * argument)
+    for command in commands:
+        body.add(_JUMP_IF, command, no=1)
         body.refuse(errno.EPERM)
+    body.allow()
+    return body
+
+
+def _other_fcntls() -> _Program:
+    body = _others(1, _FCNTLS)
+    body.lines.pop()
+    body.add(_JUMP_IF, _F_SETFL, no=3)
+    body.load(_FIRST_ARGUMENT + 16)
+    body.add(_JUMP_IF_ANY, _O_ASYNC, no=1)
+    body.refuse(errno.EPERM)
     body.allow()
     return body
 
@@ -188,7 +210,9 @@ def build(machine: str, *, processes: bool, truncate: bool) -> Filter:
         program.when(numbers.get(name), _refusing(0))
     if not truncate:
         program.when(numbers["truncate"], _refusing(errno.EPERM))
-    program.when(numbers["ioctl"], _other_ioctls())
+    program.when(numbers["ioctl"], _others(1, _IOCTLS))
+    program.when(numbers["fcntl"], _other_fcntls())
+    program.when(numbers["prctl"], _others(0, _PRCTLS))
     # Its flags lie in memory where a filter cannot look; libraries then use clone.
     program.when(numbers["clone3"], _refusing(errno.ENOSYS))
     program.when(numbers["clone"], _starting_processes(processes=processes))

@@ -33,14 +33,21 @@ def walls() -> Sequence[Wall]:
     version, filters = _landlock.abi(), _has_filters()
     without = "seccomp filters are off here: run on a kernel with CONFIG_SECCOMP_FILTER"
     files = (
-        f"Landlock, version {version}: only what is granted can be reached"
+        f"Landlock, version {version}: only what is granted can be opened. Names and sizes of other files can be "
+        "asked for (stat, readlink): no version of Landlock guards these"
         if version
         else "no Landlock: start Linux 5.13 or newer with lsm=landlock,..., and let containers use its system calls"
+    )
+    signals = (
+        ", by system call or through a descriptor"
+        if version >= _landlock.SCOPES_SINCE
+        else f". Landlock {version or 'is not there and'} does not keep signals in a second time; "
+        "version 6 does (Linux 6.12)"
     )
     return [
         Wall("files", version > 0, files),
         Wall("network", filters, "no new sockets of any kind" if filters else without),
-        Wall("processes", filters, "no new processes, no signals to others" if filters else without),
+        Wall("processes", filters, f"no new processes, no signals to others{signals}" if filters else without),
         Wall("kernel", filters, "no mounts, tracing, keys, io_uring, bpf and such" if filters else without),
         Wall("privileges", True, "no capabilities, and none to be had"),
         Wall("limits", True, "memory, processor time, file size and descriptors are limited"),
