@@ -13,6 +13,7 @@ from pml_capabilities.capability import from_value, to_value
 from pml_capabilities.learning import LEFT_BEHIND
 from pml_capabilities.library import COLLECTION
 from pml_capabilities.normal import whole_ms
+from pml_capabilities.settings import Settings
 from pml_hookspecs import CapabilityRun, ExecutionRecord, Failure, Phase, Status, ToolCall, Workflow
 from pml_testing.fakes import EPOCH, outcome
 from pml_testing.wrapper import WrapperContract
@@ -245,7 +246,8 @@ async def test_the_same_code_in_another_layout_is_learned_once(gateway):
     assert (found.successes, found.duration_ms, found.code) == (3, 10, "const a = 1;\nreturn a")
 
 
-async def test_more_runs_tell_more_of_inputs_tools_intents_and_people(gateway):
+async def test_more_runs_tell_more_of_inputs_tools_intents_and_people(store):
+    gateway = Gateway(store, shared=True)
     await gateway.ran(code(inputs={"a": 1, "b": "x"}), run_of(), calls=["files:read"], duration_ms=10)
     again = code(inputs={"a": 1.5, "c": [1]}, intent="how many issues are open")
     await gateway.ran(again, run_of(principal="bob"), calls=["web:get"], duration_ms=21)
@@ -341,3 +343,14 @@ async def test_nothing_is_watched_after_it_ended_however_it_ended(gateway):
 
 async def test_it_sits_where_it_sees_what_the_caller_sees():
     assert Gateway().learning.phase is Phase.OBSERVE
+
+
+@pytest.mark.attack("A key sees its scope", "run the code that somebody else ran, and read what it was for in the list")
+async def test_what_one_says_of_code_is_not_told_to_another_who_runs_the_same(store):
+    gateway = Gateway(store)
+    secret = "lay off Carol Jones in March"
+    await gateway.ran(code(intent=secret), run_of(principal="alice"))
+    await gateway.ran(code(intent="count things"), run_of(principal="bob"))
+    everything = await gateway.library.all()
+    (found,) = [one for one in everything if one.visible("bob", Settings())]
+    assert (found.intents, found.name, found.successes) == (("count things",), "count_things", 1)

@@ -78,8 +78,8 @@ class Capability:
         return self.successes + self.failures
 
     def visible(self, principal: str, settings: Settings) -> bool:
-        """Whether ``principal`` may know of it."""
-        return settings.shared or principal in self.principals
+        """Whether ``principal`` may know of it; of what several taught while it was shared, no one alone."""
+        return settings.shared or self.principals == {principal}
 
     def proven(self, settings: Settings) -> bool:
         """Whether it has ended well often enough."""

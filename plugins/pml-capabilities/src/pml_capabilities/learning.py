@@ -151,8 +151,10 @@ class Learning:
         if record is not None and not _as_it_was(record, task, intent):
             self._services.log.info("code that has secrets in it is not learned", execution=run.id)
             return
+        # Not one for all who ran the same code: its intents, counts and name would tell each of the others.
+        owner = "" if self._settings.shared else run.session.principal
         lesson = Lesson(
-            id=await asyncio.to_thread(identity, task.language, task.source, program=task.program),
+            id=await asyncio.to_thread(identity, task.language, task.source, program=task.program, owner=owner),
             code=task.source,
             language=task.language,
             program=task.program,

@@ -15,9 +15,12 @@ _WORD = re.compile(r"[a-z0-9]+")
 _STOP = frozenset({"a", "an", "the", "of", "in", "on", "to", "for", "and", "with", "from", "by", "my", "all"})
 
 
-def identity(language: str, source: str, *, program: bool = False) -> str:
-    """The id of what ``source`` teaches: the same for code that differs in layout only."""
-    text = f"{language}\0{int(program)}\0{normal(language, source)}"
+def identity(language: str, source: str, *, program: bool = False, owner: str = "") -> str:
+    """The id of what ``source`` teaches ``owner``: the same for code that differs in layout only.
+
+    ``owner`` is ``""`` where what one taught is everybody's.
+    """
+    text = f"{language}\0{int(program)}\0{normal(language, source)}{owner and f'{chr(0)}{owner}'}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_DIGITS]
 
 
