@@ -249,7 +249,9 @@ async def test_what_is_old_is_deleted_by_itself(path, services, monkeypatch):
         await gone(store, execution(1).id)
         assert await store.executions.get(execution(2).id, EVERYONE) is not None
         await until(lambda: ("info", "store deleted old executions") in [line[:2] for line in services.log.lines])
-        assert answers(path, "SELECT count(*) FROM document") == [[(0,)]]
+        assert answers(path, "SELECT DISTINCT collection FROM document") == [[(b"history.events",)]]
+        (event,) = (await store.documents.find("history.events")).items
+        assert (event.value["kind"], event.value["executions"]) == ("history.pruned", 1)
 
 
 async def until(condition):
