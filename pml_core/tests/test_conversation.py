@@ -118,7 +118,7 @@ async def test_the_record_of_a_call_names_the_client():
         await client.request("initialize", initialize("2025-11-25"))
         await client.call("fs__read")
         (record,) = made.store.executions.records.values()
-        assert (record.agent, record.principal) == ("tester", "local")
+        assert (record.agent, record.principal) == ("client:tester", "local")
 
 
 async def test_the_listener_says_who_the_principal_is():

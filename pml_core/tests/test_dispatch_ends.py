@@ -146,7 +146,7 @@ async def test_a_record_says_who_asked_for_what_when_and_how_it_ended():
         assert (record.kind, record.target, record.parent) == ("tool", "fs:read", None)
         assert (record.principal, record.agent, record.trigger, record.intent) == (
             "alice",
-            "tester",
+            "client:tester",
             "schedule",
             "to look",
         )

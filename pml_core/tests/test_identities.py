@@ -93,7 +93,7 @@ async def test_a_client_that_calls_itself_like_an_agent_is_not_taken_for_one():
         client = Client(gateway, info={"name": "reporter", "version": "1"}, modern=True)
         await client.call("one__a")
         (record,) = gateway.store.executions.records.values()
-        assert (record.agent, record.as_agent) == ("reporter", False)
+        assert (record.agent, record.as_agent) == ("client:reporter", False)
 
 
 async def test_who_acts_and_why_is_recorded_of_what_plugins_run():

@@ -405,4 +405,4 @@ async def test_the_record_of_a_call_names_its_own_client_also_among_several_of_o
         calls = [asyncio.ensure_future(c.call("a__read")) for c in (one, two)]
         gate.set()
         await asyncio.gather(*calls)
-        assert sorted(r.agent for r in made.store.executions.records.values()) == ["one", "two"]
+        assert sorted(r.agent for r in made.store.executions.records.values()) == ["client:one", "client:two"]

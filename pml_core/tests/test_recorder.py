@@ -59,7 +59,7 @@ def test_the_request_of_each_kind_says_what_was_asked():
 def test_what_has_only_begun_has_no_end():
     record = record_of(Workflow(id="w", tasks=()))
     assert (record.status, record.duration_ms, record.response, record.failure) == ("running", None, None, None)
-    assert (record.principal, record.agent) == ("alice", "tester")
+    assert (record.principal, record.agent) == ("alice", "client:tester")
 
 
 @given(values)

@@ -54,6 +54,7 @@ from .store import (
 from .tracer import Ended, Span, Tracer
 from .transport import Accept, Endpoint, Handler, Link, Origin, Peer, RpcError, Transport, TransportError
 from .types import (
+    CLIENT_PREFIX,
     GATEWAY_SERVER,
     Catalog,
     CatalogEntry,
@@ -72,6 +73,7 @@ from .types import (
 )
 
 __all__ = [
+    "CLIENT_PREFIX",
     "EMPTY",
     "GATEWAY_SERVER",
     "PROJECT",

@@ -56,7 +56,7 @@ class ExecutionRecord:
     """The tool id, the language, the capability's id; ``""`` for a workflow."""
     principal: str
     agent: str = ""
-    """Who acted for the principal: the client's name, or a configured agent's."""
+    """Who acted for the principal: :attr:`Session.actor`."""
     trigger: Trigger = "mcp"
     intent: str = ""
     status: RecordStatus

@@ -22,6 +22,9 @@ ExecutionId = NewType("ExecutionId", str)
 GATEWAY_SERVER = "pml"
 """Name of the server that the gateway's own tools belong to; no ``[servers.pml]`` may exist."""
 
+CLIENT_PREFIX = "client:"
+"""What stands before the name that a client gives itself, where a configured agent's name may stand as well."""
+
 
 def split_tool_id(tool: str) -> tuple[str, str]:
     """``"a:b:c"`` → ``("a", "b:c")``; without a colon the server is ``""``."""
@@ -61,6 +64,16 @@ class Session:
     """Patterns of tool ids that its key may have; None for all."""
     deny: tuple[str, ...] = ()
     """Patterns of tool ids that its key may not have."""
+
+    @property
+    def actor(self) -> str:
+        """Who acts for the principal, for people to read.
+
+        A configured agent's name; else ``client:`` and the name that the client gives itself, which proves nothing and
+        is never a configured agent's; ``""`` when it gives none.
+        """
+        name = self.client.partition("/")[0]
+        return self.agent or (name and f"{CLIENT_PREFIX}{name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,29 @@ import pytest
 from gate import PATIENCE_S, Gate
 
 DOWN = "import sys; sys.stderr.write('cannot open /srv/vault/master.db for admin'); sys.exit(3)"
+COUNTED = {"counted": ("up", 2)}
+RULES = """
+[plugins.limits.rules.of_gamma]
+tool = "counted:own"
+agent = "gamma"
+rate = "1/day"
+
+[plugins.limits.rules.of_each]
+tool = "counted:others"
+per = ["agent"]
+rate = "2/day"
+"""
 
 
 @pytest.fixture(scope="module")
 def gate(tmp_path_factory):
-    made = Gate(tmp_path_factory.mktemp("gate"))
+    made = Gate(tmp_path_factory.mktemp("gate"), RULES)
     made.server("notes", "read", "write")
     made.server("vault", script=DOWN)
     made.server("payroll", "lay_off")
+    made.server("counted", "own", "others")
     made.alice, made.bob = made.key("--user", "alice"), made.key("--user", "bob", "--allow", "notes:read")
+    made.gamma, made.carol = made.key("--agent", "gamma"), made.key("--user", "carol", "--allow", "counted:*")
     made.system = made.key("--system")
     with made.serving():
         with made.caller() as local:
@@ -47,12 +61,12 @@ def test_a_key_is_told_of_the_servers_that_it_may_use_and_of_nothing_else(gate):
 def test_why_a_server_is_down_is_for_the_operator(gate):
     with gate.caller(gate.alice) as alice:
         status = alice.status()
-    assert states(status) == {"notes": ("up", 2), "payroll": ("up", 1)}
+    assert states(status) == {**COUNTED, "notes": ("up", 2), "payroll": ("up", 1)}
     assert "master.db" not in json.dumps(status)
     for key in ("", gate.system):
         with gate.caller(key) as operator:
             status = operator.status()
-        assert states(status) == {"notes": ("up", 2), "payroll": ("up", 1), "vault": ("down", 0)}
+        assert states(status) == {**COUNTED, "notes": ("up", 2), "payroll": ("up", 1), "vault": ("down", 0)}
         (vault,) = [server for server in status["servers"] if server["name"] == "vault"]
         assert "/srv/vault/master.db" in vault["reason"]
         assert {"access", "sqlite"} <= status["plugins"].keys()
@@ -66,4 +80,33 @@ def test_refusals_name_no_server_that_the_key_may_not_use_and_no_reason(gate):
     assert refusals["nowhere"].endswith("it is not configured; configured: notes")
     with gate.caller() as local:
         assert "/srv/vault/master.db" in local.text("vault:x")
-        assert local.text("nowhere:x").endswith("configured: notes, payroll, vault")
+        assert local.text("nowhere:x").endswith("configured: counted, notes, payroll, vault")
+
+
+@pytest.mark.attack("A key sees its scope", "give the name of a configured agent as clientInfo.name")
+def test_a_client_that_calls_itself_like_an_agent_is_not_that_agent(gate):
+    with gate.caller(gate.carol, name="gamma") as carol, gate.caller(gate.gamma) as gamma:
+        assert "answered" in carol.text("counted:own", by="carol")
+        assert "answered" in carol.text("counted:own", by="carol")
+        assert "answered" in gamma.text("counted:own", by="gamma")
+        assert "of_gamma" in gamma.text("counted:own", by="gamma")
+    with gate.caller(gate.system) as system:
+        of_gamma = json.loads(system.text("list_recent_executions", agent_name="gamma"))["executions"]
+        claimed = json.loads(system.text("list_recent_executions", agent_name="client:gamma"))["executions"]
+        (row,) = [
+            row
+            for row in json.loads(system.text("get_agent_activity_summary"))["by_agent"]
+            if row["agent_name"] == "gamma"
+        ]
+    assert [e["message"] for e in of_gamma if "carol" in e["message"]] == []
+    assert [e["message"] for e in claimed if "gamma" in e["message"]] == []
+    assert (len(of_gamma), len(claimed), row["executions"]) == (2, 2, 2)
+
+
+@pytest.mark.attack("A key sees its scope", "give another clientInfo.name with each call, to begin a new limit")
+def test_a_new_name_of_a_client_begins_no_new_limit(gate):
+    answers = []
+    for name in ("one", "two", "three"):
+        with gate.caller(gate.carol, name=name) as carol:
+            answers.append("answered" in carol.text("counted:others"))
+    assert answers == [True, True, False]

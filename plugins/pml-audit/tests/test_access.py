@@ -84,7 +84,7 @@ async def test_what_somebody_known_does_is_never_counted_together(noting, rows):
     noted, _ = noting
     for _ in range(3):
         await noted(from_("stdio", session=ALICE, execution="e1"))
-    assert [(r["principal"], r["agent"], r["endpoint"], r["execution"]) for r in rows("denied")] == [
+    assert [(r["principal"], r["client"], r["endpoint"], r["execution"]) for r in rows("denied")] == [
         ("alice", "tester/1", "work", "e1")
     ] * 3
 

@@ -35,12 +35,12 @@ async def test_a_denial_has_its_row_before_its_answer_goes_out(folder, rows):
         refused = await made.dispatcher.start(call("fs:drop", table="x"), mallory, intent="tidy up")
         (row,) = rows("denied")
     assert refused.failure.code == "policy.denied"
-    about = {name: row[name] for name in ("code", "target", "principal", "agent", "endpoint", "status", "intent")}
+    about = {name: row[name] for name in ("code", "target", "principal", "client", "endpoint", "status", "intent")}
     assert about == {
         "code": "policy.denied",
         "target": "fs:drop",
         "principal": "mallory",
-        "agent": "tester/1",
+        "client": "tester/1",
         "endpoint": "work",
         "status": "denied",
         "intent": "tidy up",

@@ -28,13 +28,13 @@ async def pml(services, *words):
     return await arguments.run_with(arguments, services)
 
 
-async def used(monkeypatch, *, shared, client="tester/1"):
+async def used(monkeypatch, *, shared, agent="tester"):
     """Services after two calls, of which one is still under way, as another process finds them."""
     monkeypatch.setattr(upkeep, "TELL_S", 0.01)
     services = FakeServices("limits", store=MemoryStore(), settings=Settings(rules=RULES, shared=shared))
     (wrapper,) = plugin.pml_wrap_executor(services)
     (lifespan,) = plugin.pml_lifespan(services)
-    session = Session(key="k", client=client)
+    session = Session(key="k", agent=agent)
     await lifespan.__aenter__()
 
     async def costly(task, run):
@@ -89,7 +89,7 @@ async def test_rules_and_use_for_programs(monkeypatch, capsys, shared):
 
 
 async def test_tables_for_people_obey_nothing_that_clients_write(monkeypatch, capsys):
-    run = await used(monkeypatch, shared=True, client="\x1b[31m[bold]evil/1")
+    run = await used(monkeypatch, shared=True, agent="\x1b[31m[bold]evil")
     await run([])
     out = capsys.readouterr().out
     assert "\x1b" not in out

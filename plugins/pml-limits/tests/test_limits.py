@@ -17,8 +17,8 @@ from pml_testing.gateway import Client, ScriptedServer, running
 from pml_testing.wrapper import Next, WrapperContract
 
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-21")]
-ALICE = Session(key="a", principal="alice", client="tester/1")
-BOB = Session(key="b", principal="bob", client="other/2")
+ALICE = Session(key="a", principal="alice", client="tester/1", agent="tester")
+BOB = Session(key="b", principal="bob", client="tester/2")
 
 
 def gateway(server=None, *, shared=False, plugins=None, **rules):

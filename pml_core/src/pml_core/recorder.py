@@ -105,7 +105,7 @@ class Recorder:
             kind=kind,
             target=target,
             principal=session.principal,
-            agent=terms.agent or session.agent or session.client.partition("/")[0],
+            agent=terms.agent or session.actor,
             as_agent=bool(terms.agent or session.agent),
             trigger=run.trigger,
             intent=self._redactor.text(run.intent),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Scope
+from pml_hookspecs import CLIENT_PREFIX, Scope
 
 from .keys import AGENT_PREFIX, SYSTEM, Keys, every
 
@@ -180,8 +180,11 @@ def problem_of(names: Sequence[str]) -> str:
     for name in names:
         if not name or not name.isprintable() or " " in name or len(name) > LONGEST_NAME:
             return f"{name!r} is no name: give 1 to {LONGEST_NAME} printable characters without spaces"
-        if name == SYSTEM or name.startswith(AGENT_PREFIX):
-            return f"the name {name!r} is taken: {SYSTEM!r} is of system keys, {AGENT_PREFIX}… of agents' keys"
+        if name == SYSTEM or name.startswith((AGENT_PREFIX, CLIENT_PREFIX)):
+            taken = (
+                f"{SYSTEM!r} is of system keys, {AGENT_PREFIX}… of agents' keys, {CLIENT_PREFIX}… of clients' own names"
+            )
+            return f"the name {name!r} is taken: {taken}"
     return ""
 
 

@@ -91,7 +91,7 @@ class Requests:
             "digest": subject.digest,
             "intent": self._services.redact(run.intent),
             "execution_id": run.id,
-            "agent": run.session.client.partition("/")[0],
+            "agent": run.session.actor,
             "requested_at": now.isoformat(),
         }
         if state != "pending":

@@ -96,7 +96,7 @@ def _about(event: AccessEvent) -> dict[str, Any]:
     }
     if session is None:
         return about
-    who = {"principal": session.principal, "key": session.access_key, "agent": session.client}
+    who = {"principal": session.principal, "key": session.access_key, "agent": session.agent, "client": session.client}
     return {**about, **who, "endpoint": session.endpoint}
 
 

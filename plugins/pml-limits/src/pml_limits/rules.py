@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .settings import Rule
 
 MOST_REMEMBERED = 4096
-"""Combinations of tool, principal and client whose rules are remembered."""
+"""Combinations of tool, principal and agent whose rules are remembered."""
 LONGEST_KEY = 256
 """Characters; of a longer one the digest is used."""
 KINDS: Mapping[type[Any], str] = {
@@ -78,7 +78,7 @@ class Rules:
     def of(self, task: Task, session: Session) -> Limits | None:
         """None when no rule fits."""
         kind = type(task)
-        place = (kind, task.tool if kind is ToolCall else "", session.principal, session.client)  # type: ignore[union-attr] # mypy takes no type() for a proof
+        place = (kind, task.tool if kind is ToolCall else "", session.principal, session.agent)  # type: ignore[union-attr] # mypy takes no type() for a proof
         try:
             return self._known[place]
         except KeyError:
@@ -111,7 +111,7 @@ class Rules:
 
 def about_task(task: Task, session: Session) -> dict[str, str]:
     """What rules look at."""
-    about = {"principal": session.principal, "agent": session.client.partition("/")[0]}
+    about = {"principal": session.principal, "agent": session.agent}
     if isinstance(task, ToolCall):
         about |= {"tool": task.tool, "server": split_tool_id(task.tool)[0]}
     return about

@@ -19,7 +19,9 @@ class Rule:
     __pydantic_config__: ClassVar = {"extra": "forbid"}
 
     principal: str = setting("*", "Whose tasks, by pattern: the principal that a key stands for.")
-    agent: str = setting("*", "Whose tasks, by pattern of the client's name.")
+    agent: str = setting(
+        "*", "Whose tasks, by pattern: the configured agent that a key stands for, none of a person's."
+    )
     tool: str = setting("*", "Which tools, by pattern of their ids, such as 'mail:send_*'.")
     server: str = setting("*", "Tools of which servers, by pattern; the gateway's own are of 'pml'.")
     kind: Kind = setting("tool", "Which tasks: calls of tools, or runs of code, capabilities or workflows.")
