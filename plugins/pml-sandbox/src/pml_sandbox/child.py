@@ -153,6 +153,14 @@ class Child(asyncio.SubprocessProtocol):
         if pipe is not None and not pipe.is_closing():
             cast("asyncio.WriteTransport", pipe).write(line)
 
+    def limit_cpu(self, cpu_s: int) -> None:
+        """Have the kernel end it after so much time on processors, whoever is left to end it then [s].
+
+        Does nothing where there is no jail.
+        """
+        if isinstance(self._transport, Spawned):
+            self._transport.limit_cpu(cpu_s)
+
     def no_more(self) -> None:
         """Close its standard input."""
         pipe = self._transport.get_pipe_transport(_STDIN)

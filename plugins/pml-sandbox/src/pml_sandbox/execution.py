@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import os
+import signal
+import sys
 from collections import deque
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
@@ -22,6 +26,9 @@ if TYPE_CHECKING:
     from .endings import Ending
     from .limits import Limits
 
+CPU_MARGIN_S = 5
+"""What a process may have used before its code began, and uses to end [s]."""
+_CPU_USED_UP = {-signal.SIGXCPU} if sys.platform == "linux" else frozenset[int]()
 WATCH_S = 0.025
 """Between two looks at how much memory the process uses [s]."""
 DEEPEST = 200
@@ -63,6 +70,7 @@ class Execution(Listener):
             if self._child.gone.done():
                 self.ended()
             else:
+                self._child.limit_cpu(cpu_limit_s(self._limit_s))
                 self._child.send(order)
                 if self._task.program and self._task.tools == ():
                     self._child.no_more()
@@ -105,6 +113,8 @@ class Execution(Listener):
         code, said = self._child.returncode, self._dialect.tidy(self._child.error.read()).strip()
         if self._dialect.out_of_memory(said):
             self._out_of_memory()
+        elif code in _CPU_USED_UP:
+            self._late()
         elif not self._child.ready:
             self._log.error("a sandbox did not come up", language=self._task.language, exit_code=code, said=said)
             self._end(endings.fault("The sandbox could not start; see the gateway's log and pml plugins doctor."))
@@ -241,6 +251,11 @@ class Execution(Listener):
     def _flush(self) -> None:
         self._child.send(b"".join(self._answers))
         self._answers.clear()
+
+
+def cpu_limit_s(limit_s: float) -> int:
+    """Time on all processors together that code may use which has so much time by the clock [s]."""
+    return math.ceil(limit_s * (os.cpu_count() or 1)) + CPU_MARGIN_S
 
 
 def _too_large(tool: str, size_bytes: int, limit_bytes: int) -> str:

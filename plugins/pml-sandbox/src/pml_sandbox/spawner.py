@@ -54,9 +54,9 @@ class _Pipe(asyncio.Protocol):
 class Spawned(asyncio.SubprocessTransport):
     """A process that the spawner has started."""
 
-    def __init__(self, pid: int, scratch: str | None, kill: Callable[[int], None]) -> None:
+    def __init__(self, pid: int, scratch: str | None, tell: Callable[[int, Mapping[str, int]], None]) -> None:
         super().__init__()
-        self._pid, self._kill = pid, kill
+        self._pid, self._tell = pid, tell
         self.scratch = scratch
         """Its folder, which the spawner removes when it has ended; None without one."""
         self._returncode: int | None = None
@@ -75,7 +75,12 @@ class Spawned(asyncio.SubprocessTransport):
     def kill(self) -> None:
         """End it and its group."""
         if self._returncode is None:
-            self._kill(self._pid)
+            self._tell(self._pid, {"kill": self._pid})
+
+    def limit_cpu(self, cpu_s: int) -> None:
+        """Have the kernel end it once it has used so much time on processors, all threads counted [s]."""
+        if self._returncode is None:
+            self._tell(self._pid, {"limit": self._pid, "cpu_s": cpu_s})
 
     def close(self) -> None:
         for pipe in self._pipes.values():
@@ -169,14 +174,14 @@ class Spawner:
             else:
                 return
 
-    def _kill(self, pid: int) -> None:
+    def _tell(self, pid: int, message: Mapping[str, int]) -> None:
         if self._connection is None or pid not in self._living:
             return
         try:
-            self._connection.send(json.dumps({"kill": pid}).encode())
+            self._connection.send(json.dumps(message).encode())
         except BlockingIOError:
             # Full of starts: what was to be killed must not run on for that.
-            asyncio.get_running_loop().call_later(FULL_S, self._kill, pid)
+            asyncio.get_running_loop().call_later(FULL_S, self._tell, pid, message)
         except ConnectionError:
             self._lost()
 
@@ -227,7 +232,7 @@ class Spawner:
                 answer.set_exception(_problem(told))
             return
         # Known from now on: that it has ended may be the next message.
-        transport = self._living[told["pid"]] = Spawned(told["pid"], told["scratch"], self._kill)
+        transport = self._living[told["pid"]] = Spawned(told["pid"], told["scratch"], self._tell)
         if answer.done():  # whoever asked does not want it any more
             transport.kill()
         else:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .jail import Jail
+from .jail import Jail, limit_cpu
 from .jail._priority import AGAIN_S, group_gives_way
 
 MOST_BYTES = 1 << 18
@@ -66,9 +66,8 @@ class Spawner:
         if not raw:
             return False
         order = json.loads(raw)
-        if "kill" in order:
-            if order["kill"] in self._children:
-                _kill(order["kill"])
+        if "id" not in order:
+            self._told(order)
             return True
         try:
             pid = self._start(order, descriptors)
@@ -80,6 +79,15 @@ class Spawner:
                 os.close(descriptor)
         self._tell(told)
         return True
+
+    def _told(self, order: dict[str, int]) -> None:
+        """Of a process that was started; one that has ended is not there to be told of."""
+        if order.get("kill") in self._children:
+            _kill(order["kill"])
+        elif order.get("limit") in self._children:
+            # It is not waited for yet, so the number is still its own. It may be ending just now.
+            with suppress(ProcessLookupError):
+                limit_cpu(order["limit"], order["cpu_s"])
 
     def _start(self, order: dict[str, Any], descriptors: list[int]) -> int:
         if len(descriptors) < DESCRIPTORS:

@@ -8,7 +8,7 @@ that a missing one is told of and not found out. What is in a jail gives way to 
 
 from __future__ import annotations
 
-from ._jail import Jail, system_files
+from ._jail import Jail, limit_cpu, system_files
 from ._walls import Wall, missing, walls
 
-__all__ = ["Jail", "Wall", "missing", "system_files", "walls"]
+__all__ = ["Jail", "Wall", "limit_cpu", "missing", "system_files", "walls"]

@@ -220,6 +220,24 @@ def _limits(jail: Jail) -> list[tuple[int, tuple[int, int]]]:
     return [(number, _no_higher(resource.getrlimit(number)[1], soft, hard)) for number, soft, hard in wanted]
 
 
+def limit_cpu(process: int, cpu_s: int) -> None:
+    """Limit the time on processors of a process that runs already, all its threads together. Linux.
+
+    A limit is never raised. Nothing that the process does takes it away: not another program in its place either.
+
+    Args:
+        process: Its id; 0 for this one.
+        cpu_s: In all, since it began; SIGXCPU then, SIGKILL a second later [s].
+
+    Raises:
+        ProcessLookupError: There is none.
+    """
+    import resource
+
+    held = resource.prlimit(process, resource.RLIMIT_CPU)[1]
+    resource.prlimit(process, resource.RLIMIT_CPU, _no_higher(held, cpu_s, cpu_s + 1))
+
+
 def _no_higher(held: int, soft: int, hard: int) -> tuple[int, int]:
     """``held`` is -1 for no limit."""
     return (soft, hard) if held < 0 else (min(soft, held), min(hard, held))
