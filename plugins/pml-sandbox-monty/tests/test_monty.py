@@ -13,6 +13,7 @@ import pytest
 
 import pml_sandbox.jail
 from pml_hookspecs import CodeRun, Failure, Outcome, Run, Status, Task, ToolCall
+from pml_hookspecs import Session as CallerSession
 from pml_sandbox.jail import Wall
 from pml_sandbox_monty import Monty, Settings
 from pml_sandbox_monty.checks import pml_checks
@@ -368,3 +369,23 @@ async def test_doctor_says_which_walls_stand(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(pml_sandbox.jail, "walls", lambda: [Wall("files", False, "no Landlock")])
     line = list(pml_checks(services()))[1]
     assert (line.ok, line.detail, bool(line.remedy)) == (False, "no Landlock", True)
+
+
+@pytest.mark.attack("Jail", "ask for 200 runs of code at once, so that everybody else waits for all of them (Monty)")
+async def test_a_principal_does_not_wait_for_all_that_another_one_asked_for() -> None:
+    task = CodeRun(id="task", language="python", source="import time\ntime.sleep(0.05)")
+    mallory, alice = (FakeRun(session=CallerSession(key=name, principal=name)) for name in ("mallory", "alice"))
+    ended: list[str] = []
+
+    async def ran(run: FakeRun) -> None:
+        assert (await made.execute(task, run)).status is Status.OK
+        ended.append(run.session.principal)
+
+    async with Monty(Settings(workers=2), services()) as made, asyncio.TaskGroup() as group:
+        many = [group.create_task(ran(mallory)) for _ in range(200)]
+        await asyncio.sleep(0.2)
+        for _ in range(3):
+            await ran(alice)
+        for one in many:
+            one.cancel()
+    assert ended.count("mallory") < 60

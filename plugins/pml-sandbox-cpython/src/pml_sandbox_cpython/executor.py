@@ -31,7 +31,9 @@ class Settings:
         "'' for the gateway's own, without any packages.",
     )
     spare: int = setting(1, "Processes started before they are needed, some 20 MB each [processes].", ge=0, le=32)
-    max_processes: int = setting(8, "Pieces of code that run at once; more wait for their turn.", ge=1, le=256)
+    max_processes: int = setting(
+        8, "Pieces of code that run at once; more wait, but one for a principal that has none.", ge=1, le=256
+    )
     timeout_s: float = setting(30.0, "Longest time of code that does not say itself [s].", ge=0.05, le=86400)
     memory_bytes: int = setting(512 * MIB, "Memory that code may use [bytes].", ge=32 * MIB, le=64 << 30)
     max_calls: int = setting(1000, "Tool calls that one piece of code may make.", ge=0, le=1_000_000)

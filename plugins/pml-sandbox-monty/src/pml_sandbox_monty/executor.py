@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pml_sandbox.endings import Ending
     from pml_sandbox.jail import Wall
     from pml_sandbox.limits import Limits
+    from pml_sandbox.turns import Turns
 
     from .checking import Checking
     from .session import Session
@@ -34,7 +35,9 @@ class Settings:
         "preferred",
         "Where the kernel cannot wall workers in: 'required' runs none, 'preferred' relies on Monty and warns.",
     )
-    workers: int = setting(8, "Pieces of code that run at once, some 10 MB each; more wait.", ge=1, le=256)
+    workers: int = setting(
+        8, "Pieces of code that run at once, some 10 MB each; one more for whoever has none.", ge=1, le=256
+    )
     timeout_s: float = setting(30.0, "Longest time of code that does not say itself [s].", ge=0.05, le=86400)
     memory_bytes: int = setting(128 * MIB, "Memory that code may use [bytes].", ge=MIB, le=64 << 30)
     max_calls: int = setting(1000, "Tool calls that one piece of code may make.", ge=0, le=1_000_000)
@@ -62,7 +65,7 @@ class Monty:
         self._workers: Workers | None = None
         self._checking: Checking | None = None
         self._making = asyncio.Lock()
-        self._turns = asyncio.Semaphore(self._settings.workers)
+        self._turns: Turns | None = None
         self._entered = self._warned = False
         self._gone: Sequence[Wall] | None = None
         self._limited: Limits | None = None
@@ -108,7 +111,7 @@ class Monty:
 
             self._checking = Checking(self._services.catalog)
         try:
-            async with asyncio.timeout(within_s), self._turn(None), self._pool() as workers:
+            async with asyncio.timeout(within_s), self._turn(session.principal), self._pool() as workers:
                 return await self._checking.verdict(task, session, workers, within_s)
         except TimeoutError:
             return late("nothing", "The code was", within_s)
@@ -124,7 +127,7 @@ class Monty:
         # Code that other code waits for must not wait for ever for a turn that others like it hold.
         end_s = time.monotonic() + limit_s if depth() else None
         try:
-            async with self._turn(end_s), self._pool() as workers:
+            async with self._turn(run.session.principal, end_s), self._pool() as workers:
                 most_s = limit_s if end_s is None else end_s - time.monotonic()
                 return await self._run(self._session(task, run, inputs, limits, limit_s), workers, most_s)
         except TimeoutError:
@@ -148,15 +151,12 @@ class Monty:
         with deeper():
             return await session.run(workers, most_s)
 
-    @asynccontextmanager
-    async def _turn(self, end_s: float | None) -> AsyncIterator[None]:
+    def _turn(self, principal: str, end_s: float | None = None) -> AbstractAsyncContextManager[None]:
         """One of the runs at once; waited for until ``end_s`` on the monotonic clock, or for as long as it takes."""
-        async with asyncio.timeout(None if end_s is None else end_s - time.monotonic()):
-            await self._turns.acquire()
-        try:
-            yield
-        finally:
-            self._turns.release()
+        from pml_sandbox.turns import Turns
+
+        self._turns = self._turns or Turns(self._settings.workers)
+        return self._turns.turn(principal, end_s)
 
     @asynccontextmanager
     async def _pool(self) -> AsyncIterator[Workers]:
@@ -167,7 +167,7 @@ class Monty:
         if self._entered:
             async with self._making:
                 if self._workers is None:
-                    made = Workers(chosen.workers, chosen.memory_bytes)
+                    made = Workers(chosen.workers + 1, chosen.memory_bytes)
                     await made.open()
                     self._workers = made
             yield self._workers

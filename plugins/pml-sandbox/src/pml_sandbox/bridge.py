@@ -39,6 +39,7 @@ from .execution import Execution
 from .inputs import InputsError, encode_inputs, to_json
 from .nesting import MOST_NESTED
 from .pool import Pool
+from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,12 +67,13 @@ class Bridge:
             catalog: Finds tools.
             log: Told of faults.
             spare: Processes kept ready; each has the memory of an idle one.
-            most_processes: Runs at once; more wait for their turn, on the clock when other code waits for them. Code
-                that other code waits for has as many turns of its own, at each depth.
+            most_processes: Runs at once, shared out among principals as :class:`.turns.Turns` does; more wait for
+                their turn, on the clock when other code waits for them. Code that other code waits for has as many
+                turns of its own, at each depth.
         """
         self._dialect, self._limits, self._catalog, self._log = dialect, limits, catalog, log
         # Whoever waits holds a turn. Were they all of one kind, some could wait for what they hold themselves.
-        self._turns = [asyncio.Semaphore(most_processes) for _ in range(MOST_NESTED)]
+        self._turns = [Turns(most_processes) for _ in range(MOST_NESTED)]
         self._pool = Pool(dialect, limits, log, spare)
 
     def open(self) -> None:
@@ -101,21 +103,17 @@ class Bridge:
         if depth:
             ending = await self._in_time(task, run, inputs, begun_s + limit_s, limit_s)
         else:
-            async with self._turns[0]:
+            async with self._turns[0].turn(run.session.principal):
                 ending = await self._ready(task, run, inputs, time.monotonic() + limit_s, limit_s)
         return ending.outcome(task.id, started_at)
 
     async def _in_time(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
         turns = self._turns[nesting.depth()]
         try:
-            async with asyncio.timeout(end_s - time.monotonic()):
-                await turns.acquire()
+            async with turns.turn(run.session.principal, end_s):
+                return await self._ready(task, run, inputs, end_s, limit_s)
         except TimeoutError:
             return endings.timed_out(limit_s)
-        try:
-            return await self._ready(task, run, inputs, end_s, limit_s)
-        finally:
-            turns.release()
 
     async def _ready(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
         # How many are under way is for the execution to see to, which stops listening to the process.
