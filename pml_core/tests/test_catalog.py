@@ -11,6 +11,7 @@ from pml_hookspecs import Match, MetaTool, RawObject, ServerStatus, Session
 from pml_testing.fakes import FakeLog
 
 pytestmark = pytest.mark.anyio
+ROOT = Session(key="root")
 
 
 class Index:
@@ -88,7 +89,7 @@ def test_a_tools_own_name_is_enough_while_only_one_server_has_it():
     assert made.resolve("read").id == "fs:read"
     made.publish("git", [make_entry("git", {"name": "read"})])
     assert made.resolve("read") is None
-    assert made.nearest("read") == ["fs__read", "git__read"]
+    assert made.nearest("read", ROOT) == ["fs__read", "git__read"]
     with pytest.raises(KeyError):
         made.exposed_name("fs:none")
 
@@ -265,10 +266,10 @@ async def test_the_built_in_index_finds_by_words():
 
 def test_the_nearest_names_are_those_of_the_same_tool_first_and_then_those_spelt_alike():
     made = catalog(fs="read_file write_file", disk="read_file", git="log")
-    assert made.nearest("nosuch:read_file")[:2] == ["disk__read_file", "fs__read_file"]
-    assert made.nearest("fs__raed_file")[0] == "fs__read_file"
-    assert made.nearest("qqqqqqqq") == []
-    assert len(made.nearest("fs__read_file", 1)) == 1
+    assert made.nearest("nosuch:read_file", ROOT)[:2] == ["disk__read_file", "fs__read_file"]
+    assert made.nearest("fs__raed_file", ROOT)[0] == "fs__read_file"
+    assert made.nearest("qqqqqqqq", ROOT) == []
+    assert len(made.nearest("fs__read_file", ROOT, 1)) == 1
 
 
 async def test_one_tool_with_half_a_surrogate_pair_does_not_break_the_catalog():

@@ -58,7 +58,8 @@ class ToolFilter(Protocol):
 
     One may have a member ``shared: bool``, True while it keeps the same for every session; without it, it may differ.
     One may have a member ``hides: bool``, True where not even that there is such a tool may be told: a call of what it
-    drops is answered as that of a tool that nobody has. Without it, the call is told that the plugin refused it.
+    drops is answered as that of a tool that nobody has. Without it, the call is told that the plugin refused it, and so
+    it is of the gateway's own tools, whose names are no secret.
     """
 
     def __call__(self, entry: CatalogEntry, session: Session) -> bool:

@@ -154,10 +154,11 @@ class Catalog(Protocol):
         """None when there is no such tool."""
         ...
 
-    def resolve(self, name: str) -> CatalogEntry | None:
+    def resolve(self, name: str, session: Session | None = None) -> CatalogEntry | None:
         """The tool meant by ``name``; None if unknown.
 
         ``server:tool``, the spelling that clients see, an alias, or the tool's own name when only one server has it.
+        With a session, as if there were no tools that a filter hides from it.
         """
         ...
 
@@ -197,8 +198,8 @@ class Catalog(Protocol):
         """
         ...
 
-    def servers(self) -> Sequence[ServerStatus]:
-        """Every configured server, by name."""
+    def servers(self, session: Session | None = None) -> Sequence[ServerStatus]:
+        """Every configured server, by name; with a session, those that it may know of, and of each as much."""
         ...
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
 from gate import PATIENCE_S, Gate
 
 DOWN = "import sys; sys.stderr.write('cannot open /srv/vault/master.db for admin'); sys.exit(3)"
-COUNTED = {"counted": ("up", 2)}
+COUNTED = {"counted": ("up", 3)}
 RULES = """
 [plugins.limits.rules.of_gamma]
 tool = "counted:own"
@@ -29,7 +30,7 @@ def gate(tmp_path_factory):
     made.server("notes", "read", "write")
     made.server("vault", script=DOWN)
     made.server("payroll", "lay_off")
-    made.server("counted", "own", "others")
+    made.server("counted", "own", "others", "read")
     made.alice, made.bob = made.key("--user", "alice"), made.key("--user", "bob", "--allow", "notes:read")
     made.gamma, made.carol = made.key("--agent", "gamma"), made.key("--user", "carol", "--allow", "counted:*")
     made.system = made.key("--system")
@@ -110,3 +111,55 @@ def test_a_new_name_of_a_client_begins_no_new_limit(gate):
         with gate.caller(gate.carol, name=name) as carol:
             answers.append("answered" in carol.text("counted:others"))
     assert answers == [True, True, False]
+
+
+@pytest.mark.attack("A key sees its scope", "call tools that others have and made-up ones, and compare the refusals")
+@pytest.mark.parametrize(
+    ("there", "made_up"),
+    [
+        ("payroll:lay_off", "payroll:lay_oof"),
+        ("payroll__lay_off", "payroll__lay_oof"),
+        ("lay_off", "lay_oof"),
+        ("notes:write", "notes:wriye"),
+        ("notes__write", "notes__wriye"),
+        ("agents:gamma", "agents:gamna"),
+    ],
+)
+def test_what_a_key_may_not_have_is_refused_as_what_nobody_has(gate, there, made_up):
+    with gate.caller(gate.bob) as bob:
+        for ask in (bob.text, by_call_tool(bob), by_plan(bob), by_rehearsal(bob)):
+            assert plain(ask(there)) == plain(ask(made_up)).replace(made_up, there)
+        assert "answered" in bob.text("read"), "the one of two tools of a name that it may have"
+
+
+def plain(said):
+    """What was said without times, and without digests, which have the name in them."""
+    return re.sub(r'(ok_ms"|duration_ms"|plan_digest"): ("\w+"|[\d.]+)', r"\1", said)
+
+
+def by_call_tool(caller):
+    def said(name):
+        answer = caller.ask("tools/call", name="call_tool", arguments={"name": name, "arguments": {}})
+        return json.dumps(answer)
+
+    return said
+
+
+def by_plan(caller):
+    return lambda name: caller.text("execute_workflow", workflow=plan_of(name))
+
+
+def by_rehearsal(caller):
+    return lambda name: caller.text("execute_workflow", workflow=plan_of(name), dry_run=True)
+
+
+def plan_of(name):
+    return {"tasks": [{"id": "a", "tool": name, "arguments": {"x": 1}}]}
+
+
+@pytest.mark.attack("A key sees its scope", "search for tools and read why servers of others are down")
+def test_a_search_names_no_server_that_the_key_may_not_use(gate):
+    with gate.caller(gate.bob) as bob:
+        said = bob.text("search_tools", query="read master")
+    assert "vault" not in said
+    assert "master.db" not in said

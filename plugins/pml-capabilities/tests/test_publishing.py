@@ -15,6 +15,8 @@ from pml_hookspecs import CapabilityRun, InvalidArguments, Session
 from pml_testing.fakes import entry
 
 pytestmark = pytest.mark.anyio
+COUNT, C1 = "count_open_issues-2bd806", "c1-2bd806"
+"""As alice's own."""
 ALICE, BOB = (Session(key=name, principal=name) for name in ("alice", "bob"))
 
 
@@ -33,7 +35,7 @@ async def test_it_is_shown_when_it_has_proven_itself_and_not_before(store):
     (tool,) = gateway.tools.values()
     known = await gateway.learned()
     assert tool.definition == {
-        "name": "count_open_issues",
+        "name": COUNT,
         "description": "Count open issues. Learned from code that worked. Uses files:read.",
         "inputSchema": {
             "type": "object",
@@ -46,7 +48,7 @@ async def test_it_is_shown_when_it_has_proven_itself_and_not_before(store):
         },
         "_meta": {META: {"id": known.id, "learned_from": 1}},
     }  # fmt: skip
-    assert tool.task({"n": 5}) == CapabilityRun(id="count_open_issues", capability_id=known.id, inputs={"n": 5})
+    assert tool.task({"n": 5}) == CapabilityRun(id=COUNT, capability_id=known.id, inputs={"n": 5})
     await gateway.services.stop()
 
 
@@ -54,10 +56,8 @@ async def test_a_call_with_other_inputs_says_what_it_takes(store):
     gateway = Gateway(store, proven_after=1)
     await gateway.ran(code(inputs={"a": 1, "b": 2}), run_of())
     await gateway.publisher.look()
-    with pytest.raises(
-        InvalidArguments, match=r"count_open_issues: 'b' is missing; there is no 'c'\. It takes: a, b\."
-    ):
-        gateway.tools["count_open_issues"].task({"a": 1, "c": 3})
+    with pytest.raises(InvalidArguments, match=rf"{COUNT}: 'b' is missing; there is no 'c'\. It takes: a, b\."):
+        gateway.tools[COUNT].task({"a": 1, "c": 3})
     await gateway.services.stop()
 
 
@@ -65,7 +65,7 @@ async def test_runs_that_end_badly_take_it_away_again(store):
     gateway = Gateway(store, proven_after=2, least_success=0.6)
     made = await kept(store, successes=2, failures=1)
     await gateway.publisher.look()
-    assert list(gateway.tools) == ["c1"]
+    assert list(gateway.tools) == [C1]
     await gateway.library.change(made.id, lambda known: replace(known, failures=2))
     gateway.publisher.changed()
     await gateway.publisher.look()
@@ -86,7 +86,7 @@ async def test_it_retires_when_a_tool_changes_and_begins_again_when_learned_anew
     for _ in range(2):
         await gateway.ran(code(), run_of(), calls=["files:read"])
     await gateway.publisher.look()
-    assert list(gateway.tools) == ["count_open_issues"]
+    assert list(gateway.tools) == [COUNT]
     gateway.services.catalog = catalog_of(*changed, files="up")
     await gateway.publisher.look()
     assert gateway.tools == {}
@@ -98,7 +98,7 @@ async def test_it_retires_when_a_tool_changes_and_begins_again_when_learned_anew
     assert gateway.tools == {}
     await gateway.ran(code(), run_of(), calls=["files:write"])
     await gateway.publisher.look()
-    assert list(gateway.tools) == ["count_open_issues"]
+    assert list(gateway.tools) == [COUNT]
     await gateway.services.stop()
 
 
@@ -106,13 +106,13 @@ async def test_a_server_that_is_down_hides_it_and_retires_nothing(store):
     made = await kept(store, successes=9, tools={"files:read": some_catalog().get("files:read").digest})
     gateway = Gateway(store)
     await gateway.publisher.look()
-    assert list(gateway.tools) == ["c1"]
+    assert list(gateway.tools) == [C1]
     gateway.services.catalog = catalog_of(files="down")
     await gateway.publisher.look()
     assert gateway.tools == {}
     gateway.services.catalog = some_catalog()
     await gateway.publisher.look()
-    assert list(gateway.tools) == ["c1"]
+    assert list(gateway.tools) == [C1]
     assert (await gateway.library.get(made.id)).retired == ""
 
 
@@ -121,10 +121,41 @@ async def test_only_those_whose_code_taught_it_are_shown_it(store):
     for shared, seen in ((False, [True, False]), (True, [True, True])):
         gateway = Gateway(store, shared=shared)
         await gateway.publisher.look()
-        shown = entry("capability:c1")
+        shown = entry("capability:c1" if shared else f"capability:{C1}")
         assert [gateway.publisher.keeps(shown, who) for who in (ALICE, BOB)] == seen
         assert gateway.publisher.keeps(entry("files:read"), BOB)
         assert gateway.publisher.keeps(entry("capability:unknown"), ALICE) == shared
+
+
+@pytest.mark.attack(
+    "A key sees its scope", "ask for what others asked for, and read from one's own name whether it is taken"
+)
+async def test_what_others_learned_changes_nothing_of_ones_own(store):
+    seen = []
+    for others in ((), (("bob", 1), ("carol", 2))):
+        gateway = Gateway(store, proven_after=1, keep=2)
+        for principal, n in (("alice", 0), *others, ("alice", 9), *others):
+            await gateway.ran(code(f"return {n}"), run_of(principal=principal))
+            await gateway.ran(code(f"return {n} + 1", intent="sum up"), run_of(principal=principal))
+        await gateway.publisher.look()
+        theirs = [t for t in gateway.services.published["capability"] if gateway.publisher.keeps(of(t), ALICE)]
+        seen.append([tool.definition for tool in theirs])
+        for known in await gateway.library.all():
+            await gateway.library.forget(known.id)
+        await gateway.services.stop()
+    assert seen[0] == seen[1]
+    assert seen[0]
+
+
+def of(tool):
+    return entry(f"capability:{tool.definition['name']}")
+
+
+async def test_what_was_learned_in_common_is_nobodys_once_it_is_not_shared(store):
+    await kept(store, successes=9, principals=frozenset({"alice", "bob"}))
+    gateway = Gateway(store)
+    await gateway.publisher.look()
+    assert gateway.tools == {}
 
 
 async def test_nothing_is_looked_up_when_nothing_has_changed(store, monkeypatch):

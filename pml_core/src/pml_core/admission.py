@@ -26,7 +26,7 @@ from pml_hookspecs import (
 
 from .client import current_client
 from .dispatch import ended
-from .server_views import reason_for, servers_of
+from .server_views import reason_for
 
 if TYPE_CHECKING:
     from .attempts import Attempts
@@ -40,7 +40,8 @@ class Filters:
 
     def __init__(self, filters: Iterable[tuple[str, ToolFilter]], log: Any) -> None:
         """``filters`` are with the plugins that contribute them."""
-        self._filters, self._log = tuple(filters), log
+        self._log = log
+        self.use(filters)
 
     @property
     def shared(self) -> bool:
@@ -53,6 +54,7 @@ class Filters:
     def use(self, filters: Iterable[tuple[str, ToolFilter]]) -> None:
         """Have these from now on; whoever keeps what was filtered has to begin again."""
         self._filters = tuple(filters)
+        self._hiding = tuple(keeps for _, keeps in self._filters if getattr(keeps, "hides", False))
 
     def refusing(self, entry: CatalogEntry, session: Session) -> str | None:
         """Name of the first plugin whose filter drops ``entry``; None when every one keeps it."""
@@ -66,14 +68,16 @@ class Filters:
         return None
 
     def hides(self, entry: CatalogEntry, session: Session) -> bool:
-        """Whether ``session`` may not even know that there is ``entry``; one that fails hides it."""
-        for _, keeps in self._filters:
-            try:
-                if getattr(keeps, "hides", False) and not keeps(entry, session):
-                    return True
-            except Exception:  # it is logged where the tool is dropped
-                return True
-        return False
+        """Whether ``session`` may not even know that there is ``entry``; one that fails hides it.
+
+        The names of the gateway's own tools are no secret.
+        """
+        if entry.server == GATEWAY_SERVER:
+            return False
+        try:
+            return any(not keeps(entry, session) for keeps in self._hiding)
+        except Exception:  # it is logged where the tool is dropped
+            return True
 
 
 class Admission:
@@ -107,19 +111,17 @@ class Admission:
                 return self._attempts.count(task, run, call_next)
             return call_next(task, run)
         entry = self._catalog.get(task.tool)
-        if entry is None:
-            return _refused(task, Status.ERROR, self._unknown(task.tool, run.session))
+        if entry is None or self._filters.hides(entry, run.session):
+            return self._hide(task, run)
         if (plugin := self._filters.refusing(entry, run.session)) is not None:
-            if self._filters.hides(entry, run.session):
-                return self._hide(task, run)
             message = f"Tool {task.tool!r} is not allowed here (refused by {plugin!r})."
             return _refused(task, Status.DENIED, Failure("policy.denied", message, details={"plugin": plugin}))
         return call_next(task, run)
 
     async def _hide(self, task: ToolCall, run: Run) -> Outcome:
-        """Answer as if there were no such tool; only those who watch are told that there is."""
+        """Answer that there is no such tool; where one is hidden, those who watch are told so."""
         failure = self._unknown(task.tool, run.session)
-        if self._watchers is not None:
+        if self._watchers is not None and self._catalog.resolve(task.tool) is not None:
             event = AccessEvent(
                 kind="refused",
                 target=task.tool,
@@ -133,15 +135,14 @@ class Admission:
 
     def _unknown(self, tool: str, session: Session) -> Failure:
         server = split_tool_id(tool)[0] or tool.partition("__")[0]
-        shown = servers_of(self._catalog, session)
+        shown = self._catalog.servers(session)
         status = next((one for one in shown if one.name == server), None)
         if status is not None and status.state not in ("up", "idle"):  # of one that is idle the tools are known
             return not_connected(server, reason_for(session, status.reason) if status.reason else status.state)
         if split_tool_id(tool)[0] and status is None and server != GATEWAY_SERVER:
             known = ", ".join(one.name for one in shown) or "none"
             return not_connected(server, f"it is not configured; configured: {known}", retryable=False)
-        visible = self._catalog.visible(session)
-        near = [n for n in self._catalog.nearest(tool) if (e := self._catalog.resolve(n)) and e.id in visible]
+        near = self._catalog.nearest(tool, session)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
         return Failure("tool.unknown", f"Unknown tool: {tool}. {hint}", details={"nearest": near})
 

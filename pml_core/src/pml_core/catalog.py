@@ -22,6 +22,7 @@ from pml_hookspecs import (
 
 from . import naming
 from .kept_index import KeptIndex
+from .server_views import known_servers
 
 VIEWS = 64
 """Sets of tools kept, one for each view that searched."""
@@ -57,7 +58,7 @@ class LiveCatalog:
         self._names: dict[ToolId, str] = {}
         self._by_name: dict[str, CatalogEntry] = {}
         self._aliases: dict[str, CatalogEntry] = {}
-        self._bare: dict[str, CatalogEntry] = {}
+        self._bare: dict[str, list[CatalogEntry]] = {}
         self._prefixes: dict[str, str] = {}
         self._clashes: set[tuple[ToolId, ToolId]] = set()
         self._revision: str | None = None
@@ -133,7 +134,10 @@ class LiveCatalog:
                 renamed_to=self._names[renamed],
             )
         self._clashes = set(clashes)
-        self._bare = _unique(e for e in everything if not e.own)
+        self._bare = {}
+        for entry in everything:
+            if not entry.own:
+                self._bare.setdefault(entry.name, []).append(entry)
         self._revision = None
         for listener in self._listeners:
             listener()
@@ -156,14 +160,19 @@ class LiveCatalog:
     def get(self, id: ToolId) -> CatalogEntry | None:
         return self._entries.get(id)
 
-    def resolve(self, name: str) -> CatalogEntry | None:
-        return (
-            self._by_name.get(name)
-            or self._entries.get(ToolId(name))
-            or self._aliases.get(name)
-            or self._spelt(name)
-            or self._bare.get(name)
-        )
+    def resolve(self, name: str, session: Session | None = None) -> CatalogEntry | None:
+        for entry in (
+            self._by_name.get(name),
+            self._entries.get(ToolId(name)),
+            self._aliases.get(name),
+            self._spelt(name),
+        ):
+            if entry is not None and not self.hides(entry, session):
+                return entry
+        if not (named := self._bare.get(name)):
+            return None
+        found = [entry for entry in named if not self.hides(entry, session)]
+        return found[0] if len(found) == 1 else None
 
     def _spelt(self, name: str) -> CatalogEntry | None:
         """``server__tool`` of a tool whose exposed name had to be another."""
@@ -173,15 +182,16 @@ class LiveCatalog:
     def exposed_name(self, id: ToolId) -> str:
         return self._names[id]
 
-    def servers(self) -> Sequence[ServerStatus]:
-        return [self._statuses[name] for name in sorted(self._statuses)]
+    def servers(self, session: Session | None = None) -> Sequence[ServerStatus]:
+        found = [self._statuses[name] for name in sorted(self._statuses)]
+        return found if session is None else known_servers(found, self.visible(session), session)
 
     def allows(self, entry: CatalogEntry, session: Session) -> bool:
         return self._refusing is None or self._refusing(entry, session) is None
 
-    def hides(self, entry: CatalogEntry, session: Session) -> bool:
-        """Whether ``session`` is answered as if there were no such tool."""
-        return self._hiding is not None and self._hiding(entry, session)
+    def hides(self, entry: CatalogEntry, session: Session | None) -> bool:
+        """Whether ``session`` is answered as if there were no such tool; from no session nothing is hidden."""
+        return session is not None and self._hiding is not None and self._hiding(entry, session)
 
     def visible(self, session: Session) -> Collection[ToolId]:
         return self._view(session).all
@@ -232,17 +242,11 @@ class LiveCatalog:
         """How ``server`` is doing; None when it is not configured."""
         return self._statuses.get(server)
 
-    def nearest(self, name: str, count: int = 3) -> list[str]:
-        """Exposed names that look like ``name``, best first; also by the part after the server's name."""
+    def nearest(self, name: str, session: Session, count: int = 3) -> list[str]:
+        """Exposed names of what ``session`` may have that look like ``name``, best first; also by the tool's own."""
+        visible = self.visible(session)
+        among = {n: e for n, e in self._by_name.items() if e.id in visible}
         tool = name.replace(":", naming.SEPARATOR).rpartition(naming.SEPARATOR)[2].lower()
-        exact = [n for n, e in self._by_name.items() if e.name.lower() == tool]
-        close = difflib.get_close_matches(name.replace(":", naming.SEPARATOR), self._by_name, n=count, cutoff=0.7)
+        exact = [n for n, e in among.items() if e.name.lower() == tool]
+        close = difflib.get_close_matches(name.replace(":", naming.SEPARATOR), among, n=count, cutoff=0.7)
         return list(dict.fromkeys([*sorted(exact), *close]))[:count]
-
-
-def _unique(entries: Iterable[CatalogEntry]) -> dict[str, CatalogEntry]:
-    """Entries by the name that their server gives them, where no other server has it, too."""
-    found: dict[str, CatalogEntry | None] = {}
-    for entry in entries:
-        found[entry.name] = None if entry.name in found else entry
-    return {name: entry for name, entry in found.items() if entry is not None}

@@ -103,7 +103,7 @@ class Dispatcher:
 
     async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
-        task, problem = self._of_server(task) or await self.resolve(task, session)
+        task, problem = self._of_server(task, session) or await self.resolve(task, session)
         if isinstance(task, Workflow) and not task.wait:
             return task, await self._in_background(task, session, asked, problem)
         run = self._run_of(task, session, asked)
@@ -169,7 +169,7 @@ class Dispatcher:
                 current_client.reset(token)
 
     async def _dispatch(self, task: Task, above: ExecutionRun, kept: Kept | None) -> Outcome:
-        task, problem = self._of_server(task) or await self.resolve(task, above.session)
+        task, problem = self._of_server(task, above.session) or await self.resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
         intent, terms = intent_of(task), above.terms
@@ -195,11 +195,11 @@ class Dispatcher:
             return asked
         return session.execution_mode == "dry_run" if session.execution_mode else self._dry_run
 
-    def _of_server(self, task: Task) -> tuple[Task, None] | None:
+    def _of_server(self, task: Task, session: Session) -> tuple[Task, None] | None:
         """A call of a server's tool under its canonical id; None for all else, of which there is more to find out."""
         if not isinstance(task, ToolCall):
             return None
-        entry = self._catalog.resolve(task.tool)
+        entry = self._catalog.resolve(task.tool, session)
         return None if entry is None or entry.id in self._own_tools else (_called(task, entry.id), None)
 
     async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
@@ -214,8 +214,8 @@ class Dispatcher:
         for _ in range(DEEPEST):
             if not isinstance(task, ToolCall):
                 return task, None
-            entry = self._catalog.resolve(task.tool)
-            if entry is None or (entry.id in self._own_tools and self._catalog.hides(entry, session)):
+            entry = self._catalog.resolve(task.tool, session)
+            if entry is None:
                 return task, None  # what is hidden as well, under the name that it was called by
             task = _called(task, entry.id)
             meta = self._own_tools.get(entry.id)

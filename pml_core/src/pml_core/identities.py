@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Identity, Peer, Scope, Session, UnauthenticatedError, View
 
+from .server_views import SYSTEM
+
 if TYPE_CHECKING:
     from pml_hookspecs import AccessEvent, AccessWatcher, ExecutionRecord, Identities
 
-SYSTEM = "system"
-"""The scope whose holders see everyone's executions."""
 FRESH_S = 2.0
 """How long it is believed what was said of a key that work goes on with [s]."""
 MOST_KEYS = 4096

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from pml_hookspecs import split_tool_id
 
 from .errors import BusyError
-from .identities import SYSTEM
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ServerStatus, Session, TransportError
+    from collections.abc import Collection, Sequence
 
-    from .catalog import LiveCatalog
+    from pml_hookspecs import ServerStatus, Session, ToolId, TransportError
 
+SYSTEM = "system"
+"""The scope whose holders see everything."""
 BUSY = "it is busy; try again later"
 """For those who may not know how much others ask of a server."""
 LOCAL = "local"
@@ -29,18 +30,18 @@ def is_operator(session: Session) -> bool:
     return SYSTEM in session.scopes or (not session.access_key and session.principal == LOCAL)
 
 
-def servers_of(catalog: LiveCatalog, session: Session) -> list[ServerStatus]:
-    """The servers that ``session`` may know of, by name; all for an operator.
+def known_servers(
+    servers: Sequence[ServerStatus], visible: Collection[ToolId], session: Session
+) -> Sequence[ServerStatus]:
+    """Those of ``servers`` that ``session``, which sees the tools ``visible``, may know of; all for an operator.
 
     Of others it is those of which it may have a tool: how many of them, and no reasons and restarts.
     """
     if is_operator(session):
-        return list(catalog.servers())
-    tools = Counter(split_tool_id(id)[0] for id in catalog.visible(session))
+        return servers
+    tools = Counter(split_tool_id(id)[0] for id in visible)
     return [
-        replace(status, reason="", restarts=0, tools=tools[status.name])
-        for status in catalog.servers()
-        if tools[status.name]
+        replace(status, reason="", restarts=0, tools=tools[status.name]) for status in servers if tools[status.name]
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from .server_views import is_operator, servers_of
+from .server_views import is_operator
 
 if TYPE_CHECKING:
     from pml_hookspecs import Session
@@ -18,7 +18,7 @@ def status_of(gateway: Gateway, session: Session) -> dict[str, Any]:
 
     The modes of all endpoints, reasons and plugins are an operator's: see :func:`pml_core.server_views.is_operator`.
     """
-    servers = [asdict(status) for status in servers_of(gateway.catalog, session)]
+    servers = [asdict(status) for status in gateway.catalog.servers(session)]
     if not is_operator(session):
         return {"version": gateway.version, "mode": session.mode, "servers": servers}
     plugins = {r.name: gateway.supervisor.health.get(r.name, r.state) for r in gateway.assembly.records}

@@ -96,7 +96,7 @@ class FakeCatalog:
     def get(self, id: ToolId) -> CatalogEntry | None:
         return self._entries.get(id)
 
-    def resolve(self, name: str) -> CatalogEntry | None:
+    def resolve(self, name: str, session: Session | None = None) -> CatalogEntry | None:
         own = ToolId(f"{GATEWAY_SERVER}:{name}")
         return self.get(ToolId(name)) or self.get(own) or self.get(ToolId(name.replace("__", ":", 1)))
 
@@ -125,7 +125,7 @@ class FakeCatalog:
         hits = [h for h in hits if h.score >= min_score]
         return sorted(hits, key=lambda h: (-h.score, h.id))[:limit]
 
-    def servers(self) -> Sequence[ServerStatus]:
+    def servers(self, session: Session | None = None) -> Sequence[ServerStatus]:
         return self._servers
 
 

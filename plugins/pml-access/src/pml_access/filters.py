@@ -25,6 +25,8 @@ OWN = f"{GATEWAY_SERVER}:"
 class MayHave:
     """Keeps the tools that a session's key and the rules of agents allow. Implements `pml_hookspecs.ToolFilter`."""
 
+    hides = True
+
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
 

@@ -33,6 +33,8 @@ class Lesson:
     """Those called, each with the digest of its definition at that time."""
     inputs: Mapping[str, Any]
     """Schema of what it was given."""
+    owner: str = ""
+    """Whose what is learned will be; ``""`` where it is everybody's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +75,18 @@ class Capability:
         return whole_ms(self.total_ms / self.successes) if self.successes else 0
 
     @property
+    def owner(self) -> str:
+        """Who alone taught it; ``""`` when several did."""
+        return next(iter(self.principals)) if len(self.principals) == 1 else ""
+
+    @property
     def runs(self) -> int:
         """All that ended, well or not."""
         return self.successes + self.failures
 
     def visible(self, principal: str, settings: Settings) -> bool:
         """Whether ``principal`` may know of it; of what several taught while it was shared, no one alone."""
-        return settings.shared or self.principals == {principal}
+        return settings.shared or (bool(principal) and self.owner == principal)
 
     def proven(self, settings: Settings) -> bool:
         """Whether it has ended well often enough."""

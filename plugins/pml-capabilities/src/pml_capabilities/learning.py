@@ -163,6 +163,7 @@ class Learning:
             duration_ms=duration_ms,
             tools=tools,
             inputs=schema_of(task.inputs),
+            owner=owner,
         )
         await library.learn(lesson, keep=self._settings.keep)
 

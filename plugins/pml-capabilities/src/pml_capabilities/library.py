@@ -48,7 +48,7 @@ class Library:
                 return found
 
     async def learn(self, lesson: Lesson, *, keep: int) -> Capability:
-        """Add ``lesson`` to what is known; of everything, the ``keep`` that changed last stay.
+        """Add ``lesson`` to what is known; of what its owner has, the ``keep`` that changed last stay.
 
         Raises:
             RuntimeError: Others changed it each time in between.
@@ -59,8 +59,23 @@ class Library:
         if after is None:  # learned() always says what is known
             raise RuntimeError(f"capability {lesson.id} could not be kept")
         if before is None:
-            await self._documents.prune(COLLECTION, keep=keep)
+            await self._prune(lesson.owner, keep)
         return after
+
+    async def _prune(self, owner: str, keep: int) -> None:
+        """Of each owner as many are kept: what others learn takes nothing from it."""
+        if not owner:
+            await self._documents.prune(COLLECTION, keep=keep)
+            return
+        cursor, seen, gone = None, 0, list[str]()
+        while True:
+            page = await self._documents.find(COLLECTION, marks={"owner": owner}, limit=PAGE, cursor=cursor)
+            gone += [document.key for document in page.items[max(0, keep - seen) :]]
+            seen, cursor = seen + len(page.items), page.cursor
+            if cursor is None:
+                break
+        for key in gone:
+            await self._documents.delete(COLLECTION, key)
 
     async def change(self, id: str, change: Callable[[Capability], Capability]) -> Capability | None:
         """Change what is known; None when it is not known any more.
@@ -76,7 +91,7 @@ class Library:
             wanted = change(known)
             if wanted is None or wanted == known:
                 return wanted
-            marks = {"name": wanted.name, "state": "retired" if wanted.retired else "active"}
+            marks = {"name": wanted.name, "owner": wanted.owner, "state": "retired" if wanted.retired else "active"}
             if_version = known.version if known else 0
             if await self._documents.put(COLLECTION, id, to_value(wanted), marks=marks, if_version=if_version):
                 return wanted
@@ -88,7 +103,8 @@ class Library:
 
     async def _free_name(self, lesson: Lesson) -> str:
         name = slug(lesson.intent, f"capability_{lesson.id[:6]}")
-        taken = await self._documents.find(COLLECTION, marks={"name": name}, limit=1)
+        whose = {"owner": lesson.owner} if lesson.owner else {}
+        taken = await self._documents.find(COLLECTION, marks={"name": name, **whose}, limit=1)
         return f"{name}_{lesson.id[:6]}" if taken.total else name
 
 

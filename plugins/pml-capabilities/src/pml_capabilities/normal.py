@@ -8,7 +8,8 @@ import re
 import textwrap
 import unicodedata
 
-ID_DIGITS = 20
+ID_DIGITS, OWNER_DIGITS = 20, 6
+LOCAL = "local"
 LONGEST_NAME = 40
 """Characters; with the server's name in front it must stay below what clients take."""
 _WORD = re.compile(r"[a-z0-9]+")
@@ -60,6 +61,16 @@ def slug(intent: str, fallback: str) -> str:
             break
         name = longer
     return name or fallback
+
+
+def owned(name: str, owner: str) -> str:
+    """``name`` as ``owner``'s own: nobody's depends on what others called theirs, and no intent gives this spelling.
+
+    That of :data:`LOCAL`, who is everybody where there are no keys, and of ``""`` stays as it is.
+    """
+    if owner in ("", LOCAL):
+        return name
+    return f"{name}-{hashlib.sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:OWNER_DIGITS]}"
 
 
 def whole_ms(duration_ms: float) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CapabilityRun, InvalidArguments, MetaTool, ToolId
 
 from .library import Library, library_of
-from .normal import one_line
+from .normal import one_line, owned
 from .similarity import likeness
 from .tools import floor, staleness, usable
 
@@ -32,6 +32,8 @@ SHOWN_TOOLS = 8
 
 class Theirs:
     """Keeps what others taught from view. Implements :class:`pml_hookspecs.ToolFilter`."""
+
+    hides = True
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
@@ -54,7 +56,7 @@ class Publisher:
         self._changed = asyncio.Event()
         self._revision, self._looked_at = "", 0.0
         self._shown: list[dict[str, Any]] = []
-        self._visible: Mapping[ToolId, frozenset[str]] = {}
+        self._visible: Mapping[ToolId, Capability] = {}
 
     def changed(self) -> None:
         """What is kept has changed: look soon."""
@@ -69,7 +71,8 @@ class Publisher:
         """As a filter of tools: what others taught is not for everybody, unless the settings say so."""
         if entry.server != self._settings.server or self._settings.shared:
             return True
-        return session.principal in self._visible.get(entry.id, frozenset())
+        capability = self._visible.get(entry.id)
+        return capability is not None and capability.visible(session.principal, self._settings)
 
     async def keep_in_step(self) -> None:
         """Look whenever something has changed, until cancelled."""
@@ -109,15 +112,13 @@ class Publisher:
 
     def _publish(self, known: Sequence[Capability]) -> None:
         catalog, settings = self._services.catalog, self._settings
-        proven = [c for c in known if c.proven(settings) and usable(c, catalog)]
-        best = best_of_alike(proven, settings)
-        tools = [tool_of(capability, name, catalog) for name, capability in named(best).items()]
+        proven = [c for c in known if (settings.shared or c.owner) and c.proven(settings) and usable(c, catalog)]
+        best = named(best_of_alike(proven, settings), settings)
+        tools = [tool_of(capability, name, catalog) for name, capability in best.items()]
         definitions = [dict(tool.definition) for tool in tools]
         if definitions == self._shown:
             return
-        self._visible = {
-            ToolId(f"{settings.server}:{name}"): capability.principals for name, capability in named(best).items()
-        }
+        self._visible = {ToolId(f"{settings.server}:{name}"): capability for name, capability in best.items()}
         try:
             self._services.publish(settings.server, tools)
         except ValueError as exc:
@@ -146,12 +147,12 @@ def alike(one: Capability, other: Capability, settings: Settings) -> bool:
     )
 
 
-def named(capabilities: Sequence[Capability]) -> dict[str, Capability]:
+def named(capabilities: Sequence[Capability], settings: Settings) -> dict[str, Capability]:
     """By name, in order of name; two that got the same from different gateways are told apart."""
     found: dict[str, Capability] = {}
     for capability in sorted(capabilities, key=lambda c: (c.name, c.id)):
-        name = capability.name if capability.name not in found else f"{capability.name}_{capability.id[:6]}"
-        found[name] = capability
+        name = owned(capability.name, "" if settings.shared else capability.owner)
+        found[name if name not in found else f"{name}_{capability.id[:6]}"] = capability
     return found
 
 

@@ -25,7 +25,9 @@ class Settings:
     server: str = setting(
         "capability", "Name of the server that proven capabilities are listed under; no configured server may have it."
     )
-    keep: int = setting(1000, "Most capabilities to keep; those changed longest ago go first.", ge=1, le=100_000)
+    keep: int = setting(
+        1000, "Most capabilities to keep of each who taught them; those changed longest ago go first.", ge=1, le=100_000
+    )
     longest_code: int = setting(50_000, "Longer code is not learned [characters].", ge=1)
     alike: float = setting(
         0.85,

@@ -67,7 +67,7 @@ class DescribeCodeTools:
         if star and not rest:
             entries = [entry for entry in catalog if entry.server == server]
         else:
-            entry = catalog.resolve(name)
+            entry = catalog.resolve(name, session)
             entries = [] if entry is None else [entry]
         return [entry for entry in entries if catalog.allows(entry, session)]
 

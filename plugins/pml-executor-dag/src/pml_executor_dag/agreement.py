@@ -71,7 +71,7 @@ class Agreement:
 
     async def _rehearsed(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         given, task = _taken(task)
-        parts = parts_of(task, self._services.catalog)
+        parts = parts_of(task, self._services.catalog, run.session)
         digest = digest_of(parts)
         outcome = await self._part(task, run, call_next)
         output: Any = outcome.output
@@ -88,7 +88,7 @@ class Agreement:
 
     async def _held(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         given, task = _taken(task)
-        parts = parts_of(task, self._services.catalog)
+        parts = parts_of(task, self._services.catalog, run.session)
         if digest_of(parts) == given:
             return await call_next(task, run)
         changed = await self._changes(given, parts, run)

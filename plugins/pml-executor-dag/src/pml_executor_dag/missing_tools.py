@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from pml_hookspecs import Task, ToolCall, Workflow, split_tool_id
 from .plan import EACH, MOST_SUGGESTIONS
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, ServerStatus, Session
+    from pml_hookspecs import Catalog, ServerStatus, Session, ToolId
 
 MOST_NEAR = 3
 """Names that a message suggests."""
@@ -28,14 +28,15 @@ def missing_tools(tasks: Sequence[Task], catalog: Catalog, session: Session, whe
     """Calls, also those of plans within and of what undoes, that can reach no tool, as ``where: what`` lines.
 
     A server that is starting or down may have any tool; whether it has is found out when the tool is called. Tools that
-    ``session`` may not have are refused then, too, and are not suggested.
+    ``session`` may not have are refused then, too, and are not suggested; what is hidden from it is not there.
     """
-    unknown = [(at, call.tool) for at, call in _calls(tasks, where) if catalog.resolve(call.tool) is None]
+    unknown = [(at, call.tool) for at, call in _calls(tasks, where) if catalog.resolve(call.tool, session) is None]
     if not unknown:
         return []
-    statuses = {status.name: status for status in catalog.servers()}
-    published = {entry.server for entry in catalog}
-    near = _Near(catalog, session)
+    statuses = {status.name: status for status in catalog.servers(session)}
+    visible = catalog.visible(session)
+    published = {entry.server for entry in catalog if entry.id in visible}
+    near = _Near(catalog, visible)
     return [
         f"{at}.tool: {problem}{near.to(tool)}"
         for at, tool in unknown
@@ -82,8 +83,7 @@ def _is_known(status: ServerStatus) -> bool:
 class _Near:
     """Names that are nearly the one given."""
 
-    def __init__(self, catalog: Catalog, session: Session) -> None:
-        visible = catalog.visible(session)
+    def __init__(self, catalog: Catalog, visible: Collection[ToolId]) -> None:
         self._names = {entry.id: entry.name.lower() for entry in catalog if entry.id in visible}
         self._suggestions = 0
 

@@ -16,7 +16,7 @@ from pml_hookspecs.plain import to_plain
 from .plan import values_of
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, CatalogEntry
+    from pml_hookspecs import Catalog, CatalogEntry, Session
 
 WORDS: Mapping[str, str] = {
     "kind": "what it runs",
@@ -35,27 +35,42 @@ Parts = dict[str, dict[str, str]]
 """By path of the task; ``""`` for the plan itself."""
 
 
-def parts_of(workflow: Workflow, catalog: Catalog) -> Parts:
-    """The parts of a plan. What it is for, and whether it is rehearsed, are none."""
+class _Tools:
+    """Those that one who plans may know of: no digest tells of the definition of another."""
+
+    def __init__(self, catalog: Catalog, session: Session | None) -> None:
+        self._catalog, self._session = catalog, session
+
+    def resolve(self, name: str) -> CatalogEntry | None:
+        return self._catalog.resolve(name, self._session)
+
+    def __iter__(self) -> Iterator[CatalogEntry]:
+        visible = None if self._session is None else self._catalog.visible(self._session)
+        return (entry for entry in self._catalog if visible is None or entry.id in visible)
+
+
+def parts_of(workflow: Workflow, catalog: Catalog, session: Session | None = None) -> Parts:
+    """The parts of a plan of ``session``. What it is for, and whether it is rehearsed, are none."""
+    tools = _Tools(catalog, session)
     limits = {name: getattr(workflow, name) for name in LIMITS}
     order = [task.id for task in workflow.tasks]
-    return {"": {"step": _hash(limits), "needs": _hash(order)}, **dict(_parts(workflow.tasks, "", catalog))}
+    return {"": {"step": _hash(limits), "needs": _hash(order)}, **dict(_parts(workflow.tasks, "", tools))}
 
 
-def _parts(tasks: Sequence[Task], above: str, catalog: Catalog) -> Iterator[tuple[str, dict[str, str]]]:
+def _parts(tasks: Sequence[Task], above: str, tools: _Tools) -> Iterator[tuple[str, dict[str, str]]]:
     for i, task in enumerate(tasks):
         path = f"{above}{task.id}"
         # Ids that are used twice are a mistake of which the executor tells.
-        yield f"{path}#{i}" if any(task.id == other.id for other in tasks[:i]) else path, _of_task(task, catalog)
+        yield f"{path}#{i}" if any(task.id == other.id for other in tasks[:i]) else path, _of_task(task, tools)
         if (undo := task.step.compensate) is not None:
-            yield f"{path}~undo", _of_task(undo, catalog)
+            yield f"{path}~undo", _of_task(undo, tools)
             if isinstance(undo, Workflow):
-                yield from _parts(undo.tasks, f"{path}~undo/", catalog)
+                yield from _parts(undo.tasks, f"{path}~undo/", tools)
         if isinstance(task, Workflow):
-            yield from _parts(task.tasks, f"{path}/", catalog)
+            yield from _parts(task.tasks, f"{path}/", tools)
 
 
-def _of_task(task: Task, catalog: Catalog) -> dict[str, str]:
+def _of_task(task: Task, tools: _Tools) -> dict[str, str]:
     parts = {
         "kind": _hash(_rest(task)),
         "arguments": _hash(values_of(task)),
@@ -63,11 +78,11 @@ def _of_task(task: Task, catalog: Catalog) -> dict[str, str]:
         "step": _hash(replace(task.step, compensate=None)),
     }
     if isinstance(task, ToolCall):
-        entry = catalog.resolve(task.tool)
+        entry = tools.resolve(task.tool)
         parts["target"] = task.tool if entry is None else entry.id
         parts["definition"] = "" if entry is None else entry.digest
     elif isinstance(task, CodeRun):
-        parts["tools"] = _hash({entry.id: entry.digest for entry in _reached(task, catalog)})
+        parts["tools"] = _hash({entry.id: entry.digest for entry in _reached(task, tools)})
     return parts
 
 
@@ -80,9 +95,9 @@ def _rest(task: Task) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in ("tool", "arguments", "inputs", "extra")}
 
 
-def _reached(task: CodeRun, catalog: Catalog) -> Iterator[CatalogEntry]:
+def _reached(task: CodeRun, tools: _Tools) -> Iterator[CatalogEntry]:
     """Tools that code may call, where it says which; otherwise those that it names."""
-    for entry in catalog:
+    for entry in tools:
         if task.tools is not None:
             if any(fnmatchcase(entry.id, pattern) for pattern in task.tools):
                 yield entry

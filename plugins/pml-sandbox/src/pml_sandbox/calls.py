@@ -144,7 +144,7 @@ class Calls:
         return self._value(call, outcome)
 
     def _allowed(self, name: str) -> ToolId:
-        entry = self._catalog.resolve(name)
+        entry = self._catalog.resolve(name, self._run.session)
         # A tool that is not known yet may be one of a server that is still starting: the chain waits for those.
         tool = (self._spelt(name) or ToolId(name)) if entry is None else entry.id
         if self._patterns is None or any(fnmatchcase(tool, pattern) for pattern in self._patterns):
@@ -161,8 +161,11 @@ class Calls:
         if name in self._spellings:
             return self._spellings[name]
         server, tool = split_tool_id(name)
+        visible = self._catalog.visible(self._run.session)
         found = [
-            entry.id for entry in self._catalog if identifier(entry.server) == server and identifier(entry.name) == tool
+            entry.id
+            for entry in self._catalog
+            if identifier(entry.server) == server and identifier(entry.name) == tool and entry.id in visible
         ]
         self._spellings[name] = found[0] if len(found) == 1 else None
         return self._spellings[name]

@@ -57,7 +57,9 @@ class SearchTools:
         view = self._known.view(run.session)
         found = [(e, score) for e, score in _ranked(query, hits, catalog, view) if not limited or keep(e)]
         found = found[: given["limit"]]
-        down = [s for s in catalog.servers() if _missing(s) and server in (None, s.name) and view.knows(s.name)]
+        down = [
+            s for s in catalog.servers(run.session) if _missing(s) and server in (None, s.name) and view.knows(s.name)
+        ]
         answer = {
             "tools": [self._shown(entry, score, full=given["detail"] == "full") for entry, score in found],
             "total_tools": view.total(server, reading=reading),

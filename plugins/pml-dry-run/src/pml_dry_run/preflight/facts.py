@@ -59,7 +59,7 @@ class Looker:
     async def facts(self, graph: Graph, session: Session) -> Facts:
         """What concerns the steps of one plan."""
         catalog = self._services.catalog
-        facts = Facts(session, servers={status.name: status for status in catalog.servers()})
+        facts = Facts(session, servers={status.name: status for status in catalog.servers(session)})
         nodes = list(graph.nodes())
         targets: dict[str, None] = {}
         for task in (each for node in nodes for each in (node.task, node.task.step.compensate)):
@@ -67,7 +67,7 @@ class Looker:
                 targets[task.capability_id] = None
             if not isinstance(task, ToolCall) or task.tool in facts.entries:
                 continue
-            found = facts.entries[task.tool] = catalog.resolve(task.tool)
+            found = facts.entries[task.tool] = catalog.resolve(task.tool, session)
             if found is not None and not catalog.allows(found, session):
                 facts.denied.add(found.id)
         await self._recorded(facts, nodes)

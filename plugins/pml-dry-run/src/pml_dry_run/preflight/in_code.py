@@ -108,7 +108,7 @@ class InCode:
         where = f" (line {call.line} of the code)"
         name = f"{call.server}:{call.tool}" if call.server else call.tool
         if entry is None:
-            if (found := self._catalog.resolve(name)) is not None:
+            if (found := self._catalog.resolve(name, self._facts.session)) is not None:
                 message = f"the tool {found.id!r} is not allowed here{where}"
                 self._findings.append(error("policy.denied", node.path, message, CODE, line=call.line))
             else:

@@ -27,7 +27,7 @@ class Named:
     def tool(self, call: Call) -> CatalogEntry | None:
         """None when there is none, or it is forbidden."""
         if not call.server:
-            found = self._catalog.resolve(call.tool)
+            found = self._catalog.resolve(call.tool, self._session)
         else:
             found = self._catalog.get(ToolId(f"{call.server}:{call.tool}")) or self._by_identifier(call)
         return found if found is not None and self._catalog.allows(found, self._session) else None
