@@ -132,9 +132,9 @@ class Monty:
                 return await self._run(self._session(task, run, inputs, limits, limit_s), workers, most_s)
         except TimeoutError:
             return endings.timed_out(limit_s)
-        except OSError:
-            self._services.log.exception("the Monty sandbox cannot be started")
-            return endings.fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")
+        except OSError as exc:
+            self._services.log.error("the Monty sandbox cannot be started", problem=str(exc))  # noqa: TRY400 - no fault of ours
+            return endings.not_started(exc)
 
     def _session(self, task: CodeRun, run: Run, inputs: bytes, limits: Limits, limit_s: float) -> Session:
         from pml_sandbox.calls import Calls

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import shutil
 import sysconfig
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +57,7 @@ class Workers:
                 if "Text file busy" not in str(exc) or attempt == BUSY_TIMES - 1:
                     self._pool = None
                     await self.close()
-                    raise OSError(str(exc)) from exc
+                    raise _not_started(exc) from exc
                 await asyncio.sleep(BUSY_S)
             else:
                 return
@@ -79,10 +82,28 @@ class Workers:
             shutil.rmtree(Path(self._launcher).parent, ignore_errors=True)
             self._launcher = None
 
-    def session(self, **how: Any) -> Any:
-        """A worker for one piece of code, as an async context manager. Takes what ``AsyncMonty.checkout`` takes."""
+    @asynccontextmanager
+    async def session(self, **how: Any) -> AsyncIterator[Any]:
+        """A worker for one piece of code. Takes what ``AsyncMonty.checkout`` takes.
+
+        Raises:
+            OSError: None can be started.
+        """
         assert self._pool is not None  # noqa: S101 - open() was called
-        return self._pool.checkout(**how)
+        async with AsyncExitStack() as stack:
+            try:
+                worker = await stack.enter_async_context(self._pool.checkout(**how))
+            except RuntimeError as exc:
+                if type(exc) is not RuntimeError:  # one of Monty's own errors
+                    raise
+                raise _not_started(exc) from exc
+            yield worker
+
+
+def _not_started(error: RuntimeError) -> OSError:
+    """Monty tells the number of the system's error in words."""
+    found = re.search(r"\(os error (\d+)\)", str(error))
+    return OSError(int(found[1]) if found else 0, str(error))
 
 
 def find_program() -> str:

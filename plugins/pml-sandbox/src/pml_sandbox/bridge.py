@@ -136,7 +136,7 @@ class Bridge:
                         return await execution.run(_order(task, inputs, file), clock)
         except (OSError, subprocess.SubprocessError) as exc:
             self._log.error("a sandbox cannot be started", language=task.language, problem=str(exc))
-            return endings.fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")
+            return endings.not_started(exc)
 
     @contextmanager
     def _place(self, task: CodeRun) -> Iterator[tuple[str | None, str | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -179,6 +180,17 @@ def exited(returncode: int, said: str) -> Ending:
 def fault(message: str) -> Ending:
     """The sandbox itself failed, not the code."""
     return failed(FAULT, message)
+
+
+def not_started(problem: Exception) -> Ending:
+    """No process could be had for the code; nothing ran. That passes where descriptors are what is lacking."""
+    if getattr(problem, "errno", None) in (errno.EMFILE, errno.ENFILE):
+        message = (
+            "The gateway has too many files open to start a sandbox. Run fewer pieces of code at once, or try again; "
+            "the operator can raise the limit (ulimit -n)."
+        )
+        return failed(FAULT, message, retryable=True)
+    return fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")
 
 
 def unknown_language(language: str, known: Mapping[str, Any] | frozenset[str]) -> Ending:

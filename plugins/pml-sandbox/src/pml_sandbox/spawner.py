@@ -281,5 +281,6 @@ def _pipes() -> tuple[list[int], list[int]]:
 
 
 def _problem(told: Mapping[str, Any]) -> Exception:
-    kind = subprocess.SubprocessError if told["kind"] == "SubprocessError" else OSError
-    return cast("Exception", kind(told["error"]))
+    if told["kind"] == "SubprocessError":
+        return subprocess.SubprocessError(told["error"])
+    return OSError(told["errno"] or 0, told["error"])

@@ -26,7 +26,9 @@ from .jail._priority import AGAIN_S, group_gives_way
 MOST_BYTES = 1 << 18
 """Of one message."""
 JAILS = 64
-"""That are kept ready, those used last."""
+"""That are kept ready, those used last. Each keeps a descriptor."""
+DESCRIPTORS_PER_JAIL = 8
+"""Of those that this process may have open, for each jail that is kept ready."""
 DESCRIPTORS = 3
 SCRATCH = "\0scratch"
 """Stands for the path of a process's scratch folder, in its environment and in its jail."""
@@ -42,6 +44,9 @@ class Spawner:
         self._pushing: set[int] = set()
         """Whose sessions do not give way yet."""
         self._jails: OrderedDict[str, Callable[[], None] | None] = OrderedDict()
+        import resource  # not on every system that imports this module
+
+        self._most_jails = min(JAILS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // DESCRIPTORS_PER_JAIL)
 
     def serve(self) -> None:
         """Until the other end is closed."""
@@ -73,7 +78,8 @@ class Spawner:
             pid = self._start(order, descriptors)
             told = {"id": order["id"], "pid": pid, "scratch": self._scratches.get(pid)}
         except (OSError, ValueError, subprocess.SubprocessError) as exc:
-            told = {"id": order["id"], "error": str(exc), "kind": type(exc).__name__}
+            number = getattr(exc, "errno", None)
+            told = {"id": order["id"], "error": str(exc), "kind": type(exc).__name__, "errno": number}
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
@@ -120,7 +126,7 @@ class Spawner:
         if key not in self._jails:
             self._jails[key] = _made(wanted).preexec()
         self._jails.move_to_end(key)
-        while len(self._jails) > JAILS:
+        while len(self._jails) > max(self._most_jails, 1):
             self._jails.popitem(last=False)
         return self._jails[key]
 
