@@ -73,3 +73,9 @@ def test_a_lone_surrogate_is_escaped_instead_of_failing() -> None:
 def test_what_json_has_no_form_for_is_refused_by_type() -> None:
     with pytest.raises(TypeError, match="object is not JSON"):
         encode({"a": object()})
+
+
+def test_of_members_with_one_name_the_last_counts_and_what_was_read_is_what_goes_on() -> None:
+    raw = RawObject(b'{"amount": 1000000, "a": [{"b": 1, "b": 2}], "amount": 5}')
+    assert raw.value == {"amount": 5, "a": [{"b": 2}]}
+    assert raw.raw == b'{"amount":5,"a":[{"b":2}]}'

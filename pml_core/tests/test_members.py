@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from pml_core.members import enclosed, join, split, with_meta, without_envelope
-from pml_hookspecs import RawObject
+from pml_core.members import enclosed, join, read_strictly, split, with_meta, without_envelope
+from pml_hookspecs import RawObject, RpcError
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,27 @@ def test_objects_are_enclosed_and_joined_as_they_are():
     assert join(split(b'{"a" : 1E+2, "\\u00e9":[1, 2]}')).raw == '{"a":1E+2,"é":[1, 2]}'.encode()
     with pytest.raises(ValueError, match="Expected"):
         split(b"[1]")
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b'{"a":1,"a":1}', "the member 'a' stands twice"),
+        (b'{"a":[{"b":{"c":1,"\\u0063":2}}]}', "the member 'c' stands twice"),
+        (b'{"a":' + b"1" * 5000 + b"}", "Exceeds the limit"),
+        (b'{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deeply"),
+        (b"[1]", "must be an object, not list"),
+        (b'{"a":', "Expecting value"),
+    ],
+)
+def test_params_that_readers_may_read_differently_are_refused(raw, why):
+    with pytest.raises(RpcError, match=why) as caught:
+        asyncio.run(read_strictly(RawObject(raw)))
+    assert caught.value.code == -32602
+
+
+def test_params_are_read_once_and_keep_their_bytes():
+    raw = b'{ "n": 1e400, "z": 12345678901234567890123, "s": "\\ud800" }'
+    read = asyncio.run(read_strictly(RawObject(raw)))
+    assert read.raw is raw
+    assert read["z"] == 12345678901234567890123

@@ -24,6 +24,20 @@ _write_ascii = json.JSONEncoder(separators=(",", ":"), default=_plain).encode
 _read = json.JSONDecoder().decode
 
 
+class _RepeatedKeyError(ValueError):
+    """An object has two members of one name."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise _RepeatedKeyError
+    return members
+
+
+_read_unique = json.JSONDecoder(object_pairs_hook=_object).decode
+
+
 def encode(value: Any) -> bytes:
     """JSON text of ``value``, compact, UTF-8.
 
@@ -71,14 +85,24 @@ class RawObject(Mapping[str, Any]):
     def value(self) -> dict[str, Any]:
         """The object decoded; the same dictionary each time, not to be changed.
 
+        Of members with one name the last counts, and :attr:`raw` is then written anew from what was read: whoever
+        judges an object judges what is sent on.
+
         Raises:
             ValueError: The bytes are not one JSON object.
         """
         if self._value is None:
-            decoded = _read((self._raw or b"").decode("utf-8", "surrogatepass"))
+            text = (self._raw or b"").decode("utf-8", "surrogatepass")
+            repeated = False
+            try:
+                decoded = _read_unique(text)
+            except _RepeatedKeyError:
+                decoded, repeated = _read(text), True
             if not isinstance(decoded, dict):
                 raise ValueError(f"expected a JSON object, found {type(decoded).__name__}")
             self._value = decoded
+            if repeated:
+                self._raw = None
         return self._value
 
     def __getitem__(self, key: str) -> Any:

@@ -18,7 +18,7 @@ from .client import Asker, Client, current_client
 from .exchange import LegacyExchange, ModernAtLarge
 from .identities import session_of
 from .listeners import Listeners
-from .members import meta_of
+from .members import meta_of, read_strictly
 from .modern import Modern
 from .relay import LegacyMethod, Relay
 from .server_views import LOCAL
@@ -91,6 +91,7 @@ class Conversation:
     async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         """Answer one request."""
         self._keep_up()
+        params = await read_strictly(params)
         stands_alone = self.peer.stateless
         if stands_alone or ENVELOPE in params.raw:
             meta = meta_of(params)

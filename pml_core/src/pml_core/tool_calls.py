@@ -72,7 +72,7 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     task = ToolCall(
         id="call",
         tool=ToolId(name),
-        arguments=RawObject(arguments),
+        arguments=RawObject(arguments, params.get("arguments") or {}),
         extra=join(members) if members else {},
     )
     intent = meta.get(META_INTENT)
