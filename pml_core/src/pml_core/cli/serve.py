@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import functools
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import add_sources
@@ -23,6 +25,9 @@ BY_HAND = (
     "pml serve speaks MCP on standard input and output: your MCP client starts it, nobody types into it.\n"
     "Ctrl-C ends it. pml import takes over your client's servers; pml plugins doctor says whether all is well."
 )
+
+STOP_S = 9
+"""Longest that a signal leaves the gateway to stop [s]; then the kernel ends it, whatever it is doing."""
 
 
 def add(subcommands: Any) -> None:
@@ -98,8 +103,7 @@ async def _serve(
             stop(signal.SIGHUP)
         asked.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    _on_end(loop, stop)
     loop.add_signal_handler(signal.SIGHUP, hang_up)
     try:
         with seldom_collected() as up:
@@ -114,6 +118,20 @@ async def _serve(
             raise
         return 128 + stopped_by[0]
     return 0
+
+
+def _on_end(loop: asyncio.AbstractEventLoop, stop: Callable[[signal.Signals], None]) -> None:
+    """Have SIGTERM and SIGINT call ``stop``, and the kernel end a gateway that has not ended ``STOP_S`` later."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        if left_s := signal.alarm(STOP_S):
+            signal.alarm(left_s)  # a second signal gives no more time
+        with contextlib.suppress(RuntimeError):  # it has stopped already
+            loop.call_soon_threadsafe(stop, signal.Signals(number))
+
+    # Not handlers of the loop's: those would wait for a loop that stands still.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
 
 
 def _has_terminal() -> bool:
