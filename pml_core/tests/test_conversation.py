@@ -192,8 +192,16 @@ async def test_the_status_resource_tells_of_servers_plugins_and_mode(capsys):
         assert status["version"] == metadata.version("pml-core")
         assert status["mode"] == "meta_only"
         assert status["servers"] == [
-            {"name": "bad", "state": "down", "reason": "no such program", "tools": 0, "restarts": 0, "description": ""},
-            {"name": "fs", "state": "up", "reason": "", "tools": 1, "restarts": 0, "description": ""},
+            {
+                "name": "bad",
+                "state": "down",
+                "reason": "no such program",
+                "tools": 0,
+                "restarts": 0,
+                "description": "",
+                "refused": 0,
+            },
+            {"name": "fs", "state": "up", "reason": "", "tools": 1, "restarts": 0, "description": "", "refused": 0},
         ]
         assert set(status["plugins"]) == {"scripted", "made"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pml_hookspecs import TransportError
-
 
 class OperatorError(Exception):
     """Something the operator can mend. Shown without a traceback.
@@ -20,10 +18,3 @@ class OperatorError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
-
-
-class BusyError(TransportError):
-    """A server has no room for another request now."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, retryable=True)

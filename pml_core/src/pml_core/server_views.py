@@ -6,14 +6,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import split_tool_id
-
-from .errors import BusyError
+from pml_hookspecs import TransportError, split_tool_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pml_hookspecs import ServerStatus, Session, ToolId, TransportError
+    from pml_hookspecs import ServerStatus, Session, ToolId
 
 SYSTEM = "system"
 """The scope whose holders see everything."""
@@ -23,6 +21,13 @@ LOCAL = "local"
 """Principal of everybody where there are no keys."""
 ASK_OPERATOR = "the gateway's log says why; ask its operator"
 """What stands for a reason, which may quote a server's stderr, its arguments and paths of the machine."""
+
+
+class BusyError(TransportError):
+    """A server has no room for another request now."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retryable=True)
 
 
 def is_operator(session: Session) -> bool:

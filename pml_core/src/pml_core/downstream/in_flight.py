@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from pml_core.errors import BusyError
+from pml_core.server_views import BusyError
 
 
 class InFlight:

@@ -367,7 +367,7 @@ class Instance:
         if method == "ping":
             return EMPTY
         client = current_client.get() or self.client_asked()
-        with self.calls.standing_still(client):
+        with self._wiring.quota.question(client, method, params), self.calls.standing_still(client):
             return await client.ask(self, method, params)
 
     def client_asked(self) -> Client:
@@ -382,9 +382,10 @@ class Instance:
 
     def notification(self, method: str, params: RawObject) -> None:
         """Progress goes to whoever asked; the rest is the server's keeper's to hand on."""
-        if method == "notifications/progress":
+        allowed = self._wiring.quota.allows(self, len(self.calls.callers), method, params)
+        if allowed and method == "notifications/progress":
             self.calls.progress(params)
-        elif method != ACKNOWLEDGED:  # of a stream of ours
+        elif allowed and method != ACKNOWLEDGED:  # of a stream of ours
             self._events.notified(self, method, without_envelope(params, STREAM))
 
     def closed(self, error: TransportError | None) -> None:

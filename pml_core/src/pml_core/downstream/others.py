@@ -7,7 +7,7 @@ import contextvars
 from collections.abc import Iterator
 
 from pml_core.client import Client
-from pml_core.errors import BusyError
+from pml_core.server_views import BusyError
 from pml_hookspecs import TransportError
 
 from .eras import Era

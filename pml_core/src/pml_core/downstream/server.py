@@ -35,6 +35,7 @@ from .eras import Era, envelope
 from .instance import Instance
 from .lists import CHANGED
 from .others import Others
+from .quota import Quota
 from .wiring import Events, Wiring
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Server:
         self._catalog, self._log, self._redact = catalog, log.bind(server=name), redact
         self._call_timeout_s = settings.timeout_s or call_timeout_s
         self._upstream = upstream or Upstream(set(), one_client=False)
+        self.quota = Quota(self._log)
         self._wiring = Wiring(
             name=name,
             settings=settings,
@@ -85,6 +87,7 @@ class Server:
             upstream=self._upstream,
             start_timeout_s=start_timeout_s,
             call_timeout_s=self._call_timeout_s,
+            quota=self.quota,
         )
         self._remembered, self._retired = asyncio.Event(), False
         self._relist: asyncio.Task[None] | None = None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Transport
 
     from .instance import Instance
+    from .quota import Quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class Wiring:
     upstream: Upstream
     start_timeout_s: float
     call_timeout_s: float
+    quota: Quota
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
