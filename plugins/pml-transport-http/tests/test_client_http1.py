@@ -263,9 +263,9 @@ async def test_credentials_do_not_follow_a_redirect_to_another_host(raw, connect
 
 async def test_headers_and_bearer_are_sent_with_everything(raw, connect):
     server = await raw(plain)
-    async with connect(server.url, headers={"X-Tenant": "t1"}, bearer="abc") as link:
+    async with connect(server.url, headers={"X-Tenant": "t1é"}, bearer="abc") as link:
         await ask(link)
         link.notify("notifications/n", {})
         await ask(link)
-    assert {request.headers["x-tenant"] for request in server.requests} == {"t1"}
+    assert {request.headers["x-tenant"] for request in server.requests} == {"t1é"}
     assert {request.headers["authorization"] for request in server.requests} == {"Bearer abc"}

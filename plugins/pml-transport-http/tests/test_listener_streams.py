@@ -282,10 +282,11 @@ async def test_an_answer_waits_for_a_client_that_comes_back(services):
             assert [said.get("result", {}) for said in found] == [{}, text("the end")]
 
 
+@pytest.mark.attack("HTTP has limits", "come back with a Last-Event-ID of 5,000 digits")
 async def test_a_stream_that_nobody_knows_cannot_be_taken_up(services):
     async with listening(services) as listener, listener.client() as client:
         await client.initialize()
-        for id in ("5-1", "nonsense", "1-", "-1", "1-x"):
+        for id in ("5-1", "nonsense", "1-", "-1", "1-x", "0-" + "9" * 5000):
             async with client.listen(last_event_id=id) as response:
                 assert response.status_code == 400, id
                 assert "Last-Event-ID" in json.loads(await response.aread())["error"]["message"]

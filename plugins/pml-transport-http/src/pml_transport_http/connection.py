@@ -47,7 +47,7 @@ class Connection:
         verify: Any = httpx2.create_ssl_context() if target.secure else False  # takes longer than all the rest
         own = None if self._proxied else Http1(verify or None, settings.connect_timeout_s)
         self._client = httpx2.AsyncClient(
-            headers=dict(target.headers),
+            headers=[(name.encode(), value.encode("latin-1")) for name, value in target.headers.items()],
             verify=verify,
             timeout=httpx2.Timeout(None, connect=settings.connect_timeout_s),
             limits=limits,
@@ -125,7 +125,9 @@ class Connection:
     async def _redirected(
         self, method: str, url: httpx2.URL | str, headers: Mapping[str, str], content: bytes | None
     ) -> httpx2.Response:
-        request = self._client.build_request(method, url, headers=headers, content=content)
+        # As bytes: what a server gave us to repeat need not be ASCII, and event ids are sent as UTF-8 (WHATWG HTML).
+        fields = [(name.encode(), value.encode()) for name, value in headers.items()]
+        request = self._client.build_request(method, url, headers=fields, content=content)
         for _ in range(MAX_REDIRECTS):
             response = await self._client.send(request, stream=True, follow_redirects=False)
             following = response.next_request

@@ -81,7 +81,10 @@ def own_id(value: Any) -> int | None:
 
 def error_of(raw: bytes) -> tuple[int, str, Any]:
     """Code, message and data of a response's ``error``; code -32603 where there is none to be had."""
-    value = json.loads(raw)
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return -32603, shown(raw), None
     if not isinstance(value, dict):
         return -32603, value if isinstance(value, str) else raw.decode(), None
     code, message = value.get("code"), value.get("message")

@@ -105,8 +105,12 @@ class EventLink(BaseLink):
                 self.received(event.data)
 
     def _absolute(self, address: str) -> str:
-        url = urljoin(self.target.url, address.strip())
-        here, there = urlsplit(self.target.url), urlsplit(url)
+        try:
+            url = urljoin(self.target.url, address.strip())
+            here, there = urlsplit(self.target.url), urlsplit(url)
+        except ValueError as error:
+            what = f"{self._peer} wants messages sent to what is no address: {error}"
+            raise TransportError(what, retryable=False) from None
         if (here.scheme, here.netloc.rpartition("@")[2]) != (there.scheme, there.netloc.rpartition("@")[2]):
             # Credentials are for the server that was configured.
             raise TransportError(

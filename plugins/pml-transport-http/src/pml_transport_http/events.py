@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LINE_ENDS = (b"\n", b"\r")
+LONGEST_ID = 4096
+"""Longer ids of events are passed over: they come back in a header [bytes]."""
 
 
 class Event(NamedTuple):
@@ -102,7 +104,7 @@ class Events:
             self._data.append(value)
         elif field == b"event":
             self._name = value.decode(errors="replace")
-        elif field == b"id" and b"\0" not in value:
+        elif field == b"id" and b"\0" not in value and len(value) <= LONGEST_ID:
             self._id = value.decode(errors="replace")
         elif field == b"retry" and value.isdigit():
             self.retry_s = int(value[:9]) / 1000

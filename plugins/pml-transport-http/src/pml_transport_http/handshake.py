@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import RawObject
+from pml_hookspecs import RawObject, TransportError
 
 from .modern import VERSION_HEADER, encode_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 SESSION_HEADER = "Mcp-Session-Id"
 LISTS = ("tools", "resources", "prompts")
 SUBSCRIBE, UNSUBSCRIBE, SET_LEVEL = "resources/subscribe", "resources/unsubscribe", "logging/setLevel"
+
+_VISIBLE = re.compile(r"[\x21-\x7e]+")
+
+
+def session_of(headers: Mapping[str, str], peer: str) -> str | None:
+    """The session that an answer to ``initialize`` begins; None where the server keeps none.
+
+    Raises:
+        TransportError: It is no id of a session (MCP 2025-11-25, "Session Management": visible ASCII).
+    """
+    session = headers.get(SESSION_HEADER)
+    if session is not None and not _VISIBLE.fullmatch(session):
+        raise TransportError(f"{peer} gave a session id that is not visible ASCII: {session[:40]!r}", retryable=False)
+    return session
 
 
 class Handshake:

@@ -29,6 +29,8 @@ OPENING_S = 0.5
 DEAD_AFTER_S = 60
 """Quiet time after which the operating system looks whether a peer is still there [s]."""
 INFORMATIONAL = 200
+FRAMING_BYTES = 128 * 1024
+"""Most that a response may have of what is no body: all heads up to the body, and trailers [bytes]."""
 
 
 class Http1(httpx2.AsyncBaseTransport):
@@ -160,7 +162,7 @@ class _Connection(asyncio.Protocol):
         self._reason = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._chunks: deque[bytes] = deque()
-        self._size = 0
+        self._size = self._framing = 0
         self._busy = self._has_head = self._complete = self._lasts = False
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -242,10 +244,15 @@ class _Connection(asyncio.Protocol):
             # Nobody asked for it.
             self.transport.abort()
             return
+        self._framing += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(f"not HTTP/1.1: {error}")
+            self.transport.abort()
+        # The parser keeps what is not complete, and nothing else bounds it.
+        if self._framing > FRAMING_BYTES:
+            self._fail(f"more than {FRAMING_BYTES} bytes of headers")
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -269,18 +276,20 @@ class _Connection(asyncio.Protocol):
         self._reason += status
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name, value))
+        if not self._has_head:
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._parser.get_status_code() < INFORMATIONAL:
             self._headers, self._reason = [], b""
             return
-        self._has_head = True
+        self._has_head, self._framing = True, 0
         self._wake()
 
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)
         self._size += len(data)
+        self._framing = 0
         if self._size > HIGH_WATER:
             self._flow(reading=False)
         self._wake()

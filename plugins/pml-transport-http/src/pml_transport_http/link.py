@@ -203,12 +203,14 @@ class BaseLink:
             self._sender = self.start_apart(self._send_notifications(), name=f"{self._peer}: notifications")
 
     async def _send_notifications(self) -> None:
-        while self._outbox:
-            method, body = self._outbox.popleft()
-            if not await self.deliver(body, method):
-                self.counters["dropped"] += 1
-            self.posted(method)
-        self._sender = None
+        try:
+            while self._outbox:
+                method, body = self._outbox.popleft()
+                if not await self.deliver(body, method):
+                    self.counters["dropped"] += 1
+                self.posted(method)
+        finally:
+            self._sender = None
 
     async def deliver(self, body: bytes, what: str) -> bool:
         """Send a message that nobody waits for an answer to. False when the server did not take it."""
@@ -228,15 +230,15 @@ class BaseLink:
         """Take what the server sent, in the context it belongs to. The number of messages in it."""
         try:
             messages = envelope.decode(data)
+            for message in messages:
+                if not self._ended:
+                    self._message(message)
         except (ValueError, RecursionError) as error:
             self.counters["junk"] += 1
             # The first one tells the user that something is wrong with the server; the others would drown the log.
             log = self.log.warning if self.counters["junk"] == 1 else self.log.debug
             log("http.junk", peer=self._peer, problem=str(error), head=envelope.shown(data))
             return 0
-        for message in messages:
-            if not self._ended:
-                self._message(message)
         return len(messages)
 
     def _message(self, message: Message) -> None:
@@ -336,18 +338,26 @@ class BaseLink:
         return self._ended
 
     def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Run ``work`` in the current context until the link ends."""
-        task = self._loop.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        """Run ``work`` in the current context until the link ends; what it fails of unforeseen ends the link."""
+        return self._tracked(self._loop.create_task(work, name=name))
 
     def start_apart(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Like :meth:`start`, in a context that belongs to no request."""
-        task = self._loop.create_task(work, name=name, context=self._context.copy())
+        return self._tracked(self._loop.create_task(work, name=name, context=self._context.copy()))
+
+    def _tracked(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is None or isinstance(error, TransportError) or self._ended:
+            return
+        # Nobody does its work any more, so that the link would hang without a word.
+        self.log.error("http.task_failed", peer=self._peer, task=task.get_name(), problem=repr(error), exc_info=error)
+        self.end(TransportError(f"the connection to {self._peer} failed: {error}", retryable=True))
 
     def end(self, error: TransportError | None) -> None:
         """The link is over; None when this end wanted it so. Only the first call counts."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from pml_hookspecs import RawObject, RpcError, TransportError
-from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
+from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 from . import asgi_messages as messages
 from .asgi_exchange import CANCELLED, Work
@@ -142,7 +142,10 @@ class Session:
         """Take a notification."""
         params = messages.params_of(message)
         if message.method == messages.CANCELLED:
-            wanted = params.get("requestId")
+            try:
+                wanted = params.get("requestId")
+            except (ValueError, RecursionError) as error:
+                raise Refusal(400, INVALID_PARAMS, f"The params cannot be read: {error}") from None
             for work in self.works:
                 if work.key == wanted and type(work.key) is type(wanted):
                     work.call_off(CANCELLED)
@@ -171,15 +174,16 @@ class Session:
         Raises:
             Refusal: That is not known any more.
         """
-        name, _, number = event_id.decode("latin-1").rpartition("-")
-        if name and number.isascii() and number.isdigit():
+        name, _, digits = event_id.decode("latin-1").rpartition("-")
+        number = own_id(digits)
+        if name and number is not None:
             stream = self._streams.get(name)
             if stream is not None:
-                return stream.attach(int(number))
-            if self._replay.after(name, int(number)):
+                return stream.attach(number)
+            if self._replay.after(name, number):
                 stream = Stream(self.counters, name, self._replay)
                 stream.end()
-                return stream.attach(int(number))
+                return stream.attach(number)
         message = "What came after the event in Last-Event-ID is not kept any more, or there is no such event"
         raise Refusal(400, INVALID_REQUEST, message)
 

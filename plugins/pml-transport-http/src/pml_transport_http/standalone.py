@@ -72,6 +72,9 @@ class Standalone:
                     link.log.info("http.no_standalone_stream", peer=link.target.peer, problem=str(error))
                     return
             except TransportError as error:
+                if not error.retryable:
+                    link.log.warning("http.standalone_stream_given_up", peer=link.target.peer, problem=str(error))
+                    return
                 opened = True
                 link.log.debug("http.standalone_stream_broke", peer=link.target.peer, problem=str(error))
             if before != link.handshake.number:

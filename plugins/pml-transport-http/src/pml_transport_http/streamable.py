@@ -13,9 +13,9 @@ from pml_hookspecs.protocol import HEADER_MISMATCH
 
 from . import envelope
 from .connection import REDIRECT
-from .errors import BrokenError, RefusedError, UnreachableError, again
+from .errors import BrokenError, UnreachableError, again
 from .events import Events, TooLongError
-from .handshake import SESSION_HEADER, Handshake
+from .handshake import SESSION_HEADER, Handshake, session_of
 from .link import INITIALIZE, BaseLink, Call
 from .modern import ParameterHeaders, headers_of, revision_of
 from .standalone import Standalone, pause
@@ -114,7 +114,7 @@ class StreamableLink(BaseLink):
         try:
             async with self.connection.send("POST", {**BASE_HEADERS, **headers}, call.body) as response:
                 if call.method == INITIALIZE:
-                    self.handshake.session = response.headers.get(SESSION_HEADER)
+                    self.handshake.session = session_of(response.headers, self._peer)
                 await self._answered(call, response, events, in_session=SESSION_HEADER in headers)
         except BrokenError:
             if call.answer.done():
@@ -222,7 +222,7 @@ class StreamableLink(BaseLink):
             except UnreachableError:
                 raise
             except TransportError as error:
-                if isinstance(error, RefusedError) and not error.retryable:
+                if not error.retryable:
                     raise
                 self.log.debug("http.resume_failed", peer=self._peer, problem=str(error))
             attempt = 0 if events.last_id != last_id else attempt + 1
