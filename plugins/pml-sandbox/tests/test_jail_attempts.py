@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pml_sandbox.jail import Jail, missing, system_files
+from pml_sandbox.jail import Jail, _view, missing, system_files
 from pml_testing.isolation import WON, Attempt, World
 from pml_testing.isolation_python import ATTEMPTS
 
@@ -76,8 +76,13 @@ def test_an_attempt_gets_through_without_the_jail_so_that_it_is_one(attempt: Att
     assert escapes
 
 
+@pytest.mark.parametrize("names", ["hidden", "open"])
 @pytest.mark.parametrize("attempt", OPEN, ids=lambda attempt: attempt.id)
-def test_an_attempt_does_not_get_through_the_jail(attempt: Attempt, world: World) -> None:
+def test_an_attempt_does_not_get_through_the_jail(
+    attempt: Attempt, world: World, names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if names == "open":
+        monkeypatch.setattr(_view, "refused", lambda: "the other walls have to hold alone")
     jail = Jail(
         run=(*system_files(), str(PYTHON.parent.parent)),
         write=(str(world.folder),) if attempt.folder else (),

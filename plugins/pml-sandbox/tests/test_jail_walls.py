@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pml_sandbox.jail import Jail, _landlock, system_files, walls
+from pml_sandbox.jail import Jail, _landlock, _view, missing, system_files, walls
 
 PYTHON = Path(sys.executable).resolve()
 FREE: dict[str, Any] = {"run": (*system_files(), str(PYTHON.parent.parent))}
@@ -158,9 +158,89 @@ def test_code_does_not_untie_itself() -> None:
         assert run(code.format(option), Jail(**FREE)) == "-1\n"
 
 
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A folder that is not granted, with a file and a link."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "outside/file").write_text("12345")
+    (tmp_path / "outside/link").symlink_to("/somewhere/else")
+    return tmp_path / "outside"
+
+
+NAMES = {
+    "the size of a file (stat)": "os.stat({outside!r} + '/file').st_size",
+    "the same from the root's descriptor": "os.stat({outside!r}[1:] + '/file', dir_fd=os.open('/', os.O_PATH)).st_size",
+    "the same from the folder upwards": "os.stat('../outside/file').st_size",
+    "the same from a folder's descriptor": "os.stat('../outside/file', dir_fd=os.open('.', os.O_PATH)).st_size",
+    "the same by statx": "libc.statx(-100, {outside!r}.encode() + b'/file', 0, 0xfff, buffer) == 0 or 1/0",
+    "where a link leads (readlink)": "os.readlink({outside!r} + '/link')",
+    "whether a file is there (access)": "os.access({outside!r} + '/file', os.F_OK) or 1/0",
+    "a descriptor of it (O_PATH)": "os.open({outside!r} + '/file', os.O_PATH)",
+    "an attribute of it (getxattr)": "os.listxattr({outside!r} + '/file')",
+    "how full its disk is (statfs)": "os.statvfs({outside!r})",
+    "a folder to be in (chdir)": "os.chdir({outside!r})",
+    "which processes there are": "os.stat('/proc/1').st_uid",
+    "where another process is": "os.readlink(f'/proc/{{os.getppid()}}/cwd')",
+    "the users' list": "os.stat('/etc/passwd').st_mtime",
+}
+NAME = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+buffer = ctypes.create_string_buffer(512)
+os.chdir({inside!r})
+try:
+    print("told", {attempt})
+except (OSError, ZeroDivisionError) as exc:
+    print("nothing")
+"""
+
+
+@pytest.mark.attack("Jail", "ask for names, sizes, times and links of files outside (stat, readlink, access, O_PATH)")
+@pytest.mark.skipif(bool(_view.refused()), reason=f"no namespaces here: {_view.refused()}")
+@pytest.mark.parametrize("what", NAMES)
+def test_what_is_outside_has_no_name(outside: Path, what: str) -> None:
+    inside = str(outside.with_name("inside"))
+    code = NAME.format(inside=inside, attempt=NAMES[what].format(outside=str(outside)))
+    assert run(code, None).startswith("told")
+    assert run(code, Jail(**FREE, write=(inside,))) == "nothing\n"
+
+
+@pytest.mark.skipif(bool(_view.refused()), reason=f"no namespaces here: {_view.refused()}")
+def test_what_is_granted_is_where_it_was_under_all_its_names(tmp_path: Path) -> None:
+    (tmp_path / "real/deep").mkdir(parents=True)
+    (tmp_path / "real/deep/file").write_text("content")
+    (tmp_path / "link").symlink_to("real/deep")
+    (tmp_path / "file link").symlink_to(tmp_path / "real/deep/file")
+    (tmp_path / "write").mkdir()
+    jail = Jail(**FREE, read=(str(tmp_path / "link"), str(tmp_path / "file link")), write=(str(tmp_path / "write"),))
+    code = f"""
+import os
+os.chdir({str(tmp_path)!r})
+print([open(name).read() for name in ("link/file", "file link", "real/deep/file")], os.getuid())
+open("write/new", "w").write("made")
+for name in ("new", "real/new", "write/../new"):
+    try:
+        open(name, "w")
+    except OSError:
+        print("refused")
+"""
+    assert run(code, jail) == f"{['content'] * 3} {os.getuid()}\n" + "refused\n" * 3
+    assert (tmp_path / "write/new").read_text() == "made"
+    assert (tmp_path / "write/new").stat().st_uid == os.getuid()
+
+
+def test_without_namespaces_code_runs_and_the_doctor_says_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_view, "refused", lambda: "Operation not permitted")
+    (names,) = (wall for wall in walls() if wall.name == "names")
+    assert not names.stands
+    for part in ("stat", "readlink", "Operation not permitted", "user.max_user_namespaces", "seccomp profile"):
+        assert part in names.detail
+    assert names not in missing()
+    assert run("import os\nprint(os.path.exists('/etc/passwd'))", Jail(**FREE)) == "True\n"
+
+
 def test_the_walls_say_what_this_kernel_does_not_give(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {wall.name: wall.detail for wall in walls()}
-    assert "stat" in said["files"]
     for version, twice in ((5, False), (6, True)):
         monkeypatch.setattr(_landlock, "abi", lambda version=version: version)
         processes = next(wall for wall in walls() if wall.name == "processes")

@@ -14,7 +14,7 @@ own = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_ex
 library = os.path.join(sysconfig.get_config_var("LIBDIR") or "", sysconfig.get_config_var("LDLIBRARY") or "")
 print(json.dumps({
     "program": sys.executable,
-    "parts": [os.path.realpath(sys.executable), own["stdlib"], own["platstdlib"], library],
+    "parts": [sys.executable, os.path.realpath(sys.executable), own["stdlib"], own["platstdlib"], library],
     "packages": [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), os.path.join(sys.prefix, "pyvenv.cfg")],
 }))
 """
@@ -26,7 +26,7 @@ class Interpreter:
 
     program: str
     parts: tuple[str, ...]
-    """Its program and standard library."""
+    """Its program, as it is called and as it is, and standard library."""
     packages: tuple[str, ...]
     """Where installed packages are; empty for none."""
 

@@ -120,9 +120,9 @@ def find_program() -> str:
 
 def _launcher(memory_bytes: int) -> str | None:
     """A script that puts a jail around the program that Monty starts as a worker; None where there is no jail."""
-    from pml_sandbox.jail import Jail, system_files, walls
+    from pml_sandbox.jail import Jail, system_files
 
-    if not any(wall.stands for wall in walls()):
+    if not Jail().stands():
         return None
     program = os.path.realpath(find_program())
     # Not tied: its parent is a thread of Monty's own, which may end. It ends when its standard input does.

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from . import _landlock, _priority, _seccomp
+from . import _landlock, _priority, _seccomp, _view
 from ._kernel import COMMON, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_SECCOMP, failed, libc, machine
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
@@ -43,7 +43,8 @@ class Jail:
     read: tuple[str, ...] = ()
     """Files and directories, with all that is in them. Paths that do not exist are left out."""
     run: tuple[str, ...] = ()
-    """The same, and programs in them can be started: the program itself and its libraries (:func:`system_files`)."""
+    """The same, and programs in them can be started: the program itself, which is the first file, and its libraries
+    (:func:`system_files`)."""
     write: tuple[str, ...] = ()
     """The same as :attr:`read`, and files can be made, changed and removed; no symbolic links, sockets or devices."""
     memory_bytes: int | None = None
@@ -127,6 +128,9 @@ class _Enter:
         self._rules = self._granted(jail) if _landlock.abi() else -1
         if self._rules >= 0:
             weakref.finalize(self, os.close, self._rules)
+        granted = (*jail.read, *jail.run, *jail.write, *DEVICES)
+        program = next((path for path in jail.run if Path(path).is_file()), "")
+        self._view = None if _view.refused() else _view.View(granted, program)
         self._gaps = [(ctypes.c_uint(a), ctypes.c_uint(b)) for a, b in _gaps(keep)]
         made = _seccomp.build(machine(), processes=jail.processes, truncate=_landlock.abi() >= _landlock.TRUNCATE_SINCE)
         self._code = ctypes.create_string_buffer(made.code, len(made.code))
@@ -160,8 +164,10 @@ class _Enter:
                 raise failed("setrlimit")
 
     def _part(self) -> None:
-        """Leave what is shared with the parent: its session, its descriptors, its life if so wanted."""
+        """Leave what is shared with the parent: its session, its files, its descriptors, its life if so wanted."""
         self._libc.setsid()
+        if self._view is not None:
+            self._view()
         if self._tied:
             self._libc.prctl(PR_SET_PDEATHSIG, *self._kill)
             if os.getppid() != self._parent:

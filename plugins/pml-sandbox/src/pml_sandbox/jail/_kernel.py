@@ -16,6 +16,8 @@ COMMON = {
     "landlock_add_rule": 445,
     "landlock_restrict_self": 446,
     "close_range": 436,
+    "open_tree": 428,
+    "move_mount": 429,
 }
 """Numbers that are the same on every machine."""
 

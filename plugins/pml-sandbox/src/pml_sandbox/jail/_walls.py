@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import _landlock
+from . import _landlock, _view
 from ._kernel import PR_SET_SECCOMP, libc, machine
 
 _FILTER_MODE = 2
@@ -19,22 +19,46 @@ class Wall:
     """One wall of the jail."""
 
     name: str
-    """``files``, ``network``, ``processes``, ``kernel``, ``privileges`` or ``limits``."""
+    """``files``, ``network``, ``processes``, ``kernel``, ``privileges``, ``limits`` or ``names``."""
     stands: bool
     detail: str
     """What it keeps out, or why it does not stand and what to do."""
 
 
+_NAMES = (
+    "names, sizes, times and owners of other files, and where links lead, can be asked for (stat, readlink), though no "
+    "such file can be opened"
+)
+
+
 def walls() -> Sequence[Wall]:
-    """Every wall there is, standing or not. Takes microseconds; starts nothing."""
+    """Every wall there is, standing or not. Starts a process, once, to try."""
+    return [*_needed(), _names()]
+
+
+def _names() -> Wall:
+    why = _view.refused()
+    if not why:
+        return Wall("names", True, "a file system of its own: what is not granted has no name in it (stat, readlink)")
+    remedy = (
+        ". Allow user namespaces: user.max_user_namespaces above 0, kernel.unprivileged_userns_clone = 1, "
+        "kernel.apparmor_restrict_unprivileged_userns = 0, and in a container a seccomp profile with unshare and mount"
+        if machine()
+        else ""
+    )
+    return Wall(
+        "names", False, f"{_NAMES}: no version of Landlock guards these, and no namespaces here ({why}){remedy}"
+    )
+
+
+def _needed() -> Sequence[Wall]:
     if not machine():
         why = f"no jail on {sys.platform} of this kind: it takes Linux on x86_64 or aarch64"
         return [Wall(name, False, why) for name in ("files", "network", "processes", "kernel", "privileges", "limits")]
     version, filters = _landlock.abi(), _has_filters()
     without = "seccomp filters are off here: run on a kernel with CONFIG_SECCOMP_FILTER"
     files = (
-        f"Landlock, version {version}: only what is granted can be opened. Names and sizes of other files can be "
-        "asked for (stat, readlink): no version of Landlock guards these"
+        f"Landlock, version {version}: only what is granted can be opened"
         if version
         else "no Landlock: start Linux 5.13 or newer with lsm=landlock,..., and let containers use its system calls"
     )
@@ -55,8 +79,11 @@ def walls() -> Sequence[Wall]:
 
 
 def missing() -> Sequence[Wall]:
-    """Those that do not stand."""
-    return [wall for wall in walls() if not wall.stands]
+    """Those that do not stand, of those that code must not do without which has no other walls around it.
+
+    That is all but ``names``. Takes microseconds; starts nothing.
+    """
+    return [wall for wall in _needed() if not wall.stands]
 
 
 def _has_filters() -> bool:

@@ -1,0 +1,157 @@
+"""A file system of its own for a process: what it is granted at its place, and no name of anything else.
+
+Landlock guards what is opened, and none of its versions what is asked of a path: whether a file is there, its size, its
+times, whose it is, and where a link leads. Where users may make namespaces, a process gets one without other paths.
+
+Facts: ``user_namespaces(7)``, ``mount_namespaces(7)``, ``pivot_root(2)``, ``open_tree(2)`` of Linux.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from ._kernel import COMMON, failed, libc, machine
+from ._numbers import NUMBERS
+
+_NEW_MOUNTS, _NEW_USERS = 0x00020000, 0x10000000
+_PRIVATE, _RECURSIVE, _REMOUNT, _BIND, _READ_ONLY = 1 << 18, 1 << 14, 1 << 5, 1 << 12, 1
+_NOSUID, _NODEV = 2, 4
+_DETACH = 2
+_AT_HERE, _AT_RECURSIVE, _CLONE, _CLOSE_ON_EXEC = -100, 0x8000, 1, 0o2000000
+_FROM_DESCRIPTOR = 4
+_BASES = ("/tmp", "/var", "/usr")  # noqa: S108 - nothing is written there: it is covered, in a namespace of its own
+
+
+class View:
+    """Callable between fork and exec, in a process without other threads. Prepared in the parent."""
+
+    def __init__(self, paths: Iterable[str], program: str = "") -> None:
+        """Take what is to be seen, and what runs.
+
+        Args:
+            paths: Files, and directories with all that is in them; what does not exist is left out.
+            program: Where ``/proc/self/exe`` leads, which is all that there is of ``/proc``; ``""`` for nowhere.
+        """
+        self._program = program
+        self._base = next(base for base in _BASES if Path(base).is_dir()).encode()
+        self._folders: list[bytes] = []
+        self._files: list[bytes] = []
+        self._trees: list[tuple[bytes, bytes]] = []
+        for target in _targets(paths):
+            inside = os.fsencode(target).lstrip(b"/")
+            self._trees.append((os.fsencode(os.path.realpath(target)), inside))
+            parts = inside.split(b"/")
+            last = len(parts) if Path(target).is_dir() else len(parts) - 1
+            self._folders += [b"/".join(parts[:count]) for count in range(1, last + 1)]
+            self._files += [inside] if last < len(parts) else []
+        self._folders = list(dict.fromkeys(self._folders))
+        self._pivot = NUMBERS[machine()]["pivot_root"]
+
+    def __call__(self) -> None:
+        """Move this process there, into the same directory if that is to be seen, else the topmost.
+
+        It has all capabilities in its namespace then, until it gives them up.
+
+        Raises:
+            OSError: The kernel refuses; the process must end.
+        """
+        here = _here()
+        self._part()
+        call = libc()
+        trees = [(inside, tree) for path, inside in self._trees if (tree := _tree(path)) is not None]
+        size = ctypes.c_char_p(b"size=64k,mode=755")
+        _done(call.mount(b"tmpfs", self._base, b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), size), "mount tmpfs")
+        os.chdir(self._base)
+        for folder in self._folders:
+            os.mkdir(folder, 0o755)  # noqa: PTH102 - of bytes
+        for file in self._files:
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        if self._program:
+            os.makedirs("proc/self", 0o755)  # noqa: PTH103 - between fork and exec
+            os.symlink(self._program, "proc/self/exe")  # noqa: PTH211 - the same
+        for inside, tree in trees:
+            moved = call.syscall(COMMON["move_mount"], tree, b"", _AT_HERE, inside, _FROM_DESCRIPTOR)
+            _done(moved, "move_mount")
+            os.close(tree)
+        bound = ctypes.c_ulong(_REMOUNT | _BIND | _READ_ONLY | _NOSUID | _NODEV)
+        _done(call.mount(None, b"/proc/self/cwd", None, bound, None), "mount read-only")
+        # The old root covers the new one then, and goes.
+        _done(call.syscall(self._pivot, b".", b"."), "pivot_root")
+        _done(call.umount2(b".", _DETACH), "umount")
+        try:
+            os.chdir(here)
+        except OSError:
+            os.chdir("/")
+
+    @staticmethod
+    def _part() -> None:
+        """Namespaces of users, in which it is who it was, and of mounts, which others do not hear of."""
+        user, group = os.getuid(), os.getgid()
+        _done(libc().unshare(_NEW_USERS | _NEW_MOUNTS), "unshare")
+        for name, said in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            file = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            os.write(file, said.encode())
+            os.close(file)
+        _done(libc().mount(None, b"/", None, ctypes.c_ulong(_PRIVATE | _RECURSIVE), None), "mount private")
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - between fork and exec
+    except OSError:
+        return "/"
+
+
+def _tree(path: bytes) -> int | None:
+    """What is mounted at and below ``path``, to be put elsewhere; None when it is gone."""
+    flags = ctypes.c_uint(_CLONE | _CLOSE_ON_EXEC | _AT_RECURSIVE)
+    tree = libc().syscall(COMMON["open_tree"], _AT_HERE, path, flags)
+    if tree < 0 and ctypes.get_errno() in (errno.ENOENT, errno.ENOTDIR):
+        return None
+    _done(tree, "open_tree")
+    return int(tree)
+
+
+def _done(result: int, what: str) -> None:
+    if result < 0:
+        raise failed(what)
+
+
+def _targets(paths: Iterable[str]) -> list[str]:
+    """Where things are to be seen: under the names they are granted by and their own, none below another one."""
+    there = [path for path in paths if Path(path).exists()]
+    named = {os.path.abspath(path) for path in there} | {os.path.realpath(path) for path in there}  # noqa: PTH100 - as text
+    kept: list[str] = []
+    for path in sorted(named, key=lambda path: path.count("/")):
+        if not any(path.startswith(f"{above.rstrip('/')}/") for above in kept):
+            kept.append(path)
+    return kept
+
+
+@cache
+def refused() -> str:
+    """Why this system lets no process have a view of its own; ``""`` when it does. Tries it once."""
+    if not machine():
+        return "not Linux"
+    view = View(["/dev/null"])
+
+    def attempt() -> None:
+        number = 0
+        try:
+            view()
+        except OSError as exc:
+            number = exc.errno or errno.EPERM
+        os._exit(number)
+
+    try:
+        tried = subprocess.run([sys.executable], preexec_fn=attempt, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError) as exc:
+        return str(exc)
+    return "" if tried.returncode == 0 else os.strerror(tried.returncode)
