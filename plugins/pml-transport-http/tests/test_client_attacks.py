@@ -11,7 +11,6 @@ from pml_testing.transport_ends import SOON_S, Recorder
 
 pytestmark = pytest.mark.anyio
 
-WALL = "Servers reached over HTTP"
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 RESULT = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
 MIB = 1 << 20
@@ -54,7 +53,7 @@ HEADS = {
 }
 
 
-@pytest.mark.attack(WALL, "answer with headers, a reason or trailers that never end")
+@pytest.mark.attack("Servers reached over HTTP", "answer with headers, a reason or trailers that never end")
 @pytest.mark.parametrize(("begin", "piece"), HEADS.values(), ids=HEADS)
 async def test_headers_of_a_server_are_bounded(raw, connect, begin, piece):
     async def reply(request, stream):
@@ -73,7 +72,7 @@ async def test_headers_of_a_server_are_bounded(raw, connect, begin, piece):
         assert await ask(link, "fine") == {}
 
 
-@pytest.mark.attack(WALL, "begin a session whose id is not ASCII")
+@pytest.mark.attack("Servers reached over HTTP", "begin a session whose id is not ASCII")
 async def test_a_session_id_that_is_not_ascii_is_refused_with_a_reason(raw, connect):
     async def reply(request, stream):
         if request.method != "POST":
@@ -87,7 +86,9 @@ async def test_a_session_id_that_is_not_ascii_is_refused_with_a_reason(raw, conn
         assert await ask(link) == RESULT
 
 
-@pytest.mark.attack(WALL, "give an event an id that is not ASCII, or as long as a message, and break off")
+@pytest.mark.attack(
+    "Servers reached over HTTP", "give an event an id that is not ASCII, or as long as a message, and break off"
+)
 async def test_ids_of_events_come_back_as_they_are_or_not_at_all(raw, connect):
     async def reply(request, stream):
         if request.method == "GET":
@@ -105,7 +106,9 @@ async def test_ids_of_events_come_back_as_they_are_or_not_at_all(raw, connect):
     assert asked == ["é1".encode().decode("latin-1")]
 
 
-@pytest.mark.attack(WALL, "have what runs for a link fail, so that the server is starting for ever")
+@pytest.mark.attack(
+    "Servers reached over HTTP", "have what runs for a link fail, so that the server is starting for ever"
+)
 async def test_whatever_fails_in_the_background_ends_the_link(raw, connect, monkeypatch):
     async def reply(request, stream):
         return await stream.result(request, {})
@@ -124,7 +127,9 @@ async def test_whatever_fails_in_the_background_ends_the_link(raw, connect, monk
             await ask(link)
 
 
-@pytest.mark.attack(WALL, "send one message over the limit again and again in place of an answer")
+@pytest.mark.attack(
+    "Servers reached over HTTP", "send one message over the limit again and again in place of an answer"
+)
 async def test_an_answer_over_the_limit_is_not_asked_for_again(raw, connect):
     async def reply(request, stream):
         await stream.open()
@@ -141,7 +146,7 @@ async def test_an_answer_over_the_limit_is_not_asked_for_again(raw, connect):
     assert len(opened) == 1
 
 
-@pytest.mark.attack(WALL, "name an address for messages that is none")
+@pytest.mark.attack("Servers reached over HTTP", "name an address for messages that is none")
 async def test_an_address_that_is_none_fails_the_connection(raw, connect):
     async def reply(request, stream):
         await stream.open()
@@ -154,7 +159,7 @@ async def test_an_address_that_is_none_fails_the_connection(raw, connect):
             pass
 
 
-@pytest.mark.attack(WALL, "answer with a number of 5,000 digits")
+@pytest.mark.attack("Servers reached over HTTP", "answer with a number of 5,000 digits")
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_number_that_is_too_long_fails_its_request_alone(raw, connect, streamed):
     digits = "9" * 5000
