@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery, Failure, encode
-from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, migrations, sums
+from pml_hookspecs import ExecutionQuery, Failure, Scope, encode
+from pml_store_sqlite import Settings, SqliteStore, StoreError, database, execution_rows, migrations, sums, text
 from pml_store_sqlite.database import Database
 from pml_store_sqlite.row_values import micros
 from pml_stores import housekeeping
+from pml_stores.matching import in_scope
 from pml_testing.fakes import EPOCH
 from pml_testing.records import ALICE, EVERYONE, assert_same, ended, execution, some_executions
 from pml_testing.store_totals import GROUPINGS, assert_adds_up_as_hours_pass, assert_totals, over_days, plain_totals
@@ -104,6 +105,7 @@ async def test_days_that_had_all_their_hours_lose_those_that_are_not_over(path, 
     clock(30)
     with monkeypatch.context() as patched:
         patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:4])
+        patched.setattr(text, "add", lambda connection, texts: None)
         with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
             connection.execute("CREATE TABLE summed (hour)")
             connection.execute("INSERT INTO summed VALUES (99999999)")
@@ -219,6 +221,44 @@ async def test_history_of_the_schema_before_is_searched_and_added_up(path, monke
         assert (await store.executions.find(ExecutionQuery(scope=ALICE, text="zebra"))).total == 3
         assert await store.executions.prune(before=execution(1000).started_at) == len(old) - 1
     assert all(there == right for there, right in sums_in(path))
+
+
+OLD_TEXT = """
+CREATE VIRTUAL TABLE execution_text USING fts5(
+    said, who, detail = column, columnsize = 0, prefix = '1 2 3',
+    tokenize = "unicode61 remove_diacritics 0 categories 'L* N*'"
+)
+"""
+OLD_WAITING = """
+CREATE TABLE execution_unsearched (place INTEGER PRIMARY KEY NOT NULL, said TEXT NOT NULL, who TEXT NOT NULL)
+"""
+
+
+async def test_texts_of_the_version_before_are_searched_by_whose_they_are(path, monkeypatch):
+    records = [
+        execution(n, intent=f"count zebras {n}", principal="alice" if n % 3 else "bob", agent="r", as_agent=n % 2 == 0)
+        for n in range(200)
+    ]
+    waits = {record.id for record in records[:20]}
+    with monkeypatch.context() as patched:
+        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:5])
+        patched.setattr(text, "add", lambda connection, texts: None)
+        with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
+            connection.execute("DROP TABLE execution_text")
+            connection.execute("DROP TABLE execution_unsearched")
+            connection.execute(OLD_TEXT)
+            connection.execute(OLD_WAITING)
+            execution_rows.write(connection, records)
+            for place, id_, intent in connection.execute("SELECT place, id, intent FROM execution").fetchall():
+                table, key = ("execution_unsearched", "place") if id_ in waits else ("execution_text", "rowid")
+                connection.execute(f"INSERT INTO {table} ({key}, said, who) VALUES (?, ?, 'p')", (place, intent))
+    async with at(path) as store:
+        for scope in (EVERYONE, ALICE, Scope(principals=frozenset({"bob"}), agents=frozenset({"r"}))):
+            right = sum(in_scope(record, scope) for record in records)
+            for words in ("zebra", "count zebras", "co"):
+                assert (await store.executions.find(ExecutionQuery(scope=scope, text=words))).total == right
+        assert await store.executions.prune(before=execution(1000).started_at) == len(records)
+        assert (await store.executions.find(ExecutionQuery(scope=EVERYONE, text="zebras"))).total == 0
 
 
 async def test_a_gateway_of_the_version_before_cannot_spoil_what_is_added_up(path):

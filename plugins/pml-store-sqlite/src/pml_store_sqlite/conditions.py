@@ -48,8 +48,10 @@ class Conditions:
     until: int | None = None
     words: list[str] = field(default_factory=list)
     """Of the text asked for."""
-    whose: str | None = None
-    """The scope as the index of text knows it; None when it does not."""
+    marks: list[str] = field(default_factory=list)
+    """The scope as the index of text knows it; empty where it is everyone, who have to be looked up."""
+    everybodys: bool = False
+    """Whether the scope is everyone."""
     index: str = "execution_by_time"
     """Where those that are asked for lie close together, newest last."""
     lanes: list[str] = field(default_factory=list)
@@ -145,7 +147,8 @@ def of(query: ExecutionQuery) -> Conditions:
         until=_time("until", query.until),
         nothing=query.statuses == frozenset() or not (query.scope.principals is None or any(_names(query.scope))),
         words=text.words(query.text),
-        whose=text.whose(query.scope),
+        marks=text.marks_of(query.scope),
+        everybodys=query.scope.principals is None,
     )
     found.shared.append(scope(found, query.scope))
     if query.agent is not None:

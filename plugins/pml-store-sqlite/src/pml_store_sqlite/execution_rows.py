@@ -120,7 +120,7 @@ def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row
     (asked, answered), in_bodies = _documents(record), 0
     parent, failure = record.parent, record.failure
     if not parent and (said := text.said(record, asked, answered)):
-        texts.append((place, said, text.who(record.principal, record.agent, as_agent=record.as_agent)))
+        texts.append((place, said))
     if len(asked) > INLINE_BYTES:
         bodies.append(_body_row(record.id, "request", asked))
         asked, in_bodies = b"", REQUEST

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from . import sums
+from . import sums, text
 from .schema_history import HISTORY
 
 if TYPE_CHECKING:
@@ -193,7 +193,24 @@ def _leave_the_hour_out(connection: sqlite3.Connection) -> None:
 
 _HOURS = ("CREATE TABLE summed (hour INTEGER NOT NULL)", _name_anew, _leave_the_hour_out)
 
+
 Step: TypeAlias = "str | Callable[[sqlite3.Connection], None]"
 
-MIGRATIONS: tuple[tuple[Step, ...], ...] = (_FIRST, _SECRETS, _DOCUMENTS, HISTORY, _HOURS)
+
+def _take_all(connection: sqlite3.Connection) -> None:
+    text.take(connection, "IS NOT NULL")
+
+
+_WORDS_BY_OWNER: tuple[Step, ...] = (
+    text.CREATE_SAID,
+    f"INSERT INTO {text.SAID} SELECT rowid, said FROM {text.TABLE} UNION ALL SELECT place, said FROM {text.WAITING}",  # noqa: S608 - names of ours
+    f"DROP TABLE {text.TABLE}",
+    f"DROP TABLE {text.WAITING}",
+    text.CREATE_WAITING,
+    text.CREATE,
+    *text.SET_UP,
+    _take_all,
+)
+
+MIGRATIONS: tuple[tuple[Step, ...], ...] = (_FIRST, _SECRETS, _DOCUMENTS, HISTORY, _HOURS, _WORDS_BY_OWNER)
 """Statements of each step, and what takes more than statements; a file of schema ``n`` has had the first ``n``."""

@@ -105,21 +105,20 @@ def _fill(connection: sqlite3.Connection) -> None:
     for table in sums.TABLES:
         for grain in (sums.HOUR, sums.DAY):
             connection.execute(table.add(grain, "1"))
-    insert(connection, text.TABLE, text.COLUMNS, _texts(connection))
+    insert(connection, text.TABLE, ("rowid", "said"), _texts(connection))
 
 
 def _texts(connection: sqlite3.Connection) -> Iterator[tuple[Any, ...]]:
     rows = connection.execute(
-        "SELECT place, id, principal, intent, target, bodies, request, response, failure "
-        "FROM execution WHERE nested = 0"
+        "SELECT place, id, intent, target, bodies, request, response, failure FROM execution WHERE nested = 0"
     )
-    for place, id_, principal, intent, target, bodies, request, response, failure in rows:
+    for place, id_, intent, target, bodies, request, response, failure in rows:
         asked = _body(connection, id_, "request") if bodies & 1 else request or b""
         answered = _body(connection, id_, "response") if bodies & 2 else response or b""
         why = None if failure is None else SimpleNamespace(message=json.loads(failure)["message"])
         record: Any = SimpleNamespace(intent=intent, target=target, failure=why)
         if said := text.said(record, asked, answered):
-            yield place, said, text.who(principal, "", as_agent=False)
+            yield place, said
 
 
 def _body(connection: sqlite3.Connection, execution: str, part: str) -> bytes:
@@ -136,9 +135,9 @@ HISTORY: tuple[str | Callable[[sqlite3.Connection], None], ...] = (
     "ALTER TABLE execution_new RENAME TO execution",
     *_INDEXES,
     *(table.create() for table in sums.TABLES),
-    text.CREATE,
-    *text.SET_UP,
-    text.CREATE_WAITING,
+    # Of texts and what waits for the index: it is made by the step that marks words by whose they are.
+    f"CREATE TABLE {text.TABLE} (said TEXT NOT NULL)",
+    f"CREATE TABLE {text.WAITING} (place INTEGER PRIMARY KEY NOT NULL, said TEXT NOT NULL)",
     _fill,
 )
 """Statements, and what SQL alone cannot do."""

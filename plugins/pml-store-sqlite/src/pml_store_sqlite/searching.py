@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from .conditions import Conditions
+    from .row_values import Row
 
 MOST_OF_TEXT = 2
 """Conditions that text always has: its scope, and that nothing inside another execution is found by it."""
@@ -33,7 +34,7 @@ def hits(connection: sqlite3.Connection, found: Conditions, at: int, limit: int)
         limit: Length of the page; one more tells whether there is another.
     """
     # What the index does not know must be looked up of each.
-    looked_up = bool(found.rows) or len(found.shared) > MOST_OF_TEXT or found.whose is None
+    looked_up = bool(found.rows) or len(found.shared) > MOST_OF_TEXT
     telling, others = found_by_text(found, looked_up=looked_up)
     page = _Page(connection, found, at, limit)
     beginnings = looked_up or all(len(word) <= text.INDEXED_BEGINNINGS for word in found.words)
@@ -73,15 +74,29 @@ class _Page:
         total, these = self.of(whole)
         if total < MOST_COUNTED or len(these) < self._length:
             return None
-        first = these[-1] // TIES * TIES
-        rows = self._connection.execute(
-            f"SELECT rowid, said FROM {text.TABLE} WHERE rowid >= ? AND rowid < ? LIMIT ?",
-            [first, self._end, MOST_READ + 1],
-        ).fetchall()
-        if len(rows) > MOST_READ:
+        rows = self._texts_from(these[-1] // TIES)
+        if rows is None or len(rows) > MOST_READ:
             return None
         known = set(these)
         return [place for place, said in rows if place in known or text.says(said, self._found.words)]
+
+    def _texts_from(self, start: int) -> list[Row] | None:
+        """Places and texts in scope from a microsecond on to the page's end; None where others' are in the way."""
+        found, most = self._found, self._found.value(MOST_READ + 1)
+        first, end = found.value(start * TIES), found.value(self._end)
+        if found.everybodys:
+            these = f"place >= {first} AND place < {end}"
+        elif found.lanes:
+            lanes = " UNION ".join(
+                f"SELECT * FROM (SELECT place FROM execution {lane} AND started_at >= {first} / {TIES} "
+                f"AND started_at <= {end} / {TIES} AND place < {end} AND nested = 0 LIMIT {most})"
+                for lane in found.lanes
+            )
+            these = f"place IN ({lanes})"
+        else:
+            return None
+        rows = self._connection.execute(f"SELECT place, said FROM {text.SAID} WHERE {these} LIMIT {most}", found.values)
+        return rows.fetchall()
 
     def _newest(self, places: str, before: int, most: int) -> list[int]:
         found = self._found

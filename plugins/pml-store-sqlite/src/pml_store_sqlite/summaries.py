@@ -48,7 +48,7 @@ COUNTS = (
 
 
 def found_by_text(found: Conditions, *, looked_up: bool = False, whole: bool = False) -> tuple[str, str]:
-    """Statements for the places of executions with the words asked for, in their scope where the index knows it.
+    """Statements for the places of executions with the words asked for, in their scope.
 
     The first is for those whose place tells their time, which are in the time asked for; of the others it must be seen.
 
@@ -61,7 +61,7 @@ def found_by_text(found: Conditions, *, looked_up: bool = False, whole: bool = F
     near = [f"rowid < {SPILLED if end is None else found.value(min(end, SPILLED))}"]
     if start is not None:
         near.append(f"rowid >= {found.value(start)}")
-    match = f"{text.TABLE} MATCH {found.value(text.match(found.words, whole=whole) + (found.whose or ''))}"
+    match = f"{text.TABLE} MATCH {found.value(text.match(found.marks, found.words, whole=whole))}"
     select = f"SELECT {text.TABLE}.rowid FROM {text.TABLE}"
     of_time = " AND ".join(f"{text.TABLE}.{one}" for one in near)
     others = f"{select} WHERE {match} AND {text.TABLE}.rowid >= {SPILLED}"
@@ -173,7 +173,11 @@ def asked(connection: sqlite3.Connection, query: ExecutionQuery, without: Sequen
     if without and not found.nothing:
         found.leave_out(execution_rows.places_of(connection, [clean(id_) for id_ in without]))
     if found.words and not found.nothing:
-        found.take_in(text.waiting(connection, found.words))
+        if found.everybodys:
+            found.marks = text.everyone(connection)
+            found.nothing = not found.marks
+        whose = conditions.Conditions()
+        found.take_in(text.waiting(connection, found.words, conditions.scope(whose, query.scope), whose.values))
     return found
 
 
