@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator
+import inspect
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from pml_hookspecs import (
 
 from .client import current_client
 from .dispatch import ended
+from .errors import OperatorError
 from .server_views import reason_for
 
 if TYPE_CHECKING:
@@ -52,15 +54,21 @@ class Filters:
         return iter(self._filters)
 
     def use(self, filters: Iterable[tuple[str, ToolFilter]]) -> None:
-        """Have these from now on; whoever keeps what was filtered has to begin again."""
+        """Have these from now on; whoever keeps what was filtered has to begin again.
+
+        Raises:
+            OperatorError: One is no plain function: whatever else it returns would count as an answer.
+        """
         self._filters = tuple(filters)
+        for plugin, keeps in self._filters:
+            _check_plain(plugin, keeps)
         self._hiding = tuple(keeps for _, keeps in self._filters if getattr(keeps, "hides", False))
 
     def refusing(self, entry: CatalogEntry, session: Session) -> str | None:
         """Name of the first plugin whose filter drops ``entry``; None when every one keeps it."""
         for plugin, keeps in self._filters:
             try:
-                if not keeps(entry, session):
+                if keeps(entry, session) is not True:
                     return plugin
             except Exception:
                 self._log.exception("tool filter failed; the tool is dropped", plugin=plugin, tool=entry.id)
@@ -75,9 +83,20 @@ class Filters:
         if entry.server == GATEWAY_SERVER:
             return False
         try:
-            return any(not keeps(entry, session) for keeps in self._hiding)
+            return any(keeps(entry, session) is not True for keeps in self._hiding)
         except Exception:  # it is logged where the tool is dropped
             return True
+
+
+def _check_plain(plugin: str, keeps: Any) -> None:
+    called = getattr(keeps, "__call__", None)  # noqa: B004 - what is called, not whether it can be
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    if called is None or any(kind(one) for kind in kinds for one in (keeps, called)):
+        what = f"plugin {plugin!r}: its tool filter {getattr(keeps, '__qualname__', keeps)!r} is no plain function"
+        raise OperatorError(
+            f"{what}, so that it would answer every question with an object that is true",
+            f"Make it a function that returns True or False at once, or block {plugin}.",
+        )
 
 
 class Admission:
@@ -95,12 +114,16 @@ class Admission:
         standing: Standing | None = None,
         attempts: Attempts | None = None,
         watchers: AccessWatchers | None = None,
+        closed: Mapping[str, str] = {},
     ) -> None:
+        """``closed`` are the guards that failed, and why, as of now."""
         self._catalog, self._filters, self._standing, self._attempts = catalog, filters, standing, attempts
-        self._watchers = watchers
+        self._watchers, self._closed = watchers, closed
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass or say why not."""
+        if self._closed:
+            return _refused(task, Status.DENIED, _missing_guard(*next(iter(self._closed.items()))))
         if run.session.access_key and self._standing is not None and current_client.get() is None:
             return self._standing.check(task, run, lambda task, run: self._admit(task, run, call_next))
         return self._admit(task, run, call_next)
@@ -149,6 +172,14 @@ class Admission:
 
 async def _refused(task: Task, status: Status, failure: Failure) -> Outcome:
     return ended(task, datetime.now(UTC), status, failure=failure)
+
+
+def _missing_guard(plugin: str, problem: str) -> Failure:
+    message = (
+        f"Nothing is run: plugin {plugin!r}, which says what is allowed here, failed ({problem}). The operator has to "
+        f'mend it, or to do without it: [gateway] block = ["{plugin}"].'
+    )
+    return Failure("policy.guard_missing", message, details={"plugin": plugin})
 
 
 def not_connected(server: str, reason: str, *, retryable: bool = True) -> Failure:

@@ -12,7 +12,7 @@ from . import drivers
 from .config import Config
 from .errors import OperatorError
 from .hooks import HookManager
-from .registry import HOOK_GROUP, Record, State
+from .registry import HOOK_GROUP, NAME, Record, State, canonical
 
 MakeServices = Callable[[str, Any], Any]
 """Makes the services of one plugin from its name and settings."""
@@ -228,6 +228,51 @@ def named_drivers(config: Config) -> Iterator[tuple[str, tuple[str, ...], str]]:
     yield "store", ("gateway", "store"), gateway.store
     yield from (("tracer", ("gateway", "tracers"), name) for name in gateway.tracers)
     yield from (("executor", ("gateway", "executors"), name) for name in dict.fromkeys(gateway.executors.values()))
+
+
+def check_required(required: Iterable[str], records: Iterable[Record]) -> None:
+    """See that everything is there that ``[gateway] required`` names.
+
+    Raises:
+        OperatorError: Something is not installed, blocked, or failed.
+    """
+    records = list(records)
+    for name in required:
+        known = [r for r in records if r.name == name or r.dist == canonical(name)]
+        if not known:
+            raise OperatorError(
+                f"gateway.required: {name!r} is not installed", f"{_install(name)} Or take it out of gateway.required."
+            )
+        for record in known:
+            usable = (State.LOADED,) if record.group == HOOK_GROUP else (State.FOUND, State.LOADED)
+            if record.state not in usable:
+                problem = record.problem or record.state
+                raise OperatorError(f"gateway.required: {record.label}: {problem}", record.remedy or record.mend)
+
+
+def check_owned(config: Config, records: Iterable[Record]) -> None:
+    """See that somebody reads each ``[plugins.<name>]``: what nobody reads forbids nothing.
+
+    Raises:
+        OperatorError: Nobody does; names the packages that would, by the convention for their names.
+    """
+    problems = unknown_tables(config, records)
+    if problems:
+        missing = sorted(set(config.tables) - {record.name for record in records})
+        drivers_named = {name: kind for kind, _, name in named_drivers(config)}
+        installs = " ".join(_install(name, drivers_named.get(name, "")) for name in missing)
+        remedy = f"{installs} Or remove the tables, or go on without them: pml serve --allow-unknown"
+        raise OperatorError("\n".join(problems), remedy)
+
+
+def _install(name: str, kind: str = "") -> str:
+    """What to do about a plugin that is not there; ``kind`` is that of the driver that it is known to be."""
+    if not NAME.fullmatch(name):
+        return f"Run: pip install {name}."
+    dashed = name.replace("_", "-")
+    if kind:
+        return f"Run: pip install pml-{kind.removesuffix('_mode')}-{dashed}."
+    return f"Run: pip install pml-{dashed} (a driver: pml-exposure-{dashed}, pml-store-{dashed}, ...)."
 
 
 def unknown_tables(config: Config, records: Iterable[Record]) -> list[str]:

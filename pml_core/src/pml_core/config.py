@@ -41,6 +41,9 @@ class GatewaySettings:
         dict, "Kind of task (workflow, durable, capability, code, code.<language>) to executor, where several run it."
     )
     block: tuple[str, ...] = setting((), "Plugins or distributions that are not to be loaded.")
+    required: tuple[str, ...] = setting(
+        (), "Plugins or distributions that the gateway does not start without, whatever else is installed."
+    )
     local: tuple[str, ...] = setting(
         (), "Files of Python, each a hook plugin named after it; relative to the configuration that names them."
     )

@@ -12,7 +12,7 @@ from pml_hookspecs import Store, TransportError
 from . import local_plugins, registry
 from .admission import Admission, Filters
 from .announcement import Announcement
-from .assembly import Assembly
+from .assembly import Assembly, check_required
 from .attempts import Attempts
 from .background import Background
 from .bm25 import Bm25Index
@@ -101,6 +101,7 @@ class Gateway:
         self.log = self.logs.get()
         self.supervisor = Supervisor(self.log, strict=config.gateway.strict)
         found = local_plugins.found(config) if records is None else records
+        self.supervisor.guards = frozenset(record.name for record in found if record.guard)
         self.assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
         self.catalog = LiveCatalog(self.log, Bm25Index())
         self.servers: dict[str, Server] = {}
@@ -155,6 +156,7 @@ class Gateway:
         self._start_servers(remote=True)  # they may need tokens that the store keeps
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
+        check_required(self.config.gateway.required, self.assembly.records)
         self.announcement.warn_of_unknown_tables()
         self._choose_index()
         self.filters.use(self._gather("pml_filter_tools", self._refuse))
@@ -337,7 +339,9 @@ class Gateway:
             executors.add(name, executor, self.config.gateway.executors)
         attempts = Attempts(store, self.config.gateway.max_resumes, self.log)
         standing = Standing(lambda: self.identities, self.log)
-        wrappers = [Wrapped("core", Admission(self.catalog, self.filters, standing, attempts, self.access_watchers))]
+        closed = self.supervisor.closed
+        admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed)
+        wrappers = [Wrapped("core", admission)]
         wrappers += [Wrapped(plugin, wrapper) for plugin, wrapper in self._gather("pml_wrap_executor")]
         self.wrappers = ordered(wrappers)
         self.foresight = Foresight(self.dispatcher, executors, self.wrappers, self.log)

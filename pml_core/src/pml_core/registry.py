@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 
 DRIVER_GROUPS = ("pml.exposure_mode", "pml.executor", "pml.transport", "pml.tracer", "pml.store")
 HOOK_GROUP = "pml.plugins"
-GROUPS = frozenset((*DRIVER_GROUPS, HOOK_GROUP))
+GUARD_GROUP = "pml.guards"
+"""Repeats the entry points of hook plugins without which nothing may run: they say what is forbidden."""
+GROUPS = frozenset((*DRIVER_GROUPS, HOOK_GROUP, GUARD_GROUP))
 API = "pml-hookspecs"
 Advice: TypeAlias = tuple[str, str, str, int]
 """A deprecated member of the contract, what to do instead, and the file and line where the plugin has it."""
@@ -54,6 +56,8 @@ class Record:
     """One sentence for each deprecated member of the contract that it has; known once it is loaded."""
     file: str = ""
     """Where it is when it is a file of the user's; ``""`` when it came with a distribution."""
+    guard: bool = False
+    """Whether nothing may run without it, since it is there to forbid: it says so of itself, or it is a file."""
 
     @property
     def kind(self) -> str:
@@ -220,11 +224,15 @@ def discover(blocked: frozenset[str] = frozenset(), *, thorough: bool = False) -
         if not points:
             continue
         name, version, requirements = _about(dist)
+        guards = {point.name for point in points if point.group == GUARD_GROUP}
         for point in points:
+            if point.group == GUARD_GROUP:
+                continue
             if (key := (name, point.group, point.name)) in seen:  # one distribution found twice on sys.path
                 continue
             seen.add(key)
             record = Record(point.group, point.name, point.value, name, version, point)
+            record.guard = point.group == HOOK_GROUP and point.name in guards
             if point.name in blocked or name in blocked:
                 record.fail(State.BLOCKED, "blocked by [gateway] block")
             _check(record, requirements, thorough=thorough)

@@ -27,6 +27,10 @@ class Supervisor:
         """What was entered and is left before the end, if it is, by identity."""
         self.health: dict[str, str] = {}
         """Plugin name to ``"up"`` or what is wrong."""
+        self.guards: frozenset[str] = frozenset()
+        """Names of the plugins without which nothing may run."""
+        self.closed: dict[str, str] = {}
+        """Those of them that failed, and why; while there is one, every task is refused."""
 
     async def enter(self, plugin: str, thing: Any, *, required: bool) -> bool:
         """Enter ``thing`` if it is an async context manager; whether the plugin is up.
@@ -61,7 +65,7 @@ class Supervisor:
             await bounded.leave()
 
     def fault(self, plugin: str, where: str, exc: Exception) -> None:
-        """A plugin failed and is left out.
+        """A plugin failed and is left out; when it is a guard, so is everything that it would have judged.
 
         Raises:
             OperatorError: The gateway is strict.
@@ -72,7 +76,11 @@ class Supervisor:
                 f"plugin {plugin!r} failed in {where}: {problem}", "Mend it, block it, or unset strict."
             ) from exc
         self.health[plugin] = f"quarantined: {problem}"
-        self._log.warning("plugin quarantined", plugin=plugin, where=where, problem=problem)
+        if plugin in self.guards:
+            self.closed[plugin] = problem
+            self._log.error("a guard failed; every call is refused", plugin=plugin, where=where, problem=problem)
+        else:
+            self._log.warning("plugin quarantined", plugin=plugin, where=where, problem=problem)
 
     def spawn(self, plugin: str, func: Callable[..., Awaitable[None]], args: tuple[Any, ...], name: str) -> None:
         """Run a background task for ``plugin``; its failure is noted and reaches nobody else."""

@@ -47,6 +47,9 @@ def add(subcommands: Any) -> None:
         help="serve over HTTP instead, at /mcp, and at /mcp/NAME for each [endpoints.NAME]; needs pml-transport-http",
     )
     parser.add_argument("--strict", action="store_true", help="refuse to start when any plugin fails")
+    parser.add_argument(
+        "--allow-unknown", action="store_true", help="go on with settings of plugins that are not installed"
+    )
     parser.set_defaults(run=run)
 
 
@@ -57,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     overrides = [*arguments.overrides, *(["gateway.strict=true"] if arguments.strict else [])]
     read = functools.partial(load, arguments.config, overrides=overrides, mode=arguments.mode)
+    if not arguments.allow_unknown:
+        read = functools.partial(_owned, read)
     files = candidates(Path.cwd(), arguments.config)
     known = state_of(files)  # before they are read, so that no change is missed
     served = Served(read(), read, files, known)
@@ -65,6 +70,21 @@ def run(arguments: argparse.Namespace) -> int:
     if sys.stdin is not None and sys.stdin.isatty():
         print(BY_HAND, file=sys.stderr)
     return asyncio.run(_serve(served, "stdio:", one_client=True))
+
+
+def _owned(read: Callable[[], Config]) -> Config:
+    """A configuration all of whose settings have a plugin that reads them.
+
+    Raises:
+        OperatorError: It does not fit, or one has none.
+    """
+    from pml_core import local_plugins
+    from pml_core.assembly import check_owned
+
+    config = read()
+    if config.tables:
+        check_owned(config, local_plugins.found(config))
+    return config
 
 
 class Served(NamedTuple):
