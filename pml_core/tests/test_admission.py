@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import types
 
 import pytest
 
 from pml_core.admission import Filters, not_connected
+from pml_core.errors import OperatorError
 from pml_hookspecs import ExecutionQuery, RpcError, Scope, Session, Status, ToolCall, hookimpl
 from pml_testing.fakes import FakeLog, entry
 from pml_testing.gateway import Client, ScriptedServer, running
@@ -98,6 +100,52 @@ def test_the_first_filter_that_drops_is_named_and_the_others_are_not_asked():
     assert (filters.refusing(entry("fs:read"), SESSION), asked) == ("b", [])
     assert Filters([("a", lambda e, s: True)], FakeLog()).refusing(entry("fs:read"), SESSION) is None
     assert Filters([], FakeLog()).refusing(entry("fs:read"), SESSION) is None
+
+
+class LateJudge:
+    async def __call__(self, entry, session):
+        return False
+
+
+async def late(entry, session):
+    return False
+
+
+async def late_one_by_one(entry, session):
+    yield False
+
+
+def one_by_one(entry, session):
+    yield False
+
+
+@pytest.mark.parametrize(
+    "keeps", [late, late_one_by_one, one_by_one, LateJudge(), functools.partial(late), LateJudge().__call__, "keep"]
+)
+async def test_a_filter_that_is_no_plain_function_keeps_the_gateway_from_starting(keeps):
+    with pytest.raises(OperatorError, match=r"plugin 'policy': .* is no plain function") as refused:
+        async with running({"fs": ScriptedServer(["read"])}, plugins=filtering(("policy", keeps))):
+            pass
+    assert "block policy" in refused.value.remedy
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("answer", [1, "yes", None, late])
+def test_what_gives_neither_true_nor_false_drops_the_tool_and_is_told_once(answer, hides):
+    def keeps(entry, session):
+        # A decorator makes of a coroutine function what does not look like one.
+        return late(entry, session) if answer is late else answer
+
+    keeps.hides = hides
+    log = FakeLog()
+    filters = Filters([("policy", keeps)], log)
+    for _ in range(3):
+        assert filters.refusing(entry("fs:read"), SESSION) == "policy"
+        assert filters.hides(entry("fs:read"), SESSION) is hides
+    ((level, event, fields),) = log.lines
+    assert (level, fields["plugin"]) == ("error", "policy")
+    assert "neither True nor False" in event
 
 
 @pytest.mark.seed("DRY-6")

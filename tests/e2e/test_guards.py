@@ -142,6 +142,41 @@ def test_only_true_keeps_a_tool(site):
         client.ask("tools/list")
         assert "refused by 'policy'" in str(client.call("bank:pay", amount=1))
     assert not site.payments()
+    assert "neither True nor False" in site.log.read_text()
+
+
+WRAPPER = """
+from pml_hookspecs import Phase, hookimpl
+
+class Policy:
+    phase = Phase.AUTHORIZE
+
+    async def __call__(self, task, run, call_next):
+        {}
+
+@hookimpl
+def pml_wrap_executor(services):
+    return [Policy()]
+"""
+JUDGEMENTS = {
+    "raises": "raise ValueError('no')",
+    "exits": "raise SystemExit(0)",
+    "raises what is no Exception": "raise type('Odd', (BaseException,), {})()",
+    "answers nothing": "return None",
+}
+
+
+@pytest.mark.parametrize("judgement", JUDGEMENTS.values(), ids=JUDGEMENTS)
+@pytest.mark.attack("A missing guard is a closed door", "have a policy fail while it judges a call")
+def test_a_policy_that_fails_while_it_judges_refuses(site, judgement):
+    (site.folder / "policy.py").write_text(WRAPPER.format(judgement))
+    with site.serving('local = ["./policy.py"]') as client:
+        client.ask("tools/list")
+        for _ in range(2):  # it ends nothing but the call
+            refused = client.call("bank:pay", amount=1)["result"]
+            assert refused["_meta"]["pml/failure"]["code"] == "wrapper.fault"
+            assert "'policy'" in refused["content"][0]["text"]
+    assert not site.payments()
 
 
 @pytest.mark.attack("A missing guard is a closed door", "give a running gateway settings that nobody reads")

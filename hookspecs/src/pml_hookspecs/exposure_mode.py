@@ -63,7 +63,11 @@ class ToolFilter(Protocol):
     """
 
     def __call__(self, entry: CatalogEntry, session: Session) -> bool:
-        """Return True to keep the tool. Must not block: runs once per tool per listing and once per call."""
+        """Return True to keep the tool, False to drop it; whatever else is returned drops it, too.
+
+        A plain function: an async one, or a generator, keeps the gateway from starting. Must not block: runs once per
+        tool per listing and once per call.
+        """
         ...
 
 
@@ -180,7 +184,8 @@ class ExposureHooks:
     def pml_filter_tools(self, services: Services) -> Iterable[ToolFilter]:
         """Contribute filters applied to every selection and every call, whichever mode made the selection.
 
-        A tool is shown, and can be called, only if every filter keeps it. A filter that raises counts as "drop".
+        A tool is shown, and can be called, only if every filter keeps it. A filter that raises, or that gives
+        neither True nor False, counts as "drop".
         Called once, at start-up, in plugin-name order. Raising keeps the gateway from starting: what the filter forbids
         would be allowed.
         """

@@ -37,12 +37,39 @@ if TYPE_CHECKING:
     from .standing import Standing
 
 
+LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+"""Functions whose call decides nothing yet."""
+
+
+def plain(filters: Iterable[tuple[str, Any]]) -> tuple[tuple[str, ToolFilter], ...]:
+    """Filters, with the plugins that contribute them, of which each decides when it is called.
+
+    Raises:
+        OperatorError: One does not: whatever else it returns would count as an answer.
+    """
+    found = tuple(filters)
+    for plugin, keeps in found:
+        called = getattr(keeps, "__call__", None)  # noqa: B004 - what is called, not whether it can be
+        if called is None or any(kind(one) for kind in LATER for one in (keeps, called)):
+            what = f"plugin {plugin!r}: its tool filter {getattr(keeps, '__qualname__', keeps)!r} is no plain function"
+            raise OperatorError(
+                f"{what}, so that it would answer every question with an object that is true",
+                f"Make it a function that returns True or False at once, or block {plugin}.",
+            )
+    return found
+
+
 class Filters:
-    """All tool filters as one. A filter that raises counts as "drop"."""
+    """All tool filters as one. A tool is kept by ``True`` alone: all else that a filter does counts as "drop"."""
 
     def __init__(self, filters: Iterable[tuple[str, ToolFilter]], log: Any) -> None:
-        """``filters`` are with the plugins that contribute them."""
+        """``filters`` are with the plugins that contribute them.
+
+        Raises:
+            OperatorError: As :func:`plain`.
+        """
         self._log = log
+        self._told: set[str] = set()
         self.use(filters)
 
     @property
@@ -57,23 +84,35 @@ class Filters:
         """Have these from now on; whoever keeps what was filtered has to begin again.
 
         Raises:
-            OperatorError: One is no plain function: whatever else it returns would count as an answer.
+            OperatorError: As :func:`plain`.
         """
-        self._filters = tuple(filters)
-        for plugin, keeps in self._filters:
-            _check_plain(plugin, keeps)
-        self._hiding = tuple(keeps for _, keeps in self._filters if getattr(keeps, "hides", False))
+        self._filters = plain(filters)
+        self._hiding = tuple(pair for pair in self._filters if getattr(pair[1], "hides", False))
 
     def refusing(self, entry: CatalogEntry, session: Session) -> str | None:
         """Name of the first plugin whose filter drops ``entry``; None when every one keeps it."""
         for plugin, keeps in self._filters:
             try:
-                if keeps(entry, session) is not True:
-                    return plugin
+                kept = keeps(entry, session)
             except Exception:
                 self._log.exception("tool filter failed; the tool is dropped", plugin=plugin, tool=entry.id)
                 return plugin
+            if kept is not True:
+                self._tell(plugin, kept)
+                return plugin
         return None
+
+    def _tell(self, plugin: str, kept: object) -> None:
+        """Say once of a plugin that its filter gives neither True nor False."""
+        if inspect.iscoroutine(kept):
+            kept.close()
+        if kept is not False and plugin not in self._told:
+            self._told.add(plugin)
+            self._log.error(
+                "a tool filter gives neither True nor False; what it judges is dropped",
+                plugin=plugin,
+                given=type(kept).__name__,
+            )
 
     def hides(self, entry: CatalogEntry, session: Session) -> bool:
         """Whether ``session`` may not even know that there is ``entry``; one that fails hides it.
@@ -83,20 +122,13 @@ class Filters:
         if entry.server == GATEWAY_SERVER:
             return False
         try:
-            return any(keeps(entry, session) is not True for keeps in self._hiding)
+            for plugin, keeps in self._hiding:
+                if (kept := keeps(entry, session)) is not True:
+                    self._tell(plugin, kept)
+                    return True
         except Exception:  # it is logged where the tool is dropped
             return True
-
-
-def _check_plain(plugin: str, keeps: Any) -> None:
-    called = getattr(keeps, "__call__", None)  # noqa: B004 - what is called, not whether it can be
-    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    if called is None or any(kind(one) for kind in kinds for one in (keeps, called)):
-        what = f"plugin {plugin!r}: its tool filter {getattr(keeps, '__qualname__', keeps)!r} is no plain function"
-        raise OperatorError(
-            f"{what}, so that it would answer every question with an object that is true",
-            f"Make it a function that returns True or False at once, or block {plugin}.",
-        )
+        return False
 
 
 class Admission:

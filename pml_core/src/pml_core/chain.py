@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CallNext, Failure, Outcome, Run, Status, Task, Wrapper
 
+if TYPE_CHECKING:
+    from .hooks import Fault
+
 EXECUTOR_FAULT = "The gateway failed to run the task; see the gateway's log."
+HOOK = "pml_wrap_executor"
+PASSING = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
+"""What ends a task from outside; all else is a fault of whoever raised it, ``SystemExit`` too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +31,17 @@ class Wrapped:
     def order(self) -> tuple[int, str]:
         """Outermost first: phase, then plugin name."""
         return (int(self.wrapper.phase), self.plugin)
+
+
+def wrapped(found: Iterable[tuple[str, Any]], on_fault: Fault) -> list[Wrapped]:
+    """What plugins contribute through :data:`HOOK`; ``on_fault`` is told of what is no wrapper."""
+    fit = []
+    for plugin, wrapper in found:
+        if callable(wrapper) and isinstance(getattr(wrapper, "phase", None), int):
+            fit.append(Wrapped(plugin, wrapper))
+        else:
+            on_fault(plugin, HOOK, TypeError(f"{wrapper!r} is no wrapper: it has to be callable and have a phase"))
+    return fit
 
 
 def ordered(wrappers: Iterable[Wrapped]) -> list[Wrapped]:
@@ -49,14 +67,16 @@ class _Guard:
         # Inner layers never raise but for cancellation, so whatever comes out here is this part's own fault.
         try:
             outcome: Any = await pending
-        except Exception as exc:
+        except PASSING:
+            raise
+        except BaseException as exc:
             return await self.failed(exc, task, run)
         if isinstance(outcome, Outcome):
             return outcome
         self._log.error(f"{self._what} returned no outcome", task=task.id, execution=run.id, plugin=self._plugin)
         return self._fault(task)
 
-    async def failed(self, exc: Exception, task: Task, run: Run) -> Outcome:
+    async def failed(self, exc: BaseException, task: Task, run: Run) -> Outcome:
         """The outcome of a part that raised."""
         self._log.exception(f"{self._what} failed", task=task.id, execution=run.id, plugin=self._plugin, exc_info=exc)
         return self._fault(task)
@@ -81,7 +101,9 @@ def _around(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
     def layer(task: Task, run: Run) -> Awaitable[Outcome]:
         try:
             pending = wrapper(task, run, call_next)
-        except Exception as exc:
+        except PASSING:
+            raise
+        except BaseException as exc:
             return guard.failed(exc, task, run)
         # What a wrapper hands on from below as it came is guarded there.
         if type(pending) is CoroutineType and pending.cr_code is GUARDED:
@@ -98,7 +120,9 @@ def fold(wrappers: Iterable[Wrapped], innermost: CallNext, log: Any) -> CallNext
     def bottom(task: Task, run: Run) -> Awaitable[Outcome]:
         try:
             pending = innermost(task, run)
-        except Exception as exc:
+        except PASSING:
+            raise
+        except BaseException as exc:
             return guard.failed(exc, task, run)
         return guard.outcome(pending, task, run)
 

@@ -19,7 +19,7 @@ from . import health, local_plugins, registry
 from .assembly import Assembly, named_drivers, unknown_tables
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
-from .chain import Wrapped, ordered
+from .chain import HOOK, Wrapped, ordered, wrapped
 from .config import Config
 from .downstream import Server
 from .endpoints import endpoint_of, scheme_of
@@ -95,13 +95,15 @@ def chain_of(config: Config) -> list[Wrapped]:
     from .admission import Admission, Filters
 
     assembly = _assembly(config, OpenStore(), thorough=False)
-    faults: list[str] = []
-    assembly.load_hooks(lambda name, where, exc: faults.append(f"{name} in {where}: {exc}"))
+    faults: list[object] = []
+
+    def on_fault(*fault: object) -> None:
+        faults.append(fault)
+
+    assembly.load_hooks(on_fault)
     log = Logs("error").get()
     wrappers = [Wrapped("core", Admission(LiveCatalog(log, Bm25Index()), Filters((), log)))]
-    wrappers += [
-        Wrapped(p, w) for p, w in assembly.gather("pml_wrap_executor", lambda *fault: faults.append(str(fault)))
-    ]
+    wrappers += wrapped(assembly.gather(HOOK, on_fault), on_fault)
     return ordered(wrappers)
 
 

@@ -17,7 +17,7 @@ from .attempts import Attempts
 from .background import Background
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
-from .chain import Wrapped, fold, ordered
+from .chain import HOOK, Wrapped, fold, ordered, wrapped
 from .config import Config
 from .direct import DirectExecutor
 from .dispatch import Dispatcher
@@ -342,7 +342,7 @@ class Gateway:
         closed = self.supervisor.closed
         admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed)
         wrappers = [Wrapped("core", admission)]
-        wrappers += [Wrapped(plugin, wrapper) for plugin, wrapper in self._gather("pml_wrap_executor")]
+        wrappers += wrapped(self._gather(HOOK), self.supervisor.fault)
         self.wrappers = ordered(wrappers)
         self.foresight = Foresight(self.dispatcher, executors, self.wrappers, self.log)
         return fold(wrappers, executors.execute, self.log)

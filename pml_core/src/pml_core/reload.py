@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, ToolFilter
 
+from .admission import plain
 from .config import Config, GatewaySettings
 from .config_files import State, state_of
 from .errors import OperatorError
@@ -120,11 +121,11 @@ class Reload:
         await exposures.leave_replaced()
 
 
-def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> list[tuple[str, ToolFilter]]:
+def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> Sequence[tuple[str, ToolFilter]]:
     """All filters, made anew by the plugins whose tables have changed.
 
     Raises:
-        OperatorError: A plugin cannot make its own.
+        OperatorError: A plugin cannot make its own, or makes what is none.
     """
 
     def failed(plugin: str, hook: str, exc: Exception) -> None:
@@ -133,7 +134,7 @@ def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> 
     changed = _changed_tables(old, new)
     renewed, again = assembly.gather_again(FILTERS, changed, failed)
     kept = [pair for pair in gateway.filters if pair[0] not in renewed]
-    return sorted([*kept, *again], key=lambda pair: pair[0])
+    return plain(sorted([*kept, *again], key=lambda pair: pair[0]))
 
 
 def _changed_tables(old: Config, new: Config) -> set[str]:
