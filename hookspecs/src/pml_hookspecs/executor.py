@@ -12,6 +12,7 @@ from ._values import quick
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from .folders import FolderSize
     from .services import Services
     from .types import ExecutionId, Json, Outcome, Phase, Session, ToolId
 
@@ -100,6 +101,10 @@ class CodeRun:
     """True: the source is a program whose streams are the result. False: the body of a function."""
     folder: str | None = None
     """The one directory it may read and write, and starts in; None for no files at all."""
+    folder_limit: FolderSize | None = None
+    """What :attr:`folder` may hold, with what is in it already; None for as much as it likes. Code that writes more is
+    stopped, with the failure ``code.folder_full``. In a folder that holds more when it starts, it can read and remove
+    files, or only read, and write nothing."""
     timeout_s: float | None = None
     """None for the sandbox's own limit [s]."""
     tools: tuple[str, ...] | None = None

@@ -123,7 +123,7 @@ async def test_a_required_jail_that_does_not_stand_runs_no_code(monkeypatch: pyt
 
 async def test_a_preferred_jail_that_does_not_stand_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [NO_WALL])
-    monkeypatch.setattr(Jails, "__call__", lambda self, write: None)
+    monkeypatch.setattr(Jails, "__call__", lambda self, folder, **_: None)
     services = FakeServices("deno")
     async with Deno(Settings(spare=0), services) as deno:
         for _ in range(2):

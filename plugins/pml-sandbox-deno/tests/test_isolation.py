@@ -67,7 +67,7 @@ async def jailed(anyio_backend: str) -> AsyncIterator[Deno]:
 @pytest.fixture(scope="module")
 async def alone(anyio_backend: str) -> AsyncIterator[Deno]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Jails, "__call__", lambda self, folder: None)
+        patch.setattr(Jails, "__call__", lambda self, folder, **_: None)
         patch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "switched off")])
         async with Deno(SETTINGS, services()) as made:
             yield made

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pml_hookspecs import Failure, Status
+from pml_hookspecs.folders import FolderSize, size_of
 from pml_testing.fakes import FakeRun, outcome
 
 pytestmark = pytest.mark.anyio
@@ -134,3 +135,17 @@ async def test_a_folder_that_is_not_there_is_named(run, tmp_path: Path) -> None:
     ended = await run("1", program=True, folder=str(tmp_path / "none"))
     assert ended.failure.code == "sandbox.fault"
     assert "none' is not there" in ended.failure.message
+
+
+@pytest.mark.attack("Jail", "fill the disk by the folder that code may write into (Deno)")
+async def test_code_that_fills_its_folder_is_stopped(run, tmp_path: Path) -> None:
+    about = {"program": True, "tools": (), "folder": str(tmp_path), "folder_limit": FolderSize(8 << 20, 200)}
+    source = "for (let i = 0; i < 10000; i++) Deno.writeTextFileSync(`f${i}`, '')"
+    ended = await run(source, **about, timeout_s=60.0)
+    assert ended.failure.code == "code.folder_full"
+    assert 200 < size_of(str(tmp_path), 10_000).files < 5000
+    source = """for (const file of Deno.readDirSync(".")) Deno.removeSync(file.name);
+try { Deno.writeTextFileSync("new", "") } catch (error) { console.log(error.name) }"""
+    ended = await run(source, **about)
+    assert ended.output["stdout"] in ("PermissionDenied\n", "NotCapable\n")
+    assert size_of(str(tmp_path), 10).files == 0

@@ -14,6 +14,7 @@ import pytest
 import pml_sandbox.jail
 from pml_hookspecs import CodeRun, Failure, Outcome, Run, Status, Task, ToolCall
 from pml_hookspecs import Session as CallerSession
+from pml_hookspecs.folders import FolderSize, size_of
 from pml_sandbox.jail import Wall
 from pml_sandbox_monty import Monty, Settings
 from pml_sandbox_monty.checks import pml_checks
@@ -389,3 +390,25 @@ async def test_a_principal_does_not_wait_for_all_that_another_one_asked_for() ->
         for one in many:
             one.cancel()
     assert ended.count("mallory") < 60
+
+
+@pytest.mark.attack("Jail", "fill the disk by the folder that code may write into (Monty)")
+async def test_code_that_fills_its_folder_is_stopped(monty: Monty, tmp_path: Path) -> None:
+    source = "from pathlib import Path\nfor i in range(100_000):\n    Path(f'f{i}').write_text('x')\n"
+    task = CodeRun(
+        id="task",
+        language="python",
+        source=source,
+        program=True,
+        folder=str(tmp_path),
+        folder_limit=FolderSize(1 << 20, 200),
+        timeout_s=60.0,
+    )
+    ended = await monty.execute(task, FakeRun())
+    assert ended.failure
+    assert ended.failure.code == "code.folder_full"
+    assert 200 < size_of(str(tmp_path), 100_000).files < 50_000
+    # Full: it is read and not written.
+    ended = await monty.execute(replace(task, source="from pathlib import Path\nPath('f0').write_text('')"), FakeRun())
+    assert ended.output
+    assert "Read-only file system" in ended.output["stderr"]

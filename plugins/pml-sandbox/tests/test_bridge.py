@@ -43,7 +43,7 @@ class Python:
     def __init__(self, words: tuple[str, ...] = (sys.executable, "-I", "-S", "-c", BOOT)) -> None:
         self.words, self.started = words, 0
 
-    def command(self, folder: str | None) -> Command:
+    def command(self, folder: str | None, *, writable: bool = True) -> Command:
         self.started += 1
         return Command(words=self.words)
 

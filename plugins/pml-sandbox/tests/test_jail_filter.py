@@ -56,6 +56,10 @@ def made(machine: str) -> Filter:
     return build(machine, processes=False, truncate=True)
 
 
+def test_space_is_not_taken_without_writing(machine: str, made: Filter) -> None:
+    assert verdict(made, machine, NR[machine]["fallocate"], 3, 0, 0, 1 << 40) == refused(errno.EOPNOTSUPP)
+
+
 def test_the_usual_calls_are_allowed(machine: str, made: Filter) -> None:
     assert {verdict(made, machine, number) for number in HARMLESS[machine].values()} == {ALLOWED}
 

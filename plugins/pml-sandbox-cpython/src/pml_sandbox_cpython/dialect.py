@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from pml_sandbox.endings import Raised
 from .interpreter import Interpreter
 
 if TYPE_CHECKING:
-    from pml_sandbox.jail import Jail
+    from .executor import Jails
 
 BOOT = Path(__file__).with_name("boot.py")
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
@@ -22,23 +22,24 @@ ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
 class PythonDialect:
     """CPython, one process per run."""
 
-    def __init__(self, interpreter: Interpreter, jail: Callable[[str | None], Jail]) -> None:
+    def __init__(self, interpreter: Interpreter, jail: Jails) -> None:
         """Take what to start, and what makes the jail for a folder."""
         # The bootstrap is told the source; a file of it in the folder would serve nobody.
         self.suffixes: Mapping[str, str] = {"python": ""}
         self._interpreter, self._jail = interpreter, jail
         self._usual: Command | None = None
 
-    def command(self, folder: str | None) -> Command:
+    def command(self, folder: str | None, *, writable: bool = True) -> Command:
         """The interpreter with the bootstrap, in ``folder``."""
         if folder is not None:
-            return self._command(folder)
-        self._usual = self._usual or self._command(None)
+            return self._command(folder, writable=writable)
+        self._usual = self._usual or self._command(None, writable=True)
         return self._usual
 
-    def _command(self, folder: str | None) -> Command:
+    def _command(self, folder: str | None, *, writable: bool) -> Command:
         words = (*self._interpreter.words, str(BOOT), *(() if folder is None else (folder,)))
-        return Command(words=words, environment=ENVIRONMENT, folder=folder or "/", jail=self._jail(folder))
+        jail = self._jail(folder, writable=writable)
+        return Command(words=words, environment=ENVIRONMENT, folder=folder or "/", jail=jail)
 
     def raised(self, error: Mapping[str, Any], source: str) -> Raised:
         """The stack is lines of ``function:line:column``, innermost first."""

@@ -137,14 +137,14 @@ class Jails:
         self._interpreter, self._memory_bytes = interpreter, memory_bytes
         self._usual: Jail | None = None
 
-    def __call__(self, folder: str | None) -> Jail:
-        """One with that folder to write in."""
+    def __call__(self, folder: str | None, *, writable: bool = True) -> Jail:
+        """One with that folder to write in, or only to read and remove from."""
         if folder is not None:
-            return self._jail((folder,))
-        self._usual = self._usual or self._jail(())
+            return self._jail((folder,), ()) if writable else self._jail((), (folder,))
+        self._usual = self._usual or self._jail((), ())
         return self._usual
 
-    def _jail(self, write: tuple[str, ...]) -> Jail:
+    def _jail(self, write: tuple[str, ...], remove: tuple[str, ...]) -> Jail:
         from pml_sandbox.jail import Jail, system_files
 
         from .dialect import BOOT
@@ -153,6 +153,7 @@ class Jails:
             read=(str(BOOT), *self._interpreter.packages),
             run=(*self._interpreter.parts, *system_files()),
             write=write,
+            remove=remove,
             memory_bytes=self._memory_bytes,
             address_bytes=self._memory_bytes + LIBRARY_BYTES,
             file_bytes=FILE_BYTES,

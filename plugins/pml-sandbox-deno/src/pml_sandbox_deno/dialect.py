@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pml_sandbox.child import Command
 from pml_sandbox.endings import Raised
 from pml_sandbox.jail import Jail, system_files
 from pml_sandbox.spawning import SCRATCH
+
+if TYPE_CHECKING:
+    from .executor import Jails
 
 V8_BYTES = 560 << 20
 """Memory that Deno counts as its own before it runs anything (RLIMIT_DATA) [bytes]."""
@@ -43,22 +46,25 @@ _NEVER = re.compile(r"error: Top-level await promise never resolved\n.*\n.*\^\n?
 class DenoDialect:
     """Deno, one process per run."""
 
-    def __init__(self, program: Path, memory_bytes: int, jail: Callable[[Sequence[str]], Jail]) -> None:
+    def __init__(self, program: Path, memory_bytes: int, jail: Jails) -> None:
         """Take Deno's own program, the most memory for V8's heap, and what makes a jail with folders to write in."""
         self.suffixes: Mapping[str, str] = {"typescript": ".mts", "javascript": ".mjs"}
         self._program, self._heap_mib, self._jail = program, memory_bytes >> 20, jail
         self._usual: Command | None = None
 
-    def command(self, folder: str | None) -> Command:
+    def command(self, folder: str | None, *, writable: bool = True) -> Command:
         """``deno run`` of the bootstrap, with no more than ``folder``."""
         if folder is not None:
-            return self._command(folder)
-        self._usual = self._usual or self._command(None)
+            return self._command(folder, writable=writable)
+        self._usual = self._usual or self._command(None, writable=True)
         return self._usual
 
-    def _command(self, folder: str | None) -> Command:
-        # Where it starts, which is the folder: names with commas cannot be said.
-        granted = () if folder is None else ("--allow-read=.", "--allow-write=.")
+    def _command(self, folder: str | None, *, writable: bool) -> Command:
+        jail = self._jail(folder, writable=writable)
+        # Where it starts, which is the folder: names with commas cannot be said. To Deno, to remove is to write.
+        granted = () if folder is None else ("--allow-read=.",)
+        if folder is not None and (writable or jail.keeps_files()):
+            granted = (*granted, "--allow-write=.")
         words = (
             str(self._program),
             "run",
@@ -72,7 +78,7 @@ class DenoDialect:
             words=words,
             environment={**ENVIRONMENT, "DENO_DIR": SCRATCH},
             folder=folder or self._program.anchor,
-            jail=self._jail((SCRATCH,) if folder is None else (SCRATCH, folder)),
+            jail=jail,
             scratch="pml-deno-",
         )
 

@@ -226,16 +226,20 @@ class Jails:
         """Take Deno's program and what code may use."""
         self._program, self._memory_bytes = program, memory_bytes
 
-    def __call__(self, write: Sequence[str]) -> Jail:
-        """One with these folders to write in."""
+    def __call__(self, folder: str | None, *, writable: bool = True) -> Jail:
+        """One with that folder to write in, or only to read and remove from, and one for Deno's own caches."""
         from pml_sandbox.jail import Jail, system_files
+        from pml_sandbox.spawning import SCRATCH
 
         from .dialect import BOOT, V8_BYTES
+
+        own = () if folder is None else (folder,)
 
         return Jail(
             read=(str(BOOT),),
             run=(str(self._program), *system_files()),
-            write=tuple(write),
+            write=(SCRATCH, *own) if writable else (SCRATCH,),
+            remove=() if writable else own,
             memory_bytes=V8_BYTES + self._memory_bytes,
             file_bytes=FILE_BYTES,
         )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pml_hookspecs import CodeRun, Failure
 from pml_hookspecs.clock import Clock
@@ -14,6 +14,7 @@ from pml_sandbox import endings
 from pml_sandbox.calls import BAD_CALL, CallError, CallLimitError, Calls, read_json
 from pml_sandbox.child import Text
 from pml_sandbox.inputs import surely_larger, to_json
+from pml_sandbox.quota import Quota
 
 from . import problems
 from .tools import Names, arguments
@@ -45,7 +46,8 @@ class Session:
         self._names = Names(task.source, self._at_once)
         self._inputs = inputs
         self._out, self._error = Text(limits.output_bytes), Text(limits.output_bytes)
-        self._flooded = self._too_many = False
+        self._quota = Quota(task)
+        self._flooded = self._too_many = self._overfull = False
         self._waited_for: asyncio.Task[Any] | None = None
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._failed: dict[str, CallError] = {}
@@ -67,10 +69,12 @@ class Session:
         }
         # What a program has printed counts also when it is stopped; of a function, only with an error that tells all.
         flush_s = 0.0 if self._task.program else None
+        await self._quota.begin()
         try:
             with self._mounted() as mount:
                 async with workers.session(limits=limits, print_flush_interval=flush_s) as worker:
-                    return await self._in_time(worker, mount, most_s)
+                    ending = await self._in_time(worker, mount, most_s)
+            return self._filled() if await self._quota.exceeded() else ending
         except MontyCrashedError as exc:
             if exc.timed_out:
                 return endings.timed_out(self._limit_s, output=self._streams(endings.TIMED_OUT_EXIT))
@@ -90,12 +94,18 @@ class Session:
             return
         # Monty's own paths begin with a slash on every system.
         where = folder if folder.startswith("/") else "/folder"
-        with MountDir(host_path=folder, virtual_path=where, mode="read-write", write_bytes_limit=WRITTEN_BYTES) as made:
+        mode: Literal["read-only", "read-write"] = "read-only" if self._quota.full else "read-write"
+        most = self._quota.left_bytes(WRITTEN_BYTES)
+        with MountDir(host_path=folder, virtual_path=where, mode=mode, write_bytes_limit=most) as made:
             yield made
 
     async def _in_time(self, worker: Any, mount: Any, most_s: float) -> Ending:
         try:
-            async with asyncio.timeout(None) as self._stopper, Clock(self._run, most_s):
+            async with (
+                asyncio.timeout(None) as self._stopper,
+                Clock(self._run, most_s),
+                self._quota.watched(self._overflowed),
+            ):
                 return self._returned(await self._value(worker, mount))
         except TimeoutError:
             return self._stopped()
@@ -106,8 +116,18 @@ class Session:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
+    def _overflowed(self) -> None:
+        self._overfull = True
+        self._stop()
+
+    def _filled(self) -> Ending:
+        assert self._quota.limit is not None  # noqa: S101 - it was exceeded
+        return endings.folder_full(self._quota.limit, output=self._streams(endings.KILLED_EXIT))
+
     def _stopped(self) -> Ending:
         """Why it did not end by itself."""
+        if self._overfull:
+            return self._filled()
         killed = self._streams(endings.KILLED_EXIT)
         if self._too_many:
             return endings.too_many_calls(self._limits.max_calls, output=killed)

@@ -39,6 +39,7 @@ from .execution import Execution
 from .inputs import InputsError, encode_inputs, to_json
 from .nesting import MOST_NESTED
 from .pool import Pool
+from .quota import Quota
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -118,9 +119,11 @@ class Bridge:
     async def _ready(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
         # How many are under way is for the execution to see to, which stops listening to the process.
         calls = Calls(task, run, self._catalog, most=self._limits.max_calls, most_at_once=None)
+        quota = Quota(task)
         try:
+            await quota.begin()
             with self._place(task) as (folder, file):
-                async with self._pool.child(folder) as child:
+                async with self._pool.child(folder, writable=not quota.full) as child:
                     execution = Execution(
                         child,
                         task,
@@ -128,15 +131,20 @@ class Bridge:
                         dialect=self._dialect,
                         limits=self._limits,
                         limit_s=limit_s,
+                        quota=quota,
                         log=self._log,
                     )
                     with nesting.deeper():
                         # Stands still while people are asked for this code's sake.
                         clock = Clock(run, max(end_s - time.monotonic(), 0))
-                        return await execution.run(_order(task, inputs, file), clock)
+                        ending = await execution.run(_order(task, inputs, file), clock)
         except (OSError, subprocess.SubprocessError) as exc:
             self._log.error("a sandbox cannot be started", language=task.language, problem=str(exc))
             return endings.not_started(exc)
+        # Code that ends quickly is not looked at while it runs.
+        if quota.limit is not None and await quota.exceeded():
+            return endings.folder_full(quota.limit, output=ending.output)
+        return ending
 
     @contextmanager
     def _place(self, task: CodeRun) -> Iterator[tuple[str | None, str | None]]:

@@ -17,11 +17,12 @@ class Dialect(Protocol):
         """Languages, and how names of their files end; ``""`` for sources that are not to be put into a file."""
         ...
 
-    def command(self, folder: str | None) -> Command:
+    def command(self, folder: str | None, *, writable: bool = True) -> Command:
         """How to start it.
 
         Args:
             folder: The one directory that the code may read and write; None for none.
+            writable: False for one that it may read, and remove files from, and no more.
         """
         ...
 

@@ -6,15 +6,19 @@ import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, Json, Outcome, Status
+
+if TYPE_CHECKING:
+    from pml_hookspecs.folders import FolderSize
 
 TIMED_OUT = "code.timed_out"
 RAISED = "code.raised"
 MEMORY = "code.memory"
 CALL_LIMIT = "code.call_limit"
 OUTPUT_LIMIT = "code.output_limit"
+FOLDER_FULL = "code.folder_full"
 EXITED = "code.exited"
 NESTED = "code.nested"
 INVALID = "code.invalid"
@@ -146,6 +150,15 @@ def too_much_output(what: str, limit_bytes: int, *, output: Json = None) -> Endi
     """The code gave out more than it may; ``what`` begins the sentence."""
     message = f"{what} larger than the limit of {limit_bytes} bytes. Return or print less, such as a summary."
     return failed(OUTPUT_LIMIT, message, output=output, limit_bytes=limit_bytes)
+
+
+def folder_full(limit: FolderSize, *, output: Json = None) -> Ending:
+    """The code filled its folder beyond what it may hold."""
+    message = (
+        f"The folder of the code may hold {limit.bytes} bytes in {limit.files} files and folders, and the code wrote "
+        "more. What it wrote is still there: remove what is not needed."
+    )
+    return failed(FOLDER_FULL, message, output=output, limit_bytes=limit.bytes, limit_files=limit.files)
 
 
 def nested_too_deep(limit: int) -> Ending:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .dialect import Dialect
     from .endings import Ending
     from .limits import Limits
+    from .quota import Quota
 
 CPU_MARGIN_S = 5
 """What a process may have used before its code began, and uses to end [s]."""
@@ -41,10 +42,19 @@ class Execution(Listener):
     """The run. Used once."""
 
     def __init__(
-        self, child: Child, task: CodeRun, calls: Calls, *, dialect: Dialect, limits: Limits, limit_s: float, log: Any
+        self,
+        child: Child,
+        task: CodeRun,
+        calls: Calls,
+        *,
+        dialect: Dialect,
+        limits: Limits,
+        limit_s: float,
+        quota: Quota,
+        log: Any,
     ) -> None:
         self._child, self._task, self._calls, self._dialect = child, task, calls, dialect
-        self._limits, self._limit_s, self._log = limits, limit_s, log
+        self._limits, self._limit_s, self._quota, self._log = limits, limit_s, quota, log
         self._loop = asyncio.get_running_loop()
         self._ending: asyncio.Future[Ending] = self._loop.create_future()
         self._under_way: set[asyncio.Task[None]] = set()
@@ -74,7 +84,7 @@ class Execution(Listener):
                 self._child.send(order)
                 if self._task.program and self._task.tools == ():
                     self._child.no_more()
-            async with clock:
+            async with clock, self._quota.watched(self._overflowed):
                 # Not the future itself, which would be cancelled along with whoever waits for it.
                 await asyncio.wait((self._ending,))
         except TimeoutError:
@@ -87,6 +97,10 @@ class Execution(Listener):
                 call.cancel()
             await asyncio.gather(*self._under_way, return_exceptions=True)
         return self._ending.result()
+
+    def _overflowed(self) -> None:
+        assert self._quota.limit is not None  # noqa: S101 - it was exceeded
+        self._end(endings.folder_full(self._quota.limit, output=self._streams(endings.KILLED_EXIT)))
 
     def _end(self, ending: Ending) -> None:
         if not self._ending.done():

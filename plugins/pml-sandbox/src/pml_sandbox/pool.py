@@ -62,8 +62,12 @@ class Pool:
         self._spawner.close()
 
     @asynccontextmanager
-    async def child(self, folder: str | None) -> AsyncIterator[Child]:
+    async def child(self, folder: str | None, *, writable: bool = True) -> AsyncIterator[Child]:
         """A process of one's own, dead afterwards.
+
+        Args:
+            folder: The one directory that it gets; None for none.
+            writable: Whether it may write into it; otherwise it can read and remove.
 
         Raises:
             OSError: None can be started.
@@ -71,7 +75,7 @@ class Pool:
         """
         self._in_use += 1
         try:
-            async with self._child(folder) as child:
+            async with self._child(folder, writable=writable) as child:
                 yield child
         finally:
             self._in_use -= 1
@@ -79,10 +83,10 @@ class Pool:
                 self._spawner.close()
 
     @asynccontextmanager
-    async def _child(self, folder: str | None) -> AsyncIterator[Child]:
+    async def _child(self, folder: str | None, *, writable: bool) -> AsyncIterator[Child]:
         child = self._taken() if folder is None else None
         if child is None:
-            child = await self._start(folder)
+            child = await self._start(folder, writable=writable)
         # Starting a process keeps the loop busy for milliseconds, which short runs need not wait for.
         soon = asyncio.get_running_loop().call_later(REFILL_S, self._refill) if folder is None else None
         ended_well = False
@@ -107,9 +111,9 @@ class Pool:
                 return child
         return None
 
-    async def _start(self, folder: str | None) -> Child:
+    async def _start(self, folder: str | None, *, writable: bool = True) -> Child:
         child = await start(
-            self._dialect.command(folder),
+            self._dialect.command(folder, writable=writable),
             self._spawner,
             frame_bytes=self._limits.frame_bytes,
             output_bytes=self._limits.output_bytes,

@@ -47,6 +47,8 @@ class Jail:
     (:func:`system_files`)."""
     write: tuple[str, ...] = ()
     """The same as :attr:`read`, and files can be made, changed and removed; no symbolic links, sockets or devices."""
+    remove: tuple[str, ...] = ()
+    """The same as :attr:`read`, and files in them can be removed; nothing can be made or changed."""
     memory_bytes: int | None = None
     """Private memory that it can write: heap, stacks, anonymous mappings (RLIMIT_DATA) [bytes]."""
     address_bytes: int | None = None
@@ -107,9 +109,15 @@ class Jail:
         Raises:
             ValueError: As for :meth:`preexec`.
         """
-        if inside := [path for path in (*self.read, *self.run, *self.write) if Path(path).is_relative_to("/proc")]:
+        if inside := [
+            path for path in (*self.read, *self.run, *self.write, *self.remove) if Path(path).is_relative_to("/proc")
+        ]:
             raise ValueError(f"a jail cannot grant {inside[0]}: /proc/self would mean the process that asked")
         return bool(machine())
+
+    def keeps_files(self) -> bool:
+        """Whether this machine refuses what is not granted of files."""
+        return self.stands() and _landlock.abi() > 0
 
     def command(self) -> tuple[str, ...]:
         """Words to put before a command so that it runs in the jail, where the caller does not fork by itself.
@@ -128,7 +136,7 @@ class _Enter:
         self._rules = self._granted(jail) if _landlock.abi() else -1
         if self._rules >= 0:
             weakref.finalize(self, os.close, self._rules)
-        granted = (*jail.read, *jail.run, *jail.write, *DEVICES)
+        granted = (*jail.read, *jail.run, *jail.write, *jail.remove, *DEVICES)
         program = next((path for path in jail.run if Path(path).is_file()), "")
         self._view = None if _view.refused() else _view.View(granted, program)
         self._gaps = [(ctypes.c_uint(a), ctypes.c_uint(b)) for a, b in _gaps(keep)]
@@ -151,6 +159,7 @@ class _Enter:
                 *((path, _landlock.READ) for path in jail.read),
                 *((path, _landlock.RUN) for path in jail.run),
                 *((path, _landlock.WRITE) for path in jail.write),
+                *((path, _landlock.REMOVE) for path in jail.remove),
                 *((path, _landlock.READ_FILE | _landlock.WRITE_FILE) for path in DEVICES),
             ]
         )

@@ -21,6 +21,7 @@ READ = READ_FILE | READ_DIR
 RUN = READ | EXECUTE
 WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 """No symbolic links, sockets, pipes or devices: a link made here would lead others astray who follow it."""
+REMOVE = READ | REMOVE_DIR | REMOVE_FILE
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 """Rights that a rule for something other than a directory can have."""
 

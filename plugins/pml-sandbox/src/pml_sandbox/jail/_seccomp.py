@@ -213,6 +213,8 @@ def build(machine: str, *, processes: bool, truncate: bool) -> Filter:
     program.when(numbers["ioctl"], _others(1, _IOCTLS))
     program.when(numbers["fcntl"], _other_fcntls())
     program.when(numbers["prctl"], _others(0, _PRCTLS))
+    # Space on a disk would be taken faster than anybody can look; libraries then write zeros.
+    program.when(numbers["fallocate"], _refusing(errno.EOPNOTSUPP))
     # Its flags lie in memory where a filter cannot look; libraries then use clone.
     program.when(numbers["clone3"], _refusing(errno.ENOSYS))
     program.when(numbers["clone"], _starting_processes(processes=processes))
