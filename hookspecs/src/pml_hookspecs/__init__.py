@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ._markers import PROJECT, hookimpl, hookspec
 from .access import AccessEvent, AccessWatcher, CurrentKeys, Identities, Identity, UnauthenticatedError
+from .environment import USUAL_VARIABLES, is_usual, passed_on
 from .executor import (
     CallNext,
     CannotAskError,
@@ -77,6 +78,7 @@ __all__ = [
     "EMPTY",
     "GATEWAY_SERVER",
     "PROJECT",
+    "USUAL_VARIABLES",
     "Accept",
     "AccessEvent",
     "AccessWatcher",
@@ -159,6 +161,8 @@ __all__ = [
     "encode",
     "hookimpl",
     "hookspec",
+    "is_usual",
+    "passed_on",
     "setting",
     "split_tool_id",
 ]

@@ -124,16 +124,21 @@ async def test_a_server_that_fails_to_start_tells_its_last_words(connect):
 # What a server gets.
 
 
-async def test_a_server_gets_its_folder_and_the_environment_but_not_our_settings(connect, monkeypatch, tmp_path):
-    monkeypatch.setenv("PML_GATEWAY__TOKEN", "secret")
-    monkeypatch.setenv("KEPT", "1")
-    monkeypatch.setenv("CHANGED", "old")
-    async with connect(env={"CHANGED": "new", "PML_ASKED_FOR": "x"}, cwd=str(tmp_path)) as link:
+async def test_a_server_gets_its_folder_the_usual_variables_and_those_that_it_names(connect, monkeypatch, tmp_path):
+    others = {"PML_GATEWAY__TOKEN": "a", "GITHUB_TOKEN": "b", "DOCKER_HOST": "c", "ONE": "d", "CHANGED": "old"}
+    for name, value in others.items():
+        monkeypatch.setenv(name, value)
+    added = {"CHANGED": "new", "PML_ASKED_FOR": "x"}
+    async with connect(env=added, cwd=str(tmp_path), inherit_env=["DOCKER_*", "ONE", "*_GATEWAY__*"]) as link:
         told = await link.request("describe", {}, timeout_s=SOON_S)
     assert told["cwd"] == str(tmp_path)
     environment = told["env"]
-    assert (environment["KEPT"], environment["CHANGED"], environment["PML_ASKED_FOR"]) == ("1", "new", "x")
-    assert "PML_GATEWAY__TOKEN" not in environment
+    assert {name: value for name, value in environment.items() if name in others} == {
+        "CHANGED": "new",
+        "DOCKER_HOST": "c",
+        "ONE": "d",
+    }
+    assert environment["PML_ASKED_FOR"] == "x"
     assert environment["PATH"] == os.environ["PATH"]
 
 

@@ -154,6 +154,16 @@ def expand_all(value: Any, environment: Mapping[str, str], missing: list[str]) -
     return value
 
 
+def references(value: Any) -> Iterator[str]:
+    """The name of every environment variable that a text in a value refers to, however deep, as often as it does."""
+    if isinstance(value, str):
+        yield from (found[1] for found in REFERENCE.finditer(value))
+    elif isinstance(value, Mapping):
+        yield from (name for inner in value.values() for name in references(inner))
+    elif isinstance(value, (list, tuple)):
+        yield from (name for inner in value for name in references(inner))
+
+
 def known_files(home: Path, project: Path) -> list[tuple[str, Path]]:
     """Where clients keep their servers: ``(client, path)``, a client's project files before its others.
 

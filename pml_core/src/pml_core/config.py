@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pml_hookspecs import GATEWAY_SERVER, setting
+from pml_hookspecs import GATEWAY_SERVER, is_usual, setting
 
 from . import client_configs, secret_values
 from .config_files import SECTIONS, candidates, read_file
@@ -82,6 +82,11 @@ class ServerSettings:
     url: str = setting("", "Address of a server that runs already (https://host/mcp).")
     address: str = setting("", "Instead of command or url: <transport>:<what the transport understands>.")
     env: dict[str, str] = setting(dict, "Environment variables for the program; ${NAME} refers to the gateway's own.")
+    inherit_env: tuple[str, ...] = setting(
+        (),
+        "Variables of the gateway's own environment that the program gets besides the usual ones (PATH, HOME, locale, "
+        "proxies, folders for temporary files, certificates): names, or beginnings such as 'DOCKER_*'.",
+    )
     headers: dict[str, str] = setting(dict, "HTTP headers for a url; ${NAME} refers to an environment variable.")
     cwd: str | None = setting(None, "Working directory of the program.")
     timeout_s: float | None = setting(
@@ -185,7 +190,12 @@ class Config:
         return next((s.label for s in self.sources if dig(s.tree, parts) is not None), None)
 
     def secrets(self) -> Iterable[str]:
-        """Values that must not be shown: tokens and passwords in variables, headers, arguments and addresses."""
+        """Values that must not be shown: tokens and passwords in servers' tables, and all that a reference stands for.
+
+        What every server's process is given anyway is no secret, whoever refers to it.
+        """
+        referred = {name for source in self.sources for name in client_configs.references(source.tree)}
+        yield from (os.environ.get(name, "") for name in sorted(referred) if not is_usual(name))
         for server in self.servers.values():
             written = {"env": server.env, "headers": server.headers, "args": list(server.args), "url": server.url}
             for secret in secret_values.found_in(written):
@@ -308,7 +318,7 @@ def _plain(mode: str | None, sources: tuple[Source, ...], notes: list[str]) -> C
 def make_server(table: Mapping[str, Any]) -> ServerSettings:
     """Server settings from values that are known to be of the right types."""
     known = {f.name for f in fields(ServerSettings)} - {"options"}
-    given: dict[str, Any] = {k: tuple(v) if k == "args" else v for k, v in table.items() if k in known}
+    given: dict[str, Any] = {k: tuple(v) if k in ("args", "inherit_env") else v for k, v in table.items() if k in known}
     options = {k: v for k, v in table.items() if k not in known and k != "options"}
     return ServerSettings(**given, options={**table.get("options", {}), **options})
 
@@ -327,6 +337,8 @@ def server_problems(name: str, server: ServerSettings) -> list[str]:
         problems.append(f"servers.{name}: says {' and '.join(given)}; keep one of them")
     if server.prefix is not None and not PREFIX.fullmatch(server.prefix):
         problems.append(f"servers.{name}.prefix: letters, digits, '.', '-' and '_', or nothing; clients take no others")
+    if server.inherit_env and server.url:
+        problems.append(f"servers.{name}.inherit_env: makes sense only with a command")
     if server.args and not server.command:
         problems.append(f"servers.{name}.args: makes sense only with a command")
     return problems

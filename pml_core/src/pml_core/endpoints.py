@@ -34,6 +34,8 @@ def endpoint_of(name: str, server: ServerSettings, environment: Mapping[str, str
     options: dict[str, Any] = client_configs.expand_all(server.options, environment, missing)
     if server.cwd is not None:
         options["cwd"] = expand(server.cwd)
+    if server.inherit_env:
+        options["inherit_env"] = list(server.inherit_env)
     if server.headers:
         options["headers"] = {key: expand(value) for key, value in server.headers.items()}
     env = {key: expand(value) for key, value in server.env.items()}

@@ -27,8 +27,12 @@ class Redactor:
         self._raws: list[bytes] = []
 
     def learn(self, values: Iterable[str]) -> None:
-        """Add secret values. Short ones are ignored; longer ones are replaced first, so parts do not show."""
-        known = {*self._texts, *(v for v in values if len(v) >= SHORTEST)}
+        """Add secret values, of several lines also each line: who prints them prints lines.
+
+        Short ones are ignored; longer ones are replaced first, so parts do not show.
+        """
+        parts = (part for value in values for part in (value, *value.splitlines()))
+        known = {*self._texts, *(part for part in parts if len(part) >= SHORTEST)}
         self._texts = sorted(known, key=lambda v: (-len(v), v))
         self._raws = [v.encode("utf-8", "surrogatepass") for v in self._texts]
 

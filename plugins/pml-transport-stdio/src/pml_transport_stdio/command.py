@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Endpoint, Json
 
 SCHEME = "stdio:"
-OPTIONS = ("allow_concurrent_requests", "cwd")
+OPTIONS = ("allow_concurrent_requests", "cwd", "inherit_env")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +24,8 @@ class Command:
     """None: the gateway's own working directory."""
     concurrent: bool = True
     """False: one request at a time."""
+    inherit_env: tuple[str, ...] = ()
+    """Variables of the gateway's environment that it gets besides the usual ones: names, or beginnings with ``*``."""
 
 
 def parse(endpoint: Endpoint) -> Command:
@@ -41,7 +43,18 @@ def parse(endpoint: Endpoint) -> Command:
     concurrent = endpoint.options.get("allow_concurrent_requests", True)
     if not isinstance(concurrent, bool):
         raise ValueError(f"{where} allow_concurrent_requests must be true or false, not {concurrent!r}")  # noqa: TRY004
-    return Command(argv=argv, cwd=cwd, concurrent=concurrent)
+    return Command(
+        argv=argv, cwd=cwd, concurrent=concurrent, inherit_env=_names(endpoint.options.get("inherit_env", ()), where)
+    )
+
+
+def _names(value: Json, where: str) -> tuple[str, ...]:
+    names = tuple(name for name in value if isinstance(name, str)) if isinstance(value, (list, tuple)) else ()
+    if not isinstance(value, (list, tuple)) or len(names) != len(value):
+        raise ValueError(
+            f"{where} inherit_env must be a list of names of variables, such as ['DOCKER_*'], not {value!r}"
+        )
+    return names
 
 
 def _split(address: str, where: str) -> tuple[str, ...]:

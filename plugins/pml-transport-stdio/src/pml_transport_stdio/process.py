@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import TransportError
+from pml_hookspecs import TransportError, passed_on
 
 from .group import MARK, is_empty, marked, signal_group, signal_marked
 from .wire import Reader
@@ -22,20 +22,15 @@ if TYPE_CHECKING:
 
 STDERR_KEPT = 8 * 1024
 """How much of the end of stderr goes into error messages [bytes]."""
-OWN_VARIABLES = "PML_"
 POLL_S = 0.1
 GROUP_POLL_S, MARKED_POLL_S = 0.02, 0.05
 AFTER_KILL_S = 1.0
 
 
-def environment(added: Mapping[str, str]) -> dict[str, str]:
-    """What a server's process gets: the gateway's own environment without the gateway's settings, and ``added``."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
-    return {**inherited, **added}
-
-
 def spawn(name: str, command: Command, env: Mapping[str, str], mark: str) -> subprocess.Popen[bytes]:
     """Start a server, its three streams on pipes, ``mark`` in its environment.
+
+    Of the gateway's environment it gets the usual variables and those that its table names.
 
     Raises:
         TransportError: It cannot be started; the message says what to do.
@@ -55,7 +50,7 @@ def spawn(name: str, command: Command, env: Mapping[str, str], mark: str) -> sub
             stdout=pipe,
             stderr=pipe,
             cwd=command.cwd,
-            env={**environment(env), MARK: mark},
+            env={**passed_on(os.environ, command.inherit_env), **env, MARK: mark},
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
