@@ -17,6 +17,8 @@ from .asgi_ladder import VERSION, check_repeated, text, unsupported
 from .asgi_modern import Modern
 from .asgi_pages import Pages
 from .asgi_replies import (
+    ADMISSION,
+    ADMIT,
     JSON,
     OK,
     PLAIN_CODES,
@@ -70,7 +72,7 @@ class Application:
         """How many requests of each are being served, their bodies included that are still coming in."""
         self._handshake = Handshake(accept, settings, self._works, log)
         self._modern = Modern(accept, settings, self._works, log)
-        self._plugins, self._pages = _mounted(routes, log), Pages()
+        self._plugins, self._pages = _mounted(routes, log), Pages(settings.max_body_bytes)
         callers.open = Open(self._held, self._in_use, self._expel)
 
     def _held(self) -> set[Access]:
@@ -138,6 +140,8 @@ class Application:
         except Refusal as refusal:
             refusal.plain = first != MCP
             raise
+        if (admission := scope.get("extensions", {}).get(ADMISSION)) is not None:
+            admission[ADMIT]()
         self._inside[access] += 1
         try:
             if first == MCP:

@@ -13,7 +13,24 @@ from .asgi_replies import Access, Receive, Refusal, Scope, Send
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-UNAUTHENTICATED = 401
+UNAUTHENTICATED, TOO_LARGE = 401, 413
+
+
+def bounded(receive: Receive, limit: int) -> Receive:
+    """The same for bodies of up to ``limit`` bytes; a longer one is refused with status 413."""
+    size = 0
+
+    async def receive_bounded() -> MutableMapping[str, Any]:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            from starlette.exceptions import HTTPException
+
+            raise HTTPException(TOO_LARGE, f"The body is longer than {limit} bytes")
+        return message
+
+    return receive_bounded
 
 
 class Page:
@@ -38,7 +55,8 @@ class Page:
 class Pages:
     """All that plugins are serving."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_body_bytes: int) -> None:
+        self._max_body_bytes = max_body_bytes
         self._open: dict[Access, set[Page]] = {}
 
     def in_use(self) -> set[Access]:
@@ -60,7 +78,7 @@ class Pages:
         mine = self._open.setdefault(access, set())
         mine.add(page)
         try:
-            await application(scope, receive, page.send)
+            await application(scope, bounded(receive, self._max_body_bytes), page.send)
         except asyncio.CancelledError:
             if not page.expelled or page.task is None or page.task.uncancel():
                 raise

@@ -16,6 +16,8 @@ OK, ACCEPTED, NO_CONTENT = 200, 202, 204
 AT_ONCE = 64 * 1024
 """Up to this size a body is copied together and written at once [bytes]."""
 JSON = (b"content-type", b"application/json")
+ADMISSION, ADMIT = "pml.admission", "admit"
+"""Extension of the scope, and in it what is to be called when a request is let in (ASGI, "Extensions")."""
 PLAIN_CODES = {401: "access.unauthenticated", 403: "access.forbidden", 503: "access.unavailable"}
 """What an error is called where it is no JSON-RPC, by HTTP status."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
 
     from .asgi import Application
     from .callers import Identify
+    from .listener_accept import Acceptor
+    from .listener_connections import Connections
+    from .listener_wire import Protocol
     from .settings import Settings
 
 KEEP_ALIVE_S = 75
-"""Longer than clients keep unused connections, so that they, not we, close them: else requests meet a closed one."""
+"""How long a connection is kept for the next request [s].
+
+Longer than clients keep unused connections, so that they, not we, close them: else requests meet a closed one."""
 FLUSH_S = 1.0
 """Least time that clients get to take what was written for them."""
 POLL_S = 0.005
@@ -43,6 +49,8 @@ async def serve(
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
     from .asgi import Application
     from .callers import Callers
+    from .listener_accept import Acceptor
+    from .listener_connections import Connections
     from .security import Guard, check_binding
 
     host, port = place(endpoint)
@@ -51,13 +59,16 @@ async def serve(
         host, port = listening.getsockname()[:2]
         guard, callers = Guard(settings, host, port), Callers(settings, identify, log)
         application = Application(accept, settings, guard, callers, routes or {}, log, report)
-        server = _server(application)
+        connections = Connections(settings, log)
+        server = _server(application, settings)
+        acceptor = Acceptor(listening, partial(_protocol, server, settings, connections), connections, log)
         try:
-            await server.startup(sockets=[listening])
             started(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
             await asyncio.get_running_loop().create_future()
         finally:
-            await to_the_end(_stop(server, listening, application, settings.drain_s), name="stop the HTTP listener")
+            stopping = _stop(server, acceptor, listening, application, settings.drain_s)
+            await to_the_end(stopping, name="stop the HTTP listener")
+            connections.close()
 
 
 async def _required(identify: Identify | None) -> bool:
@@ -112,22 +123,21 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _server(application: Application) -> uvicorn.Server:
+def _server(application: Application, settings: Settings) -> uvicorn.Server:
+    """What the protocol needs of the server: its configuration and state. Connections come from the acceptor."""
     import uvicorn
-
-    from .listener_wire import Protocol
 
     config = uvicorn.Config(
         application,
         interface="asgi3",
         loop="none",
-        http=Protocol,
         ws="none",
         lifespan="off",
         log_config=None,
         log_level="critical",
         access_log=False,
-        proxy_headers=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         server_header=False,
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
@@ -138,13 +148,23 @@ def _server(application: Application) -> uvicorn.Server:
     return server
 
 
-async def _stop(server: uvicorn.Server, listening: socket.socket, application: Application, drain_s: float) -> None:
-    for accepting in getattr(server, "servers", ()):
-        accepting.close()
-    listening.close()
+def _protocol(server: uvicorn.Server, settings: Settings, connections: Connections) -> Protocol:
+    from .listener_wire import Protocol
+
+    config, state = server.config, server.server_state
+    return Protocol(settings, connections, config=config, server_state=state, app_state=server.lifespan.state)
+
+
+async def _stop(
+    server: uvicorn.Server, acceptor: Acceptor, listening: socket.socket, application: Application, drain_s: float
+) -> None:
+    async def listen_no_more() -> None:
+        await acceptor.close()
+        listening.close()
+
     loop = asyncio.get_running_loop()
     until = loop.time() + drain_s
-    await application.close(drain_s)
+    await asyncio.gather(application.close(drain_s), listen_no_more())
     state = server.server_state
     for connection in tuple(state.connections):
         connection.shutdown()

@@ -15,6 +15,7 @@ from pml_hookspecs import TransportError
 from pml_hookspecs.protocol import INVALID_REQUEST
 
 from .asgi_replies import NO_CONTENT, Refusal, Send, reply
+from .listener_connections import networks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, MutableMapping
@@ -50,6 +51,10 @@ def check_binding(host: str, settings: Settings, *, required: bool = False) -> N
     Raises:
         TransportError: It would be, or a token is no good.
     """
+    try:
+        networks(settings.trusted_proxies)
+    except ValueError as error:
+        raise TransportError(f"trusted_proxies in [plugins.http]: {error}", retryable=False) from None
     owners: dict[str, str] = {}
     for name, said in settings.tokens.items():
         token = said if isinstance(said, str) else said.token

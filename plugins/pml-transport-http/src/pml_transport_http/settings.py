@@ -68,4 +68,28 @@ class Settings:
         ge=0,
     )
     max_body_bytes: int = setting(64 * MIB, "Longest request body taken from a client [bytes].", ge=1024)
+    body_timeout_s: float = setting(
+        30.0,
+        "Longest for a request's body to arrive; each 16 KiB of it give another second, up to this from then on [s].",
+        ge=0.1,
+    )
+    max_header_bytes: int = setting(
+        64 * 1024, "Longest head of a request taken from a client: its target and all headers [bytes].", ge=1024
+    )
+    max_headers: int = setting(256, "Most headers of a request taken from a client.", ge=8)
+    header_timeout_s: float = setting(
+        10.0, "Longest for a request's head to arrive, from its first byte, or from the connection on [s].", ge=0.1
+    )
+    max_client_connections: int = setting(
+        1000,
+        "Most connections of clients; never more than three quarters of the files that the process may open.",
+        ge=1,
+    )
+    max_client_connections_per_address: int = setting(
+        500, "Most of them from one address (IPv6: network of 64 bits); `trusted_proxies` may have all.", ge=1
+    )
+    trusted_proxies: tuple[str, ...] = setting(
+        (),
+        "Addresses and networks of reverse proxies: their X-Forwarded-For is believed to name the client.",
+    )
     drain_s: float = setting(5.0, "Time that requests get to end when the gateway stops [s].", ge=0)
