@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Literal, NewType, Protocol, TypeAlias
 
 from ._values import quick
+from .schemas import schema_problem
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
@@ -90,6 +91,7 @@ class CatalogEntry:
     """Changes when the definition changes: SHA-256 of its canonical JSON, hex."""
     meta: bool = False
     """True for the gateway's own tools that the meta-tool modes list."""
+    _problems: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -105,6 +107,29 @@ class CatalogEntry:
     def own(self) -> bool:
         """True for tools that the gateway serves itself, listed or not."""
         return self.server == GATEWAY_SERVER
+
+    @property
+    def input_schema(self) -> Mapping[str, Any] | None:
+        """``inputSchema`` for whoever reads it; None when there is none, or it is over the bounds of :mod:`.schemas`.
+
+        What clients are shown is :attr:`definition`, whatever it costs to read.
+        """
+        return self._bounded("inputSchema")
+
+    @property
+    def output_schema(self) -> Mapping[str, Any] | None:
+        """``outputSchema``, as :attr:`input_schema`."""
+        return self._bounded("outputSchema")
+
+    def schema_problem(self, member: str = "inputSchema") -> str:
+        """Why nobody reads the schema that the definition has under ``member``; ``""`` when it can be read."""
+        if member not in self._problems:
+            self._problems[member] = schema_problem(self.definition.get(member))
+        return self._problems[member]
+
+    def _bounded(self, member: str) -> Mapping[str, Any] | None:
+        schema = self.definition.get(member)
+        return schema if isinstance(schema, Mapping) and not self.schema_problem(member) else None
 
 
 @dataclass(frozen=True, slots=True)

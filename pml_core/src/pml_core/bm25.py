@@ -82,7 +82,7 @@ _Read: TypeAlias = tuple[ToolId, dict[str, dict[str, int]]]
 def _read(entry: CatalogEntry) -> _Read:
     names: list[str] = []
     texts: list[str] = []
-    for name, schema in _parameters(entry.definition.get("inputSchema")):
+    for name, schema in _parameters(entry.input_schema):
         names.append(name)
         texts.append(str(schema.get("description") or ""))
         values = schema.get("enum")

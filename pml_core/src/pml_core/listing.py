@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-from pml_hookspecs import RawObject, RpcError
+import msgspec
+
+from pml_hookspecs import CatalogEntry, RawObject, RpcError, TransportError, encode
 from pml_hookspecs.protocol import METHOD_NOT_FOUND
 
+from .catalog import make_entry
+from .members import split
+
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+Ask: TypeAlias = Callable[[str, RawObject], Awaitable[RawObject]]
+DIGITS = 4000
+"""Of an integer, from which on it is no number to Python."""
+NO_ITEMS, NULL = msgspec.Raw(b"[]"), msgspec.Raw(b"null")
+
+DEFINITION_BYTES = 512 * 1024
+"""Longest description of one tool, resource or prompt; a longer one is left out."""
+LIST_BYTES = 32 * 1024 * 1024
+"""Longest page of a list."""
+TURN_BYTES = 128 * 1024
+"""What is read of a list at one go."""
+NAME_CHARACTERS = 1024
+"""Of a tool; MCP asks for 128 at most."""
 MOST_PAGES = 1000
 """Pages of one list that are asked for; more is taken for a server that pages in circles."""
 
 
-async def every_item(ask: Callable[[str, RawObject], Awaitable[RawObject]], method: str, member: str) -> list[Any]:
-    """All items of a list, over all its pages; none when the server does not know the method (MCP, pagination)."""
-    found: list[Any] = []
+class _Turn:
+    """Lets others have their turn after some work."""
+
+    def __init__(self) -> None:
+        self._done_bytes = 0
+
+    async def after(self, size_bytes: int) -> None:
+        self._done_bytes += size_bytes
+        if self._done_bytes >= TURN_BYTES:
+            self._done_bytes = 0
+            await asyncio.sleep(0)
+
+
+async def every_item(ask: Ask, method: str, member: str, log: Any) -> list[dict[str, Any]]:
+    """All items of a list, over all its pages; none when the server does not know the method (MCP, pagination).
+
+    What cannot be read is left out, and never hides the others: too long an item, one that is no object, or one with
+    what is no JSON to us, such as an integer of 5,000 digits. Between pages and items others have their turn.
+    """
+    found: list[dict[str, Any]] = []
+    turn = _Turn()
     cursor: Any = None
     for _ in range(MOST_PAGES):
         try:
@@ -23,21 +63,82 @@ async def every_item(ask: Callable[[str, RawObject], Awaitable[RawObject]], meth
             if exc.code == METHOD_NOT_FOUND:
                 break
             raise
-        items = page.get(member)
-        found += items if isinstance(items, list) else []
-        cursor = page.get("nextCursor")  # an empty string is a cursor, too
+        members = _members(page, method)
+        for raw in _split_list(members.get(member, NO_ITEMS)):
+            item = _item(bytes(raw), method, log)
+            if item is not None:
+                found.append(item)
+            await turn.after(len(bytes(raw)))
+        cursor = json.loads(bytes(members.get("nextCursor", NULL)))  # an empty string is a cursor, too
         if cursor is None:
             break
     return found
 
 
-def usable_tools(listed: Sequence[Any], log: Any) -> list[dict[str, Any]]:
+def _members(page: RawObject, method: str) -> Mapping[str, msgspec.Raw]:
+    if len(page.raw) > LIST_BYTES:
+        size, most = len(page.raw) >> 20, LIST_BYTES >> 20
+        raise TransportError(f"the answer to {method} has {size} MiB; at most {most} are read", retryable=True)
+    try:
+        return split(page.raw)
+    except msgspec.MsgspecError as exc:
+        raise TransportError(f"the answer to {method} is not an object: {exc}", retryable=True) from exc
+
+
+def _split_list(raw: msgspec.Raw) -> list[msgspec.Raw]:
+    try:
+        return _LIST.decode(raw)
+    except msgspec.MsgspecError:
+        # Lone surrogates and NaN, which others take for JSON.
+        with contextlib.suppress(ValueError, RecursionError):
+            items = json.loads(bytes(raw), parse_int=lambda digits: int(digits) if len(digits) < DIGITS else digits)
+            return [msgspec.Raw(encode(item)) for item in items] if isinstance(items, list) else []
+        return []
+
+
+def _item(raw: bytes, method: str, log: Any) -> dict[str, Any] | None:
+    """One item; None when it is left out."""
+    problem = f"it has {len(raw)} bytes; at most {DEFINITION_BYTES} are read" if len(raw) > DEFINITION_BYTES else ""
+    try:
+        item = None if problem else json.loads(raw)
+    except (ValueError, RecursionError) as exc:
+        item, problem = None, str(exc)
+    if item is not None and not isinstance(item, dict):
+        item, problem = None, "it is no object"
+    if item is None:
+        log.warning("an item of a list is left out", list=method, item=repr(raw[:200]), reason=problem)
+    return item
+
+
+async def tools_of(server: str, ask: Ask, log: Any) -> list[CatalogEntry]:
+    """What ``server`` lists, as the catalog has it. Others have their turn after each tool."""
+    entries, turn = [], _Turn()
+    for definition in usable_tools(await every_item(ask, "tools/list", "tools", log), log):
+        try:
+            entry = make_entry(server, definition)
+        except (RecursionError, ValueError) as exc:
+            log.warning("a tool is left out", tool=str(definition["name"])[:200], reason=str(exc))
+            continue
+        for member in ("inputSchema", "outputSchema"):
+            if problem := entry.schema_problem(member):
+                said = "a tool's schema is passed on to clients, but not read here: nothing is checked by it"
+                log.warning(said, tool=entry.name, schema=member, reason=problem)
+        entries.append(entry)
+        await turn.after(4 * entry.tokens)
+    return entries
+
+
+def usable_tools(listed: Sequence[Mapping[str, Any]], log: Any) -> list[Mapping[str, Any]]:
     """The tools that have a name, each name once; one that is broken never hides the others."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Mapping[str, Any]] = {}
     for definition in listed:
-        name = definition.get("name") if isinstance(definition, dict) else None
+        name = definition.get("name")
         if not isinstance(name, str) or not name:
             log.warning("a tool without a name is left out", tool=repr(definition)[:200])
+            continue
+        if len(name) > NAME_CHARACTERS:
+            told = f"{len(name)} characters; at most {NAME_CHARACTERS}"
+            log.warning("a tool with too long a name is left out", tool=name[:200], name_has=told)
             continue
         if name in found:
             log.warning("a tool is listed twice; the first one counts", tool=name)

@@ -79,7 +79,7 @@ def _problem_of_tool(services: Services, agent: Agent) -> tuple[str, str]:
         # Of a server that was never up, no tools are known.
         known = ", ".join(tools[:10])
         return (f"{server} has no tool {name}; it has {known}", "Correct tool") if tools else ("", "")
-    schema = entry.definition.get("inputSchema")
+    schema = entry.input_schema
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if isinstance(properties, dict) and properties and agent.argument not in properties:
         return f"{agent.tool} has no argument {agent.argument}; it has {', '.join(properties)}", "Correct argument"

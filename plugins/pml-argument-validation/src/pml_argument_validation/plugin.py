@@ -13,6 +13,8 @@ from pml_hookspecs import Failure, Outcome, Phase, RawObject, Status, ToolCall, 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task, Wrapper
 
+    from .validator import Validator
+
 CODE = "arguments.invalid"
 MOST_VALIDATORS = 4096
 """Compiled schemas kept; the ones not used for longest go first."""
@@ -22,14 +24,16 @@ class ArgumentValidation:
     """Checks the arguments of every tool call, those of workflows' tasks included.
 
     JSON Schema, draft 2020-12 unless ``$schema`` names another, which is how MCP reads ``inputSchema``. A schema that
-    cannot be used is not the caller's fault: it is logged once, and the server has to judge for itself.
+    cannot be used is not the caller's fault: it is logged once, and the server has to judge for itself. The same holds
+    for a schema that is over the bounds of :mod:`pml_hookspecs.schemas`, and for arguments that would take more steps
+    to check than are taken for one call.
     """
 
     phase = Phase.VALIDATE
 
     def __init__(self, services: Services) -> None:
         self._catalog, self._log = services.catalog, services.log
-        self._validators: OrderedDict[str, Any] = OrderedDict()
+        self._validators: OrderedDict[str, Validator | None] = OrderedDict()
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass, or say everything that is wrong with its arguments."""
@@ -46,6 +50,9 @@ class ArgumentValidation:
         arguments = task.arguments
         try:
             value = arguments.value if isinstance(arguments, RawObject) else arguments
+            if not _short(arguments, validator.most_bytes) and not validator.admits(value):
+                self._log.warning("arguments are not checked: they are more than is checked in a moment", tool=entry.id)
+                return None
             if validator.is_valid(value):
                 return None
         except ValueError:
@@ -53,7 +60,7 @@ class ArgumentValidation:
             return self._failure_of_odd(entry, task, validator)
         return _explained(entry, value, validator, _made_up(task, run))
 
-    def _failure_of_odd(self, entry: CatalogEntry, task: ToolCall, validator: Any) -> Failure | None:
+    def _failure_of_odd(self, entry: CatalogEntry, task: ToolCall, validator: Validator) -> Failure | None:
         try:
             value = json.loads(encode(task.arguments))
             if not isinstance(value, dict):
@@ -61,12 +68,14 @@ class ArgumentValidation:
         except (RecursionError, TypeError, ValueError) as exc:
             return Failure(CODE, f"Not run: the arguments for {entry.id} are not a JSON object: {exc}")
         try:
-            return None if validator.is_valid(value) else _explained(entry, value, validator, ())
+            if not validator.admits(value) or validator.is_valid(value):
+                return None
+            return _explained(entry, value, validator, ())
         except ValueError:
             self._log.debug("arguments cannot be checked", tool=entry.id)
             return None
 
-    def _validator(self, entry: CatalogEntry) -> Any:
+    def _validator(self, entry: CatalogEntry) -> Validator | None:
         """The compiled schema; None when there is none to check against."""
         digest = entry.digest
         if digest in self._validators:
@@ -79,27 +88,30 @@ class ArgumentValidation:
                 self._validators.popitem(last=False)
         return validator
 
-    def _compiled(self, entry: CatalogEntry) -> Any:
-        schema = entry.definition.get("inputSchema")
-        if not isinstance(schema, Mapping):
+    def _compiled(self, entry: CatalogEntry) -> Validator | None:
+        schema = entry.input_schema
+        if schema is None:
             return None
-        from jsonschema_rs import validator_for
+        from .validator import Validator
 
         try:
-            return validator_for(dict(schema), retriever=_refuse)
+            return Validator(schema)
         except ValueError as exc:
             problem = str(exc).partition("\n")[0][:500]
             self._log.warning("input schema cannot be used; arguments are not checked", tool=entry.id, problem=problem)
             return None
 
 
+def _short(arguments: Mapping[str, Any], most_bytes: int) -> bool:
+    try:
+        return len(encode(arguments)) <= most_bytes
+    except (RecursionError, TypeError, ValueError):
+        return False
+
+
 async def _refused(task: Task, failure: Failure) -> Outcome:
     now = datetime.now(UTC)
     return Outcome(task_id=task.id, status=Status.ERROR, started_at=now, duration_ms=0, failure=failure)
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"schemas may not refer to other documents, such as {uri}")
 
 
 def _made_up(task: ToolCall, run: Run) -> tuple[str, ...]:
@@ -113,12 +125,12 @@ def _made_up(task: ToolCall, run: Run) -> tuple[str, ...]:
 
 
 def _explained(
-    entry: CatalogEntry, value: Mapping[str, Any], validator: Any, made_up: tuple[str, ...]
+    entry: CatalogEntry, value: Mapping[str, Any], validator: Validator, made_up: tuple[str, ...]
 ) -> Failure | None:
     from .problems import Problem, problems, relevant
     from .signature import signature
 
-    schema = entry.definition["inputSchema"]
+    schema = entry.input_schema or {}
     try:
         errors = relevant(validator.iter_errors(value), made_up)
         if not errors:

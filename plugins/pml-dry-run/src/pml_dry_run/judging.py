@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .validator import Validator
+
 MOST = 1024
 Judge = Callable[[Any], bool]
 
@@ -28,21 +30,15 @@ class Judges:
 
 
 def _compiled(schema: Mapping[str, Any]) -> Judge:
-    from jsonschema_rs import validator_for
-
     try:
-        validator = validator_for(dict(schema), retriever=_refuse, validate_formats=True)
+        validator = Validator(schema)
     except (TypeError, ValueError):
         return lambda _value: False
 
     def fits(value: Any) -> bool:
         try:
-            return bool(validator.is_valid(value))
+            return validator.admits(value) and validator.is_valid(value)
         except ValueError:  # a lone surrogate, say
             return False
 
     return fits
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"schemas may not refer to other documents, such as {uri}")

@@ -144,8 +144,8 @@ def _read(documents: Sequence[Document]) -> tuple[list[Recording], list[str]]:
 
 
 def _declared(entry: CatalogEntry) -> Shape | None:
-    schema = entry.definition.get("outputSchema")
-    return Shape(schema, "structured", "declared") if isinstance(schema, Mapping) else None
+    schema = entry.output_schema
+    return Shape(schema, "structured", "declared") if schema is not None else None
 
 
 def marks_of(recording: Recording, shape: str) -> dict[str, str]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .given import Given
 
 WORD = "simulated"
+OF_ANYTHING = 3
+"""Steps of a value of any kind."""
 MOST_ITEMS = 20
 MOST_CHARACTERS = 10_000
 FULL_DEPTH = 6
@@ -87,6 +89,7 @@ class _Sampler:
     def value(self, schema: Any, depth: int) -> Any:
         self._made += 1
         if schema is True:
+            self._document.step(depth, steps=OF_ANYTHING)
             return WORD if self._request is None else self._request.text(self._path, "")
         if not isinstance(schema, Mapping):
             raise CannotSampleError("the schema allows nothing")

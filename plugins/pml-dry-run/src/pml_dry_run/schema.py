@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
-from urllib.parse import unquote
 
-MOST_STEPS = 20_000
-"""Enough for any honest schema; some schemas would take exponential time."""
+from pml_hookspecs.schemas import target_of
+
+from .budget import Budget, OverBudgetError
+from .patterns import finds
+
 DEEPEST = 64
-
-LONGEST_MATCHED = 200
-"""Longest text that a pattern is tried on [characters]."""
 _UNSURE = frozenset(
     (
         *("$dynamicRef", "$recursiveRef", "contains", "dependencies", "dependentRequired", "dependentSchemas"),
@@ -34,17 +32,23 @@ class Document:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._steps = 0
+        self._budget = Budget()
 
-    def step(self, depth: int) -> None:
-        """Count one step.
+    def step(self, depth: int, schema: Mapping[str, Any] | None = None, steps: int = 1) -> None:
+        """Count a look at ``schema``, or some steps.
 
         Raises:
             CannotSampleError: There were too many, or they lie too deep within one another.
         """
-        self._steps += 1
-        if self._steps > MOST_STEPS or depth > DEEPEST:
-            raise CannotSampleError("the schema is too large or refers to itself without end")
+        try:
+            if schema is None:
+                self._budget.spend(steps)
+            else:
+                self._budget.look_at(schema)
+        except OverBudgetError as exc:
+            raise CannotSampleError(str(exc)) from None
+        if depth > DEEPEST:
+            raise CannotSampleError("the schema nests too deep, or refers to itself without end")
 
     def flat(self, schema: Mapping[str, Any], depth: int) -> Mapping[str, Any]:
         """``schema`` with ``$ref`` and ``allOf`` folded in.
@@ -52,7 +56,7 @@ class Document:
         Raises:
             CannotSampleError: A reference leads nowhere or out of the document, or the parts contradict each other.
         """
-        self.step(depth)
+        self.step(depth, schema)
         if "$ref" not in schema and "allOf" not in schema:
             return schema
         folded: Mapping[str, Any] = {k: v for k, v in schema.items() if k not in ("$ref", "allOf")}
@@ -70,18 +74,14 @@ class Document:
     def _target(self, reference: Any) -> Any:
         if not isinstance(reference, str) or not reference.startswith("#"):
             raise CannotSampleError("the schema refers to another document")
-        at: Any = self._root
-        for step in reference[1:].split("/")[1:]:
-            key = unquote(step).replace("~1", "/").replace("~0", "~")
-            try:
-                at = at[int(key)] if isinstance(at, list) else at[key]
-            except (LookupError, TypeError, ValueError):
-                raise CannotSampleError("the schema refers to a part that it does not have") from None
-        return at
+        found = target_of(self._root, reference) if reference[1:2] in ("", "/") else None
+        if found is None:
+            raise CannotSampleError("the schema refers to a part that it does not have")
+        return found
 
     def fits(self, value: Any, schema: Any, depth: int = 0) -> bool:
         """Whether ``value`` certainly fits ``schema``, ``format`` left aside. False when unsure."""
-        self.step(depth)
+        self.step(depth, schema if isinstance(schema, Mapping) else None)
         if not isinstance(schema, Mapping):
             return schema is True
         return (
@@ -175,14 +175,9 @@ def _fits_plainly(value: Any, schema: Mapping[str, Any]) -> bool:
 
 
 def _fits_pattern(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Unsure, and so False, where the pattern is not one that Python reads, or the text long enough to be costly."""
+    """Unsure, and so False, where the pattern is none for a linear engine."""
     pattern = schema.get("pattern")
-    if pattern is None or not isinstance(value, str):
-        return True
-    try:
-        return len(value) <= LONGEST_MATCHED and re.search(pattern, value) is not None
-    except (re.error, TypeError):
-        return False
+    return pattern is None or not isinstance(value, str) or finds(pattern, value)
 
 
 def _fits_size(value: Any, schema: Mapping[str, Any]) -> bool:

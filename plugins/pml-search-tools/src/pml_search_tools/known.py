@@ -142,7 +142,7 @@ class Known:
     def described(self, entry: CatalogEntry) -> tuple[str, str]:
         """The first sentence of the description, and the parameters in one line."""
         if (found := self._described.get(entry.digest)) is None:
-            found = (first_sentence(entry.description), signature(entry.definition.get("inputSchema")))
+            found = (first_sentence(entry.description), signature(entry.input_schema))
             if entry.digest:
                 self._described[entry.digest] = found
                 if len(self._described) > MOST_DESCRIBED:

@@ -151,4 +151,6 @@ def tool_of(entry: CatalogEntry, about_server: str = "") -> Tool:
     """What the ranker wants of a catalog entry."""
     from .rows import Tool
 
-    return Tool(entry.id, entry.server, entry.definition, entry.digest or repr(entry.definition), about_server)
+    unread = [member for member in ("inputSchema", "outputSchema") if entry.schema_problem(member)]
+    definition = {k: v for k, v in entry.definition.items() if k not in unread} if unread else entry.definition
+    return Tool(entry.id, entry.server, definition, entry.digest or repr(entry.definition), about_server)

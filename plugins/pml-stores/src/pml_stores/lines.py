@@ -31,6 +31,7 @@ DEFAULTS: Mapping[type[Any], Mapping[str, Any]] = {
     kind: {
         field.name: field.default if field.default_factory is MISSING else field.default_factory()
         for field in fields(kind)
+        if field.init
     }
     for kind in TYPES
 }

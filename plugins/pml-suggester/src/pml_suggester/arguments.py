@@ -17,6 +17,8 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
 FREE_TEXT = frozenset({"query", "q", "text", "prompt", "question", "message", "search", "keyword", "keywords", "topic"})
 MEANS = {"url": URL, "uri": URL, "link": URL, "email": EMAIL, "path": PATH, "file": PATH, "filename": PATH, "dir": PATH}
 """Words in a parameter's name, and what such a value looks like."""
+MOST_CHOICES = 100
+"""Values of an enumeration that are looked for, of those that stand in the text."""
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -42,8 +44,8 @@ def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> Fille
     arguments: dict[str, Any] = {}
     needs: list[str] = []
     missing: list[str] = []
-    required = set(_required(step.entry.definition))
-    for name, schema in _parameters(step.entry.definition):
+    required = set(_required(step.entry.input_schema))
+    for name, schema in _parameters(step.entry.input_schema):
         if (said := _said(name, schema, step.clause, intent, required=name in required)) is not None:
             arguments[name] = said
         elif (given := _given(name, schema, before)) is not None and name in required:
@@ -54,16 +56,14 @@ def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> Fille
     return Filled(arguments, tuple(dict.fromkeys(needs)), tuple(missing))
 
 
-def _parameters(definition: Mapping[str, Any], member: str = "inputSchema") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    schema = definition.get(member)
+def _parameters(schema: Mapping[str, Any] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     for name, described in properties.items() if isinstance(properties, Mapping) else ():
         if isinstance(name, str):
             yield name, described if isinstance(described, Mapping) else {}
 
 
-def _required(definition: Mapping[str, Any]) -> list[str]:
-    schema = definition.get("inputSchema")
+def _required(schema: Mapping[str, Any] | None) -> list[str]:
     names = schema.get("required") if isinstance(schema, Mapping) else None
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
@@ -72,7 +72,9 @@ def _said(name: str, schema: Mapping[str, Any], clause: str, intent: str, *, req
     """The value that the words give for a parameter; None when they give none, or more than one."""
     choices = schema.get("enum")
     if isinstance(choices, list):
-        named = [c for c in choices if isinstance(c, str) and re.search(rf"\b{re.escape(c)}\b", clause, re.IGNORECASE)]
+        lowered = clause.lower()
+        there = [c for c in choices if isinstance(c, str) and c.lower() in lowered][:MOST_CHOICES]
+        named = [c for c in there if re.search(rf"\b{re.escape(c)}\b", clause, re.IGNORECASE)]
         return named[0] if len(named) == 1 else None
     if schema.get("type") in ("integer", "number"):
         return _number(clause, whole=schema["type"] == "integer") if required else None
@@ -103,7 +105,11 @@ def _number(text: str, *, whole: bool) -> int | float | None:
 def _given(name: str, schema: Mapping[str, Any], before: Sequence[tuple[str, Step]]) -> str | None:
     """The last step whose output has a member of this name and type."""
     for id, step in reversed(before):
-        for member, described in _parameters(step.entry.definition, "outputSchema"):
-            if member == name and described.get("type") == schema.get("type"):
+        output = step.entry.output_schema
+        properties = output.get("properties") if output is not None else None
+        described = properties.get(name) if isinstance(properties, Mapping) else None
+        if name and described is not None:
+            type_ = described.get("type") if isinstance(described, Mapping) else None
+            if type_ == schema.get("type"):
                 return id
     return None

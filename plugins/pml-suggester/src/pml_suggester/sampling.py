@@ -34,8 +34,8 @@ def question(intent: str, candidates: Sequence[CatalogEntry], settings: Settings
         {
             "tool": entry.id,
             "description": entry.description[:LONGEST_DESCRIPTION],
-            "arguments": entry.definition.get("inputSchema", {}),
-            **({"result": entry.definition["outputSchema"]} if "outputSchema" in entry.definition else {}),
+            "arguments": entry.input_schema or {},
+            **({"result": entry.output_schema} if entry.output_schema is not None else {}),
         }
         for entry in candidates
     ]

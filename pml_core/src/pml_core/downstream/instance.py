@@ -77,7 +77,7 @@ class Instance:
         self.subscriptions = Subscriptions()
         self._talks = 0
         """Requests that go to and fro with questions and answers."""
-        self.lists = Lists(self, wiring.call_timeout_s, self._lists_changed)
+        self.lists = Lists(self, wiring.call_timeout_s, self._lists_changed, wiring.log)
 
     @property
     def modern(self) -> bool:

@@ -26,9 +26,9 @@ CHANGED: Mapping[Kind, str] = {
 class Lists:
     """Keeps what was read until the server says that it changed, also while it is stopped for want of use."""
 
-    def __init__(self, instance: Instance, limit_s: float, changed: Callable[[Iterable[str]], None]) -> None:
+    def __init__(self, instance: Instance, limit_s: float, changed: Callable[[Iterable[str]], None], log: Any) -> None:
         """``changed`` is given the notifications that clients are to get."""
-        self._instance, self._limit_s, self._changed = instance, limit_s, changed
+        self._instance, self._limit_s, self._changed, self._log = instance, limit_s, changed, log
         self._readings: dict[Kind, asyncio.Task[list[dict[str, Any]]]] = {}
         self._missed: set[Kind] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -56,8 +56,8 @@ class Lists:
             return await self._instance.send(method, params, self._limit_s, hands_on=False)
 
         listing = LISTINGS[kind]
-        items = await every_item(ask, listing.method, listing.member)
-        return [i for i in items if isinstance(i, dict) and isinstance(i.get(listing.key), str)]
+        items = await every_item(ask, listing.method, listing.member, self._log)
+        return [i for i in items if isinstance(i.get(listing.key), str)]
 
     def heard(self, method: str) -> None:
         """The server says that a list changed."""

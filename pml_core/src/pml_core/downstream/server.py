@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pml_core.catalog import LiveCatalog, make_entry
+from pml_core.catalog import LiveCatalog
 from pml_core.client import Client, current_client
 from pml_core.clock import timeout_s
 from pml_core.features import Kind
-from pml_core.listing import every_item, usable_tools
+from pml_core.listing import tools_of
 from pml_core.members import with_meta
 from pml_core.upstream import Upstream
 from pml_hookspecs import (
@@ -185,8 +185,7 @@ class Server:
                 params = with_meta(params, envelope(None, {}))
             return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
 
-        definitions = usable_tools(await every_item(ask, "tools/list", "tools"), self._log)
-        return [make_entry(self.name, definition) for definition in definitions]
+        return await tools_of(self.name, ask, self._log)
 
     def remember(self, entries: Sequence[CatalogEntry], description: str = "") -> None:
         """Show what the server had, and said of itself, when last seen, until it is up."""

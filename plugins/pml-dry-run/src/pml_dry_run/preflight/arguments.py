@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pml_dry_run.validator import Validator
+
 from .findings import Finding, error, warning
 from .references import Path, Reference, Scanned, Slot
 from .shapes import Lost, Part, branches, clash, follow
@@ -70,7 +72,7 @@ class Schemas:
         if entry.digest in self._kept:
             self._kept.move_to_end(entry.digest)
             return self._kept[entry.digest]
-        made = _compiled(entry.definition.get("inputSchema"))
+        made = _compiled(entry.input_schema)
         if entry.digest:
             self._kept[entry.digest] = made
             if len(self._kept) > MOST_KEPT:
@@ -81,17 +83,10 @@ class Schemas:
 def _compiled(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return None
-    from jsonschema_rs import validator_for
-
     try:
-        # Formats are only annotations for the gateway's own check, but a server that names one means it.
-        return validator_for(dict(schema), retriever=_refuse, validate_formats=True)
+        return Validator(schema)
     except ValueError as exc:
         return str(exc).partition("\n")[0][:MOST_CHARACTERS]
-
-
-def _refuse(uri: str) -> Any:
-    raise ValueError(f"schemas may not refer to other documents, such as {uri}")
 
 
 def check(
@@ -107,12 +102,15 @@ def check(
         given: What references find; those that find nothing are told elsewhere.
         name: What the arguments are called in places.
     """
-    schema = entry.definition.get("inputSchema")
+    schema = entry.input_schema
     if isinstance(validator, str):
         message = f"the input schema of {entry.id} cannot be used, so its arguments are not checked: {validator}"
         return [warning("schema.unusable", task, message)]
     if validator is None or not isinstance(schema, Mapping):
         return []
+    if not validator.admits(scanned.value):
+        message = f"the arguments for {entry.id} are more than can be checked in a moment"
+        return [warning("argument.unchecked", task, message, name)]
     try:
         found = islice(_all_wrong(validator, scanned, schema), MOST_FOUND)
         wrong = [*found, *_handed_on(scanned.slots, Part(schema, schema), given)]

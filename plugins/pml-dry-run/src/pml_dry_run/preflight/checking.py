@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import CapabilityRun, CatalogEntry, CodeRun, ToolCall, Workflow
@@ -129,7 +128,7 @@ class _Examination:
         past = self._facts.recorded.get(entry.id)
         if past is not None and any(not one.redacted for one in past.successes):
             return "example"
-        if isinstance(entry.definition.get("outputSchema"), Mapping):
+        if entry.output_schema is not None:
             return "schema"
         return "inferred" if past is not None and past.shape is not None else "placeholder"
 

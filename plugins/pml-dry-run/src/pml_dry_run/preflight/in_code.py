@@ -121,7 +121,7 @@ class InCode:
 
     def _keywords(self, node: Node, call: Call, entry: CatalogEntry, where: str) -> None:
         """Arguments that code gives by name, against the names that the tool knows."""
-        schema = entry.definition.get("inputSchema")
+        schema = entry.input_schema
         given = call.arguments or frozenset()
         if not isinstance(schema, Mapping) or {"allOf", "anyOf", "oneOf", "$ref"} & schema.keys():
             return

@@ -61,8 +61,8 @@ class Outputs:
         entry = self._facts.entry(task.tool)
         if entry is None:
             return ANYTHING
-        declared: Any = entry.definition.get("outputSchema")
-        if isinstance(declared, dict):
+        declared = entry.output_schema
+        if declared is not None:
             return Part(declared, declared)
         past = self._facts.recorded.get(entry.id)
         if past is None or past.shape is None:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from urllib.parse import unquote
+
+from pml_dry_run.budget import PER_STEP, Budget, OverBudgetError
+from pml_hookspecs.schemas import target_of
 
 from .references import Path
 from .words import either, listed, nearest, path_text, short
 
 DEEPEST = 24
 MOST_BRANCHES = 64
+MOST_STEPS = 1_500
+"""Of one question."""
 NUMBERS = frozenset({"integer", "number"})
 OBJECT, ARRAY = frozenset({"object"}), frozenset({"array"})
 _UNSURE = frozenset({"$dynamicRef", "$recursiveRef"})
@@ -62,12 +66,19 @@ def of_value(value: Any) -> dict[str, Any]:
 
 def follow(part: Part, path: Path) -> Part | Lost:
     """What stands under ``path`` in values that fit ``part``; :data:`ANYTHING` when nothing is said of it."""
+    try:
+        return _followed(part, path, Budget(MOST_STEPS))
+    except OverBudgetError:
+        return ANYTHING
+
+
+def _followed(part: Part, path: Path, budget: Budget) -> Part | Lost:
     here = [part]
     for depth, key in enumerate(path):
         found: list[Part] = []
         lost: list[Lost] = []
         for one in here:
-            flats = branches(one)
+            flats = _branches(one, budget)
             if flats is None:
                 return ANYTHING
             for flat in flats:
@@ -85,23 +96,31 @@ def follow(part: Part, path: Path) -> Part | Lost:
     return here[0] if len(here) == 1 else Part(None, here, all(one.sure for one in here))
 
 
-def branches(part: Part, depth: int = 0) -> list[Flat] | None:
+def branches(part: Part) -> list[Flat] | None:
     """The alternatives of a schema, without references and choices; None when it says nothing, or is too knotted."""
+    try:
+        return _branches(part, Budget(MOST_STEPS))
+    except OverBudgetError:
+        return None
+
+
+def _branches(part: Part, budget: Budget, depth: int = 0) -> list[Flat] | None:
     if isinstance(part.node, list):
-        several = [branches(one, depth + 1) for one in part.node]
+        several = [_branches(one, budget, depth + 1) for one in part.node]
         return None if None in several else [flat for flats in several for flat in flats or ()]
     node = part.node
     if not isinstance(node, Mapping) or not node or depth > DEEPEST or not _UNSURE.isdisjoint(node):
         return None
+    budget.look_at(node)
     own: list[Flat] = [{k: v for k, v in node.items() if k not in ("$ref", "allOf", "anyOf", "oneOf")}]
     for inner in _conditions(part):
-        several = [branches(one, depth + 1) for one in inner]
+        several = [_branches(one, budget, depth + 1) for one in inner]
         if None in several:
             # Of one that says nothing, the rest still holds; a choice with such a one may be anything.
             own = [] if len(inner) > 1 else own
         else:
             flats = [flat for found in several for flat in found or ()]
-            own = [both for one in own for other in flats if (both := _merged(one, other)) is not None]
+            own = [both for one in own for other in flats if (both := _merged(one, other, budget)) is not None]
         if not 0 < len(own) <= MOST_BRANCHES:
             return None
     return own
@@ -112,7 +131,8 @@ def _conditions(part: Part) -> Iterator[list[Part]]:
     node = part.node
     if "$ref" in node:
         yield [part.inner(_target(part.root, node["$ref"]))]
-    for one in node.get("allOf", ()):
+    every = node.get("allOf")
+    for one in every if isinstance(every, list) else ():
         yield [part.inner(one)]
     for name in ("anyOf", "oneOf"):
         if isinstance(node.get(name), list) and node[name]:
@@ -123,25 +143,18 @@ def _target(root: Any, reference: Any) -> Any:
     """None for references that lead nowhere, or out of the document."""
     if not isinstance(reference, str) or not reference.startswith("#") or (reference[1:] and reference[1] != "/"):
         return None
-    at = root
-    for step in reference[1:].split("/")[1:]:
-        key = unquote(step).replace("~1", "/").replace("~0", "~")
-        try:
-            at = at[int(key)] if isinstance(at, list) else at[key]
-        except (LookupError, TypeError, ValueError):
-            return None
-    return at
+    return target_of(root, reference)
 
 
-def _merged(one: Flat, other: Flat) -> Flat | None:
+def _merged(one: Flat, other: Flat, budget: Budget) -> Flat | None:
     """What fits both, as nearly as one flat schema can say it; None when nothing does."""
+    budget.look_at(one)
+    budget.look_at(other)
     both = {**other, **one}
     if "properties" in one and "properties" in other:
         mine, theirs = one["properties"], other["properties"]
-        both["properties"] = {
-            name: {"allOf": [mine[name], theirs[name]]} if name in mine and name in theirs else (mine | theirs)[name]
-            for name in mine | theirs
-        }
+        twice = {name: {"allOf": [mine[name], theirs[name]]} for name in mine.keys() & theirs.keys()}
+        both["properties"] = {**mine, **theirs, **twice}
         # Which of the two closes the object is not known any more.
         both.pop("additionalProperties", None)
     if "required" in one and "required" in other:
@@ -182,7 +195,10 @@ def type_of(value: Any) -> str:
 
 def types(part: Part) -> frozenset[str] | None:
     """The JSON types of what fits ``part``; None for all."""
-    flats = branches(part)
+    return _types(branches(part))
+
+
+def _types(flats: Sequence[Flat] | None) -> frozenset[str] | None:
     if flats is None:
         return None
     found = [types_in(flat) for flat in flats]
@@ -238,48 +254,62 @@ def _there(before: Path) -> str:
     return path_text(before).removeprefix(".") if before else "the result"
 
 
-def clash(out: Part, into: Part, depth: int = 0) -> str:
-    """Why no value that fits ``out`` fits ``into``; ``""`` when one may."""
-    given, wanted = branches(out), branches(into)
-    if given is None or wanted is None or depth > DEEPEST:
+def clash(out: Part, into: Part) -> str:
+    """Why no value that fits ``out`` fits ``into``; ``""`` when one may, or nobody can tell."""
+    try:
+        return _Clashes(Budget(MOST_STEPS)).of(out, into, 0)
+    except OverBudgetError:
         return ""
-    reasons = [_clash(out, one, into, other, depth) for one in given for other in wanted]
-    if not reasons or not all(reasons):
-        return ""
-    has, takes = types(out), types(into)
-    if has is not None and takes is not None and not _common(has, takes):
-        return f"is {either(has)}, and must be {either(takes)}"
-    return reasons[0]
 
 
-def _clash(out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
-    has, takes = types_in(given), types_in(wanted)
-    if has is not None and takes is not None and not _common(has, takes):
-        return f"is {either(has)}, and must be {either(takes)}"
-    values, allowed = _values(given), _values(wanted)
-    if values is not None and allowed is not None and not any(value in allowed for value in values):
-        return f"is {listed(map(short, values))}, and must be one of {listed(map(short, allowed))}"
-    if has == takes == OBJECT:
-        return _clash_of_objects(out, given, into, wanted, depth)
-    if has == takes == ARRAY and isinstance(given.get("items"), Mapping) and isinstance(wanted.get("items"), Mapping):
-        reason = clash(out.inner(given["items"]), into.inner(wanted["items"]), depth + 1)
-        return f"is an array each item of which {reason}" if reason else ""
-    return ""
+class _Clashes:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+
+    def of(self, out: Part, into: Part, depth: int) -> str:
+        given, wanted = _branches(out, self._budget), _branches(into, self._budget)
+        if given is None or wanted is None or depth > DEEPEST:
+            return ""
+        reasons = [self._one(out, one, into, other, depth) for one in given for other in wanted]
+        if not reasons or not all(reasons):
+            return ""
+        has, takes = _types(given), _types(wanted)
+        if has is not None and takes is not None and not _common(has, takes):
+            return f"is {either(has)}, and must be {either(takes)}"
+        return reasons[0]
+
+    def _one(self, out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
+        self._budget.look_at(given)
+        self._budget.look_at(wanted)
+        has, takes = types_in(given), types_in(wanted)
+        if has is not None and takes is not None and not _common(has, takes):
+            return f"is {either(has)}, and must be {either(takes)}"
+        values, allowed = _values(given), _values(wanted)
+        if values is not None and allowed is not None:
+            self._budget.spend(len(values) * len(allowed) // PER_STEP)
+            if not any(value in allowed for value in values):
+                return f"is {listed(map(short, values))}, and must be one of {listed(map(short, allowed))}"
+        if has == takes == OBJECT:
+            return self._of_objects(out, given, into, wanted, depth)
+        items, others = given.get("items"), wanted.get("items")
+        if has == takes == ARRAY and isinstance(items, Mapping) and isinstance(others, Mapping):
+            reason = self.of(out.inner(items), into.inner(others), depth + 1)
+            return f"is an array each item of which {reason}" if reason else ""
+        return ""
+
+    def _of_objects(self, out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
+        has, takes = given.get("properties", {}), wanted.get("properties", {})
+        for name in wanted.get("required", ()):
+            if name not in has:
+                if given.get("additionalProperties") is False and out.sure:
+                    return f"is an object without {name!r}, which is wanted"
+                continue
+            if name in takes and (reason := self.of(out.inner(has[name]), into.inner(takes[name]), depth + 1)):
+                return f"is an object whose {name!r} {reason}"
+        return ""
 
 
 def _values(flat: Flat) -> Sequence[Any] | None:
     if "const" in flat:
         return [flat["const"]]
     return flat["enum"] if isinstance(flat.get("enum"), list) else None
-
-
-def _clash_of_objects(out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
-    has, takes = given.get("properties", {}), wanted.get("properties", {})
-    for name in wanted.get("required", ()):
-        if name not in has:
-            if given.get("additionalProperties") is False and out.sure:
-                return f"is an object without {name!r}, which is wanted"
-            continue
-        if name in takes and (reason := clash(out.inner(has[name]), into.inner(takes[name]), depth + 1)):
-            return f"is an object whose {name!r} {reason}"
-    return ""

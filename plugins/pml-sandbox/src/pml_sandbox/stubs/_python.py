@@ -53,7 +53,7 @@ def _camel(name: str) -> str:
 def method(entry: CatalogEntry, description: str, made: list[str]) -> str:
     """One tool as a method of its server's class."""
     base = _camel(entry.server) + _camel(entry.name)
-    arguments, output = read(entry.definition.get("inputSchema")), entry.definition.get("outputSchema")
+    arguments, output = read(entry.input_schema), entry.output_schema
     result = "Any" if output is None else written(read(output), f"{base}Result", made)
     head = f"    async def {identifier(entry.name)}(self{_parameters(arguments, base, made)}) -> {result}:"
     return f"{head}\n        {description!r}\n        ...\n" if description else f"{head} ...\n"
@@ -62,7 +62,7 @@ def method(entry: CatalogEntry, description: str, made: list[str]) -> str:
 def lenient_method(entry: CatalogEntry, made: list[str]) -> str:
     """One tool as a method to check calls with: what the schema does not rule out passes."""
     base = _camel(entry.server) + _camel(entry.name)
-    schema, output = entry.definition.get("inputSchema"), entry.definition.get("outputSchema")
+    schema, output = entry.input_schema, entry.output_schema
     result = "Any" if output is None else written(read(output), f"{base}Result", made)
     arguments = read(schema)
     members = arguments.members if isinstance(arguments, Object) and not arguments.open else ()

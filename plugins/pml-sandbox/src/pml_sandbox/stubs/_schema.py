@@ -6,11 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from pml_hookspecs.schemas import target_of
+
 DEEPEST = 6
 """Levels of nesting that are told; what lies deeper is of any type."""
+MOST_STEPS = 2_000
+"""Schemas that are read of one, each as often as it is reached: a bounded depth is not bounded work."""
+PER_STEP = 16
+"""Names that are gone through in the time of one step."""
 MOST_CHOICES = 24
 """Values of an enumeration that are told."""
 
+TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+LONGEST_CONSTANT = 200
+"""Text that is told as it is; a longer one is some text [characters]."""
+LONGEST_DESCRIPTION = 1_000
+"""Of a member, as far as it is read [characters]."""
 Simple: TypeAlias = Literal["any", "string", "number", "integer", "boolean", "null"]
 
 
@@ -67,12 +78,15 @@ def read(schema: Any) -> Type:
 class _Reader:
     def __init__(self, root: Any) -> None:
         self._root = root
+        self._left = MOST_STEPS
 
     def read(self, schema: Any, depth: int) -> Type:
-        if not isinstance(schema, Mapping) or depth > DEEPEST:
+        self._left -= 1
+        if not isinstance(schema, Mapping) or depth > DEEPEST or self._left < 0:
             return "any"
         if isinstance(reference := schema.get("$ref"), str):
-            return self.read(self._target(reference), depth + 1)
+            self._left -= len(reference) // PER_STEP
+            return self.read(target_of(self._root, reference) if reference.startswith("#") else None, depth + 1)
         choices = [schema["const"]] if "const" in schema else schema.get("enum")
         if isinstance(choices, Sequence) and not isinstance(choices, str):
             return _union([_constant(value) for value in choices]) if len(choices) <= MOST_CHOICES else "any"
@@ -82,16 +96,6 @@ class _Reader:
         if isinstance(parts := schema.get("allOf"), Sequence) and "properties" not in schema:
             return self._merged([self.read(part, depth + 1) for part in parts])
         return self._typed(schema, depth)
-
-    def _target(self, reference: str) -> Any:
-        """What ``#/a/b`` points at; None for what is not in the same document."""
-        if not reference.startswith("#"):
-            return None
-        found = self._root
-        for part in filter(None, reference[1:].split("/")):
-            name = part.replace("~1", "/").replace("~0", "~")
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found
 
     @staticmethod
     def _merged(parts: list[Type]) -> Type:
@@ -104,7 +108,8 @@ class _Reader:
     def _typed(self, schema: Mapping[str, Any], depth: int) -> Type:
         type_ = schema.get("type")
         if isinstance(type_, Sequence) and not isinstance(type_, str):
-            return _union([self._typed({**schema, "type": one}, depth) for one in type_])
+            names = dict.fromkeys(one for one in type_ if isinstance(one, str) and one in TYPES)
+            return _union([self._typed({**schema, "type": one}, depth) for one in names])
         if type_ == "array":
             return Array(self.read(schema.get("items"), depth + 1))
         if type_ == "object" or (type_ is None and isinstance(schema.get("properties"), Mapping)):
@@ -121,6 +126,7 @@ class _Reader:
         if isinstance(properties, Mapping):
             listed = schema.get("required")
             required = set(map(str, listed)) if isinstance(listed, (list, tuple)) else set()
+            self._left -= (len(required) + len(properties)) // PER_STEP
             members = tuple(
                 Member(str(name), self.read(of, depth + 1), name in required, description_of(of))
                 for name, of in properties.items()
@@ -150,10 +156,12 @@ def loosened(type_: Type) -> Type:
 def description_of(schema: Any) -> str:
     """The first line of what a schema says about itself."""
     text = schema.get("description") if isinstance(schema, Mapping) else None
-    return " ".join(text.split())[:160] if isinstance(text, str) else ""
+    return " ".join(text[:LONGEST_DESCRIPTION].split())[:160] if isinstance(text, str) else ""
 
 
 def _constant(value: Any) -> Type:
+    if isinstance(value, str) and len(value) > LONGEST_CONSTANT:
+        return "string"
     return Const(value) if value is None or isinstance(value, (str, int, float)) else "any"
 
 

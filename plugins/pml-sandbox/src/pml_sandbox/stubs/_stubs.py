@@ -16,7 +16,7 @@ MOST_DESCRIPTION = 300
 
 
 def _description(entry: CatalogEntry) -> str:
-    text = " ".join(entry.description.split())
+    text = " ".join(entry.description[: 4 * MOST_DESCRIPTION].split())
     return text if len(text) <= MOST_DESCRIPTION else text[: MOST_DESCRIPTION - 1] + "…"
 
 

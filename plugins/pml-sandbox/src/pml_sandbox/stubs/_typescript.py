@@ -61,8 +61,8 @@ def _object(type_: Object) -> str:
 
 def method(entry: CatalogEntry, description: str) -> str:
     """One tool as a member of its server."""
-    arguments = read(entry.definition.get("inputSchema"))
-    output = entry.definition.get("outputSchema")
+    arguments = read(entry.input_schema)
+    output = entry.output_schema
     result = written(read(output)) if output is not None else "any"
     members = arguments.members if isinstance(arguments, Object) else ()
     notes = "".join(f" {m.name}: {m.description};" for m in members if m.description)

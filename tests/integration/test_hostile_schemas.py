@@ -1,0 +1,199 @@
+"""Every reader of schemas in the house, with every schema of the corpus: 50 ms and 20 MB, whatever a server lists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pml_argument_validation import plugin as argument_validation
+from pml_argument_validation import signature as argument_signature
+from pml_core import bm25, exposure, listing
+from pml_core.catalog import make_entry
+from pml_dry_run import judging, sample
+from pml_dry_run.given import Given
+from pml_dry_run.preflight import arguments, shapes
+from pml_dry_run.preflight.references import scan
+from pml_hookspecs import RawObject, ToolCall
+from pml_hookspecs.schemas import SchemaBounds, schema_problem
+from pml_sandbox.stubs import PythonStubs, TypeScriptStubs, _schema
+from pml_search import reading, structure
+from pml_search.index import tool_of
+from pml_search_tools import describe
+from pml_suggester import arguments as suggested
+from pml_suggester import sampling as suggesting
+from pml_suggester.settings import Settings as SuggesterSettings
+from pml_suggester.steps import Step
+from pml_testing import hostile_schemas
+from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices
+from pml_testing.hostile_schemas import HOSTILE
+from pml_transport_http import asgi_params, modern
+
+ROOT = Path(__file__).parents[2]
+
+
+def deep(levels):
+    made = {}
+    for _ in range(levels):
+        made = {"a": made, "p0": 1}
+    return made
+
+
+INSTANCES = [
+    {},
+    deep(30),
+    {f"p{i}": {"a": "a" * 30 + "!"} for i in range(60)},
+    {"a": "a" * 5000 + "!"},
+    {"a": [{"b": i} for i in range(3000)]},
+    {"aaaa" * i: i for i in range(1, 100)},
+]
+"""Arguments that a client may send with them."""
+GIVEN = [*INSTANCES[:3], {"a": "{{earlier.a}}", "p0": {"p0": "{{earlier.p0.p0}}"}}]
+
+
+def entry(schema):
+    definition = {"name": "tool", "description": "reads", "inputSchema": schema, "outputSchema": schema}
+    if len(json.dumps(definition)) > listing.DEFINITION_BYTES:
+        raise ValueError("it is left out")
+    return make_entry("bad", definition)
+
+
+def listed(schema):
+    definition = {"name": "tool", "inputSchema": schema, "outputSchema": schema}
+    page = RawObject.of({"tools": [definition]})
+
+    async def ask(_method, _params):
+        return RawObject(page.raw)
+
+    return asyncio.run(listing.tools_of("bad", ask, FakeServices().log))
+
+
+def validated(value):
+    def read(tool):
+        wrapper = argument_validation.ArgumentValidation(FakeServices(catalog=FakeCatalog([tool])))
+        return wrapper._failure(tool, ToolCall(id="t", tool=tool.id, arguments=value), FakeRun())
+
+    return read
+
+
+def judged(value):
+    return lambda schema: judging.Judges().of("x", schema)(value)
+
+
+def admitted(value):
+    return lambda schema: SchemaBounds(schema).admits(value)
+
+
+def sampled(schema):
+    return sample.sample(schema, Given(b"seed", {"a": "x"}), judge=judging.Judges().of("x", schema))
+
+
+def checked(value):
+    def read(tool):
+        schema = tool.definition["inputSchema"]
+        part = shapes.Part(schema, schema)
+        return arguments.check("t", tool, arguments.Schemas().of(tool), scan(value), lambda _reference: part)
+
+    return read
+
+
+def clashing(schema):
+    part = shapes.Part(schema, schema)
+    return shapes.clash(part, shapes.Part(schema, {"anyOf": [schema, {"type": "object"}]})), shapes.clash(
+        shapes.TEXT, part
+    )
+
+
+def followed(schema):
+    part = shapes.Part(schema, schema)
+    return [shapes.follow(part, path) for path in (("a",), ("p0", "p0", "p0", "p0"), ("a", 0, "a", 0, "a"), (0,))]
+
+
+def headers(schema):
+    marked = {**schema, "x-mcp-header": "X"}
+    page = json.dumps({"tools": [{"name": "t", "inputSchema": marked}]}).encode()
+    return asgi_params.read_page(page), list(modern._marked(marked))
+
+
+def suggestion(tool):
+    step = Step(tool, "read a", 1.0)
+    return suggested.filled(step, "read a and b", [("a", step)])
+
+
+def shown(tool):
+    made = object.__new__(exposure.Exposure)
+    made._catalog = type("Names", (), {"exposed_name": staticmethod(lambda _id: "bad__tool")})
+    return made._render(tool)
+
+
+OF_SCHEMAS = {
+    "core: entry to the catalog": listed,
+    "dry run: sample": sample.sample,
+    "dry run: sample for a request, judged": sampled,
+    "preflight: alternatives": lambda schema: shapes.branches(shapes.Part(schema, schema)),
+    "preflight: paths": followed,
+    "preflight: clashes": clashing,
+    "stubs: types": _schema.read,
+    "HTTP: arguments in headers": headers,
+    **{f"core: bounds, value {i}": admitted(value) for i, value in enumerate(INSTANCES)},
+    **{f"dry run: judge, value {i}": judged(value) for i, value in enumerate(INSTANCES)},
+}
+OF_ENTRIES = {
+    "core: what clients are shown": shown,
+    "core: search": bm25._read,
+    "argument validation: signature": lambda tool: argument_signature.signature(tool.input_schema or {}),
+    "stubs: TypeScript": lambda tool: TypeScriptStubs().write([tool]),
+    "stubs: Python": lambda tool: PythonStubs().write([tool]),
+    "stubs: Python, for checks": lambda tool: PythonStubs(lenient=True).write([tool]),
+    "search: texts": lambda tool: reading.read("bad", tool_of(tool).definition),
+    "search: shapes": lambda tool: structure.input_shapes(tool_of(tool).definition),
+    "search tools: signature": lambda tool: describe.signature(tool.input_schema),
+    "suggester: arguments": suggestion,
+    "suggester: question": lambda tool: suggesting.question("read", [tool], SuggesterSettings()),
+    **{f"argument validation, value {i}": validated(value) for i, value in enumerate(INSTANCES)},
+    "argument validation, as JSON": validated(RawObject(json.dumps(INSTANCES[2]).encode())),
+    **{f"preflight: arguments, value {i}": checked(value) for i, value in enumerate(GIVEN)},
+}
+"""Readers of a schema itself, which count their steps, and those that are given what the catalog has."""
+
+
+@pytest.mark.attack("No input stops the house", "list a small schema that is endless work to read")
+@pytest.mark.parametrize("reader", [*OF_SCHEMAS, *OF_ENTRIES])
+def test_every_reader_is_through_with_every_hostile_schema_at_once(reader):
+    read, given = (OF_SCHEMAS[reader], dict) if reader in OF_SCHEMAS else (OF_ENTRIES[reader], entry)
+    assert list(hostile_schemas.unfair(read, given)) == []
+
+
+def test_there_are_forty_kinds_and_most_are_small():
+    assert len(HOSTILE) >= 40
+    small = [name for name, make in HOSTILE.items() if hostile_schemas.short(make())]
+    assert len(small) >= 25
+
+
+def test_the_bounds_tell_what_grows_without_end_from_what_does_not():
+    refused = {name for name, make in HOSTILE.items() if schema_problem(make())}
+    assert {"all_of doubled 30 times", "properties times twenty, 5 levels", "not nested 600 deep"} <= refused
+    assert "80 properties that are itself" not in refused  # that is a tree, and may be one
+
+
+READS = re.compile(r"""definition(\.get\(|\[)["'](inputSchema|outputSchema)["']""")
+OF_OUR_OWN = {
+    "pml_core/src/pml_core/listing.py",  # looks at the type only
+    "plugins/pml-search/src/pml_search/reading.py",  # is given definitions by tool_of
+    "plugins/pml-search/src/pml_search/structure.py",
+}
+"""Files that read schemas of definitions, and why that is no way round the bounds; others read our own definitions."""
+
+
+def test_nobody_reads_a_schema_past_the_bounds():
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in ("pml_core/src", "plugins")
+        for path in (ROOT / folder).rglob("*.py")
+        if "/src/" in str(path) and READS.search(path.read_text(encoding="utf-8"))
+    }
+    ours = {path for path in found if path.endswith(("arguments.py", "openapi.py"))}
+    assert found - ours <= OF_OUR_OWN
