@@ -50,7 +50,7 @@ def test_what_is_set_on_the_command_line_wins(place):
         (
             "[endpoints.ops]\nzzz = 'x'\n",
             "endpoints.ops.zzz",
-            "unknown key; known: execution_mode, intent, tools_exposure",
+            "unknown key; known: dry_run_only, execution_mode, intent, tools_exposure",
         ),
         ("[endpoints.ops]\nintent = 5\n", "endpoints.ops.intent", "valid string"),
         ("endpoints = 5\n", "endpoints", "valid dictionary"),

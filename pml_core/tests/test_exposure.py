@@ -7,7 +7,9 @@ import pytest
 
 from pml_core.admission import Filters
 from pml_core.catalog import LiveCatalog, make_entry
+from pml_core.config import Config, GatewaySettings
 from pml_core.exposure import KEPT, Exposure, MetaOnlyView
+from pml_core.rehearsals import Rehearsals
 from pml_hookspecs import MetaTool, Selection, Session
 from pml_testing.fakes import FakeLog
 from pml_testing.gateway import Client, ScriptedServer, running
@@ -40,7 +42,8 @@ def exposure(mode, filters=(), log=None, **servers):
     catalog.offer([meta, MetaTool(definition={"name": "hidden"}, call=ours, listed=False)])
     for server, definitions in (servers or {"fs": [{"name": "b"}, {"name": "a"}]}).items():
         catalog.publish(server, [make_entry(server, d) for d in definitions])
-    return Exposure(mode, catalog, Filters(filters, log), log), catalog, log
+    rehearsals = Rehearsals(lambda: Config(GatewaySettings(), {}, {}, ()))
+    return Exposure(mode, catalog, Filters(filters, log), rehearsals, log), catalog, log
 
 
 def names(listed) -> list[str]:

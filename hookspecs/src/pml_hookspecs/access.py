@@ -35,6 +35,8 @@ class Identity:
     """Hint at what it does; ``""`` for the endpoint's."""
     execution_mode: Literal["", "real", "dry_run"] = ""
     """What calls do that do not say themselves; ``""`` as at the endpoint."""
+    dry_run_only: bool = False
+    """True: whatever its holder asks for is rehearsed."""
     allow: tuple[str, ...] | None = None
     """Patterns of tool ids that it may have (``files:*``), as :func:`fnmatch.fnmatchcase` reads them; None for all."""
     deny: tuple[str, ...] = ()

@@ -133,6 +133,8 @@ class Peer:
     """Hint of its key at what it does; ``""`` for the endpoint's."""
     execution_mode: Literal["", "real", "dry_run"] = ""
     """What calls under its key do that do not say themselves; ``""`` as at its endpoint."""
+    dry_run_only: bool = False
+    """True: whatever is asked for under its key is rehearsed."""
     access_key: str = ""
     """Public id of its key, never the key itself."""
     agent: str = ""

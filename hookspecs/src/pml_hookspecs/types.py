@@ -57,6 +57,8 @@ class Session:
     """Name of the exposure mode that lists its tools; ``""`` where nothing is listed."""
     execution_mode: Literal["", "real", "dry_run"] = ""
     """What a call does that does not say itself; ``""`` as the gateway is configured."""
+    dry_run_only: bool = False
+    """True: its key has everything rehearsed, whatever is asked for. Its endpoint or the gateway may do so as well."""
     access_key: str = ""
     """Public id of the key that it came with; ``""`` without one."""
     agent: str = ""

@@ -94,17 +94,17 @@ class Gate:
             process.terminate()
             process.wait(PATIENCE_S)
 
-    def caller(self, key="", **about):
-        return Caller(self.url, key, {**ABOUT, **about})
+    def caller(self, key="", path="/mcp", **about):
+        return Caller(self.url, key, {**ABOUT, **about}, path)
 
 
 class Caller:
     """One who asks over HTTP."""
 
-    def __init__(self, url, key, about):
+    def __init__(self, url, key, about, path="/mcp"):
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self._http = httpx2.Client(base_url=url, headers=headers, timeout=PATIENCE_S)
-        self._asked, self._about = 0, about
+        self._asked, self._about, self._path = 0, about, path
 
     def __enter__(self):
         return self
@@ -112,13 +112,14 @@ class Caller:
     def __exit__(self, *exc):
         self._http.close()
 
-    def ask(self, method, capabilities=None, **params):
-        """Any request of MCP; the whole answer without its id."""
+    def ask(self, method, capabilities=None, meta=None, **params):
+        """Any request of MCP, with more in its ``_meta`` if that is wanted; the whole answer without its id."""
         self._asked += 1
         meta = {
             META_PROTOCOL_VERSION: MODERN,
             META_CLIENT_CAPABILITIES: capabilities or {},
             META_CLIENT_INFO: self._about,
+            **(meta or {}),
         }
         headers = {
             "accept": "application/json, text/event-stream",
@@ -128,7 +129,7 @@ class Caller:
         if name := params.get("name", params.get("uri", params.get("taskId"))):
             headers["mcp-name"] = name
         message = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": {**params, "_meta": meta}}
-        response = self._http.post("/mcp", json=message, headers=headers)
+        response = self._http.post(self._path, json=message, headers=headers)
         answer = response.json()
         answer.pop("id", None)
         return answer

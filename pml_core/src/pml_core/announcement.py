@@ -51,10 +51,14 @@ class Announcement:
         gateway.log.info("gateway is running", **self.modes(), servers_up=up, servers_down=down, tools=tools)
 
     def modes(self) -> dict[str, object]:
-        """The exposure mode, and those of the endpoints that are named."""
+        """The exposure mode, those of the endpoints that are named, and what rehearses only."""
         modes = {view.endpoint: view.mode for view in self._gateway.exposures.endpoints()}
-        mode = modes.pop(DEFAULT_ENDPOINT)
-        return {"mode": mode, "endpoints": modes} if modes else {"mode": mode}
+        about: dict[str, object] = {"mode": modes.pop(DEFAULT_ENDPOINT)}
+        if modes:
+            about["endpoints"] = modes
+        if locks := self._gateway.rehearsals.all_locks():
+            about["dry_run_only"] = locks
+        return about
 
     def warn(self) -> None:
         """Log what is doubtful (EXP-36, EXP-39) and what was ignored."""

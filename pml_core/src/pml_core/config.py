@@ -35,6 +35,9 @@ class GatewaySettings:
     tools_exposure: str = setting("meta_only", "Exposure mode: which tools clients see. An installed mode's name.")
     intent: str = setting("", "Hint at what the clients of this gateway do, for modes that select by it.")
     execution_mode: Literal["real", "dry_run"] = setting("real", "What a call does when it does not say itself.")
+    dry_run_only: bool = setting(
+        default=False, description="Rehearse everything: no call, key, plan or schedule can ask for more."
+    )
     store: str = setting("sqlite", "Where executions and the catalog are kept. An installed store's name.")
     tracers: tuple[str, ...] = setting(("log", "store"), "Tracers that watch every call, by name.")
     executors: dict[str, str] = setting(
@@ -124,6 +127,9 @@ class EndpointSettings:
     intent: str = setting("", "Hint at what its clients do, for modes that select by it.")
     execution_mode: Literal["", "real", "dry_run"] = setting(
         "", "What a call does when it does not say itself; as in [gateway] if empty."
+    )
+    dry_run_only: bool = setting(
+        default=False, description="Rehearse everything that comes in here: no call, key or plan can ask for more."
     )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .catalog import LiveCatalog
     from .own_tools import OwnTools
     from .recorder import Recorder
+    from .rehearsals import Rehearsals
     from .tracing import Tracing
 
 DEEPEST = 32
@@ -80,7 +81,7 @@ class Dispatcher:
         recorder: Recorder,
         log: Any,
         *,
-        dry_run: bool,
+        rehearsals: Rehearsals,
         servers_tried: Callable[[], Awaitable[None]],
     ) -> None:
         """Without :attr:`chain` it cannot run anything yet.
@@ -88,10 +89,10 @@ class Dispatcher:
         Args:
             own_tools: Those that stand for tasks become them.
             servers_tried: Waits, within a bound, for servers whose tools were never seen.
-            dry_run: Whether tasks that do not say themselves are rehearsed.
+            rehearsals: Says of each task whether it is one.
         """
         self._catalog, self._own_tools, self._tracing, self._recorder = catalog, own_tools, tracing, recorder
-        self._log, self._dry_run, self.servers_tried = log, dry_run, servers_tried
+        self._log, self.rehearsals, self.servers_tried = log, rehearsals, servers_tried
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
         self.in_background: Callable[[Task, Session, Asked], Awaitable[ExecutionId]] = _no_background
@@ -104,6 +105,8 @@ class Dispatcher:
     async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
         task, problem = self._of_server(task, session) or await self.resolve(task, session)
+        if (id := asked.get("id")) is not None and (refusal := self.rehearsals.refusal(session)) is not None:
+            problem = problem or (refusal if await self._recorder.began_for_real(id) else None)
         if isinstance(task, Workflow) and not task.wait:
             return task, await self._in_background(task, session, asked, problem)
         run = self._run_of(task, session, asked)
@@ -117,13 +120,11 @@ class Dispatcher:
         return self._recorder.pending(task, self._run_of(task, session, asked))
 
     def _run_of(self, task: Task, session: Session, asked: Asked) -> ExecutionRun:
-        dry_run = asked.get("dry_run")
-        if isinstance(task, Workflow):
-            dry_run = dry_run if task.dry_run is None else task.dry_run
+        dry_run = asked_of(task, asked.get("dry_run"))
         terms = Terms(
             session=session,
             intent=intent_of(task) or asked.get("intent", ""),
-            dry_run=self.rehearsal(session, dry_run),
+            dry_run=self.rehearsals.mode(session, dry_run),
             deadline=asked.get("deadline"),
             trigger=asked.get("trigger", "mcp"),
             client=current_client.get(),
@@ -188,12 +189,6 @@ class Dispatcher:
             outcome = await self._execute(task, run, problem)
             above.tool_calls += run.tool_calls
         return outcome
-
-    def rehearsal(self, session: Session, asked: DryRun | None) -> DryRun:
-        """How a task runs; None is as the session's key, its endpoint or the gateway has it."""
-        if asked is not None:
-            return asked
-        return session.execution_mode == "dry_run" if session.execution_mode else self._dry_run
 
     def _of_server(self, task: Task, session: Session) -> tuple[Task, None] | None:
         """A call of a server's tool under its canonical id; None for all else, of which there is more to find out."""
@@ -310,6 +305,11 @@ def stricter(above: DryRun, own: DryRun | None) -> DryRun:
     if above is False or own is True:
         return own or above
     return above
+
+
+def asked_of(task: Task, asked: DryRun | None) -> DryRun | None:
+    """What a task is to be run as, where its request asks for ``asked``; None for nothing."""
+    return task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else asked
 
 
 def intent_of(task: Task) -> str:

@@ -14,6 +14,7 @@ from .errors import OperatorError
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
     from .direct import DirectExecutor
+    from .rehearsals import Rehearsals
 
 KINDS: Mapping[type, str] = {Workflow: "workflow", CodeRun: "code", CapabilityRun: "capability"}
 """Task types and their names in ``[gateway.executors]``; ``durable`` are workflows that survive the gateway, and
@@ -37,11 +38,12 @@ class Executors:
     """The bottom of the chain: hands each task to the executor of its kind.
 
     What comes down here in a dry run was not simulated by anyone, and is refused: a missing plugin must not turn a
-    rehearsal into the real thing (DRY-9).
+    rehearsal into the real thing (DRY-9). What comes down here for real under a lock began before it, and is refused as
+    well: nothing on the way, such as a human who agrees, makes it run.
     """
 
-    def __init__(self, direct: DirectExecutor, catalog: LiveCatalog) -> None:
-        self._direct, self._catalog = direct, catalog
+    def __init__(self, direct: DirectExecutor, catalog: LiveCatalog, rehearsals: Rehearsals) -> None:
+        self._direct, self._catalog, self._rehearsals = direct, catalog, rehearsals
         self._by_kind: dict[str, tuple[str, Executor]] = {}
         self._on_request: dict[str, str] = {}
         """Kind to the executor that would run it if it were named."""
@@ -82,8 +84,11 @@ class Executors:
 
     def execute(self, task: Task, run: Run) -> Awaitable[Outcome]:
         """Run ``task``; a kind that nobody runs is an outcome that says what to install."""
-        if run.dry_run and not self._harmless(task, run):
-            return _refused(task, UNREHEARSED)
+        if run.dry_run:
+            if not self._harmless(task, run):
+                return _refused(task, UNREHEARSED)
+        elif (locked := self._rehearsals.refusal(run.session)) is not None:
+            return _refused(task, locked, Status.DENIED)
         if task.step.approve and not run.dry_run:
             return _refused(task, UNSEEN, Status.DENIED)
         if isinstance(task, ToolCall):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .admission import Filters
     from .catalog import LiveCatalog
+    from .rehearsals import Rehearsals
 
 KEPT = 64
 """Rendered lists kept, one per view."""
@@ -45,12 +46,20 @@ class Exposure:
     """The list that each view gets of one mode."""
 
     def __init__(
-        self, mode: ExposureMode, catalog: LiveCatalog, filters: Filters, log: Any, *, page_size: int = 0
+        self,
+        mode: ExposureMode,
+        catalog: LiveCatalog,
+        filters: Filters,
+        rehearsals: Rehearsals,
+        log: Any,
+        *,
+        page_size: int = 0,
     ) -> None:
         """``page_size`` is the number of tools on a page, 0 for all on one."""
         self._mode, self._catalog, self._filters, self._log = mode, catalog, filters, log
+        self._rehearsals = rehearsals
         self._page_size = page_size
-        self._lists: dict[tuple[str, str], Listed] = {}
+        self._lists: dict[tuple[str, str, tuple[str, ...]], Listed] = {}
         self._rendering = asyncio.Lock()
 
     async def tools(self, session: Session, cursor: Any = None) -> RawObject:
@@ -67,16 +76,17 @@ class Exposure:
 
     async def listed(self, session: Session) -> Listed:
         """The list of a session's view, made once for each revision of the catalog."""
-        key = (self._catalog.revision, session.key)
+        locks = tuple(self._rehearsals.locks(session))
+        key = (self._catalog.revision, session.key, locks)
         if (ready := self._lists.get(key)) is not None:
             return ready
         async with self._rendering:
             if (ready := self._lists.get(key)) is None:
                 entries, shared = await self._selected(session)
-                rendered = [self._render(e) for e in entries]
+                rendered = [self._render(e, session) for e in entries]
                 whole = _result(rendered, None)
                 mark = hashlib.sha256(whole.raw).hexdigest()[:16]
-                ready = Listed(rendered, whole, mark, shared and self._filters.shared)
+                ready = Listed(rendered, whole, mark, shared and self._filters.shared and "key" not in locks)
                 if len(self._lists) >= KEPT:
                     del self._lists[next(iter(self._lists))]
                 self._lists[key] = ready
@@ -105,9 +115,10 @@ class Exposure:
                 found[id] = entry
         return list(found.values())
 
-    def _render(self, entry: CatalogEntry) -> bytes:
+    def _render(self, entry: CatalogEntry, session: Session) -> bytes:
         """The definition as clients see it: our name, and an ``inputSchema`` that strict clients accept."""
-        shown = {**entry.definition, "name": self._catalog.exposed_name(entry.id)}
+        definition = self._rehearsals.listed(entry.definition, session) if entry.own else entry.definition
+        shown = {**definition, "name": self._catalog.exposed_name(entry.id)}
         schema = shown.get("inputSchema")
         if not isinstance(schema, dict):
             shown["inputSchema"] = {"type": "object"}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .admission import Filters
     from .assembly import Assembly
     from .catalog import LiveCatalog
+    from .rehearsals import Rehearsals
     from .supervisor import Supervisor
 
 META_ONLY = "meta_only"
@@ -33,12 +34,14 @@ class Exposures:
         catalog: LiveCatalog,
         filters: Filters,
         supervisor: Supervisor,
+        rehearsals: Rehearsals,
         log: Any,
         before: Exposures | None = None,
     ) -> None:
         """Nothing is loaded before :meth:`open`; modes whose tables are as they were are taken from ``before``."""
         self._config, self._assembly, self._catalog = config, assembly, catalog
         self._filters, self._supervisor, self._log = filters, supervisor, log
+        self._rehearsals = rehearsals
         self._before = before
         self._drivers: dict[str, ExposureMode] = {}
         self._modes: dict[str, Exposure] = {}
@@ -111,7 +114,7 @@ class Exposures:
     def _keep(self, mode: str, driver: ExposureMode) -> Exposure:
         self._drivers[mode] = driver
         size = self._config.gateway.page_size
-        self._modes[mode] = Exposure(driver, self._catalog, self._filters, self._log, page_size=size)
+        self._modes[mode] = Exposure(driver, self._catalog, self._filters, self._rehearsals, self._log, page_size=size)
         return self._modes[mode]
 
     def _known(self, mode: str) -> str:

@@ -38,6 +38,7 @@ from .parking import Parking
 from .recorder import Recorder
 from .redaction import Redactor
 from .references import References
+from .rehearsals import Rehearsals
 from .remembered import Remembered
 from .services import PluginServices
 from .standing import Standing
@@ -119,6 +120,7 @@ class Gateway:
         self.embedder: Embedder | None = None
         self.store: Store | None = None
         self.filters = Filters((), self.log)
+        self.rehearsals = Rehearsals(lambda: self.config)
         self.exposures: Exposures
         self.views, self.announcement = LiveViews(self), Announcement(self)
         self.identities = KnownIdentities((), self.log)
@@ -165,13 +167,7 @@ class Gateway:
         self.suggesters = self._gather("pml_suggesters")
         self.identities = KnownIdentities(self._gather("pml_identities", self._refuse), self.log)
         self.access_watchers = AccessWatchers(self._gather("pml_access_watchers"), self.log)
-        settings = self.config.gateway
-        full = settings.durability == "full"
-        recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, waits=full)
-        dry_run = settings.execution_mode == "dry_run"
-        self.dispatcher = Dispatcher(
-            self.catalog, self.own_tools, tracing, recorder, self.log, dry_run=dry_run, servers_tried=self.servers_tried
-        )
+        self.dispatcher = self._dispatcher(store, tracing)
         self.dispatcher.chain = await self._fold_chain(store)
         self.background = Background(
             store,
@@ -182,7 +178,9 @@ class Gateway:
             references=References(self.redactor, store),
         )
         self.dispatcher.in_background = self.background.start
-        self.exposures = Exposures(self.config, self.assembly, self.catalog, self.filters, self.supervisor, self.log)
+        self.exposures = Exposures(
+            self.config, self.assembly, self.catalog, self.filters, self.supervisor, self.rehearsals, self.log
+        )
         await self.exposures.open()
         await self.remember(self.servers)
         for plugin, lifespan in self._gather("pml_lifespan") if self._connect else ():
@@ -194,6 +192,20 @@ class Gateway:
             self.soon(self.announcement.begin)
             self.soon(self.background.live)
             self.soon(self.background.watch)
+
+    def _dispatcher(self, store: Store, tracing: Tracing) -> Dispatcher:
+        settings = self.config.gateway
+        full = settings.durability == "full"
+        recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, waits=full)
+        return Dispatcher(
+            self.catalog,
+            self.own_tools,
+            tracing,
+            recorder,
+            self.log,
+            rehearsals=self.rehearsals,
+            servers_tried=self.servers_tried,
+        )
 
     async def close(self) -> None:
         """Leave everything, in reverse order."""
@@ -327,7 +339,8 @@ class Gateway:
 
     async def _fold_chain(self, store: Store) -> Any:
         downstream = Downstream(self.servers, self.extensions.learn, started=self._connect)
-        executors = self._executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog)
+        direct = DirectExecutor(downstream, self.own_tools)
+        executors = self._executors = Executors(direct, self.catalog, self.rehearsals)
         named = set(self.config.gateway.executors.values())
         for name in sorted({*named, *self.assembly.installed("executor")}):
             cls = self.assembly.driver_class("executor", name)

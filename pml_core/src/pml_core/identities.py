@@ -106,6 +106,8 @@ def _is_narrower(identity: Identity, session: Session) -> bool:
     """Whether a session has what its key would not give it any more."""
     if (identity.principal, identity.agent) != (session.principal, session.agent):
         return True
+    if identity.dry_run_only and not session.dry_run_only:
+        return True
     if not session.scopes <= identity.scopes or not set(identity.deny) <= set(session.deny):
         return True
     return identity.allow is not None and (session.allow is None or not set(session.allow) <= set(identity.allow))
@@ -130,6 +132,7 @@ def peer_of(identity: Identity, endpoint: str, address: str) -> Peer:
         mode=identity.mode,
         intent=identity.intent,
         execution_mode=identity.execution_mode,
+        dry_run_only=identity.dry_run_only,
         access_key=identity.access_key,
         agent=identity.agent,
         allow=identity.allow,
@@ -153,6 +156,7 @@ def session_of(peer: Peer, view: View, *, client: str, protocol: str = "", hint:
         intent=intent,
         mode=view.mode,
         execution_mode=view.execution_mode,
+        dry_run_only=peer.dry_run_only,
         access_key=peer.access_key,
         agent=peer.agent,
         allow=peer.allow,

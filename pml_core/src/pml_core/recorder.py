@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,
+    ExecutionId,
     ExecutionRecord,
     Failure,
     Json,
     Outcome,
     RawObject,
     RecordStatus,
+    Scope,
     Task,
     ToolCall,
     Workflow,
@@ -91,6 +93,15 @@ class Recorder:
         except Exception as exc:
             self._log.error("an execution is not recorded yet", execution=record.id, problem=str(exc))
             self._executions.record(record)
+
+    async def began_for_real(self, id: ExecutionId) -> bool:
+        """Whether there is an execution ``id`` that is no rehearsal; so it is taken where that cannot be known."""
+        try:
+            record = await self._executions.get(id, Scope(principals=None))
+        except Exception as exc:
+            self._log.error("it cannot be known how an execution began", execution=id, problem=str(exc))
+            return True
+        return record is not None and not record.dry_run
 
     def pending(self, task: Task, run: ExecutionRun) -> ExecutionRecord:
         """Of an execution that has not begun."""

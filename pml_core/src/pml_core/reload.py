@@ -24,7 +24,9 @@ POLL_S = 1.0
 """How often the files are looked at [s]."""
 SETTLED_S = 0.2
 """A file that was not written to for so long is complete [s]."""
-LIVE = frozenset({"tools_exposure", "intent", "page_size", "list_wait_s", "log_level"})
+LIVE = frozenset(
+    {"tools_exposure", "intent", "execution_mode", "dry_run_only", "page_size", "list_wait_s", "log_level"}
+)
 """Settings of ``[gateway]`` that take effect at once; the others do with the next start."""
 FILTERS = "pml_filter_tools"
 UNAFFECTED = frozenset({FILTERS, "pml_commands", "pml_checks"})
@@ -108,7 +110,14 @@ class Reload:
         assembly.check(_changed_tables(old, config))
         filters = _filters(gateway, assembly, old, config)
         exposures = Exposures(
-            config, assembly, gateway.catalog, gateway.filters, gateway.supervisor, gateway.log, gateway.exposures
+            config,
+            assembly,
+            gateway.catalog,
+            gateway.filters,
+            gateway.supervisor,
+            gateway.rehearsals,
+            gateway.log,
+            gateway.exposures,
         )
         await exposures.open()
         gateway.assembly = assembly

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 def status_of(gateway: Gateway, session: Session) -> dict[str, Any]:
     """What ``session`` is shown.
 
-    ``refused`` of a server are its questions and notifications that no client got, because they were too many or too
-    long. They, the modes of all endpoints, reasons and plugins are an operator's: see
-    :func:`pml_core.server_views.is_operator`.
+    ``dry_run_only``, where anything does, names what lets it only rehearse. ``refused`` of a server are its questions
+    and notifications that no client got, because they were too many or too long. These, the modes of all endpoints,
+    reasons and plugins are an operator's: see :func:`pml_core.server_views.is_operator`.
     """
     servers = [asdict(status) for status in gateway.catalog.servers(session)]
+    locks = gateway.rehearsals.locks(session)
+    about: dict[str, Any] = {"dry_run_only": locks} if locks else {}
     if not is_operator(session):
-        return {"version": gateway.version, "mode": session.mode, "servers": servers}
+        return {"version": gateway.version, "mode": session.mode, **about, "servers": servers}
     plugins = {r.name: gateway.supervisor.health.get(r.name, r.state) for r in gateway.assembly.records}
     running = gateway.servers
     known = [{**s, "refused": running[s["name"]].quota.refused if s["name"] in running else 0} for s in servers]
-    return {"version": gateway.version, **gateway.announcement.modes(), "servers": known, "plugins": plugins}
+    return {"version": gateway.version, **gateway.announcement.modes(), **about, "servers": known, "plugins": plugins}

@@ -21,7 +21,8 @@ from pml_hookspecs import (
 from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .direct import tool_result
-from .members import OURS, join, meta_of, split, without_meta
+from .dispatch import asked_of
+from .members import OURS, join, meta_of, split, with_meta, without_meta
 
 if TYPE_CHECKING:
     from .dispatch import Asked, Dispatcher
@@ -30,6 +31,8 @@ META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
 """Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
 META_LEVEL = "pml/dry_run_level"
 """Key of ``_meta``: how the rehearsal treats what it does not know."""
+META_LOCKED = "pml/dry_run_only"
+"""Key of ``_meta`` of an answer: why it is a rehearsal though more was asked for."""
 OWN = "pml/"
 """Begins the keys of ``_meta`` that are meant for the gateway, and told to what runs by ``Run.meta``."""
 TAKEN = OURS | {META_DRY_RUN, META_LEVEL}
@@ -83,7 +86,16 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     if token is not None:
         asked["progress"] = progress_to(client, token)
     ran, outcome = await dispatcher.start_resolved(task, session, asked)
-    return _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
+    answer = _tool_answer(outcome) if isinstance(ran, ToolCall) else _task_answer(outcome)
+    note = dispatcher.rehearsals.note(session, asked_of(ran, asked.get("dry_run")))
+    return _noted(answer, note) if note else answer
+
+
+def _noted(answer: Mapping[str, Any], note: str) -> RawObject:
+    """``answer`` with a text for whoever reads it, and with its mark for programs."""
+    content = answer.get("content")
+    texts = [*(content if isinstance(content, list) else ()), {"type": "text", "text": note}]
+    return with_meta(RawObject.of({**answer, "content": texts}), {META_LOCKED: note})
 
 
 def _dry_run(meta: Mapping[str, Any]) -> DryRun | None:

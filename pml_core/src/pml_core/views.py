@@ -52,7 +52,9 @@ class LiveViews:
             driver: Any = self._driver(mode, settings or {})
             if hasattr(driver, "__aenter__"):
                 await stack.enter_async_context(driver)
-            return await Exposure(driver, gateway.catalog, gateway.filters, gateway.log).entries(session)
+            return await Exposure(driver, gateway.catalog, gateway.filters, gateway.rehearsals, gateway.log).entries(
+                session
+            )
 
     def _services(self, plugin: str, settings: Any) -> PluginServices:
         """Those of a mode that is only tried out: what it has to say of being in use is not true."""

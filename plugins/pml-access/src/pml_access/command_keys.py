@@ -33,7 +33,9 @@ def add(subcommands: Any) -> None:
     one.set_defaults(run_with=_show)
     revoke = verbs.add_parser("revoke", help="make a key useless, for good")
     revoke.set_defaults(run_with=_revoke)
-    for verb in (one, revoke):
+    lock = verbs.add_parser("lock", help="have all that comes with a key rehearsed from now on, for good")
+    lock.set_defaults(run_with=_lock)
+    for verb in (one, revoke, lock):
         verb.add_argument("id", help="its id; the beginning will do where only one begins so")
     for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="for programs")
@@ -53,6 +55,11 @@ def _add_create(verbs: Any) -> None:
     create.add_argument("--intent", default="", help="hint at what its holder does, for modes that select by it")
     create.add_argument(
         "--execution-mode", default="", choices=("real", "dry_run"), help="what calls do that do not say themselves"
+    )
+    create.add_argument(
+        "--dry-run-only",
+        action="store_true",
+        help="rehearse all that comes with it, whatever a call asks for",
     )
     pattern = "as a pattern such as files:* or shell:run; may be repeated"
     create.add_argument("--allow", action="append", metavar="PATTERN", help=f"tools it may have, {pattern}; else all")
@@ -97,6 +104,8 @@ def _about(arguments: argparse.Namespace) -> dict[str, Any]:
         raise InvalidArguments(
             f"--user: the name {LOCAL!r} is taken: it is of all who have no key, of clients on stdio and of schedules"
         )
+    if arguments.dry_run_only and arguments.execution_mode == "real":
+        raise InvalidArguments("--execution-mode real: a key with --dry-run-only only rehearses; leave one out")
     if SYSTEM in arguments.scope:
         raise InvalidArguments("--scope system: that is what --system keys have, and no others")
     for option, patterns in (("--allow", arguments.allow or ()), ("--deny", arguments.deny)):
@@ -113,6 +122,7 @@ def _about(arguments: argparse.Namespace) -> dict[str, Any]:
         "mode": arguments.tools_exposure,
         "intent": arguments.intent,
         "execution_mode": arguments.execution_mode,
+        "dry_run_only": arguments.dry_run_only,
         "allow": None if arguments.allow is None else tuple(arguments.allow),
         "deny": tuple(arguments.deny),
         "scopes": tuple(sorted(set(arguments.scope))),
@@ -153,6 +163,7 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
 def _row(key: Key, shown: dict[str, Any]) -> Sequence[str]:
     may = "all" if key.allow is None else ", ".join(key.allow) or "nothing"
     may += f" but {', '.join(key.deny)}" if key.deny else ""
+    may += ", rehearsed only" if key.dry_run_only else ""
     times = (_minute(shown["expires_at"]), _minute(shown["last_used_at"]))
     return (key.id, _whom(key), key.name or "-", shown["state"], *times, may)
 
@@ -201,6 +212,23 @@ async def _revoke(arguments: argparse.Namespace, services: Services) -> int:
     return 0
 
 
+async def _lock(arguments: argparse.Namespace, services: Services) -> int:
+    from .events import note_done
+    from .keys import Keys
+
+    keys = Keys(services)
+    key = await _one(arguments.id, keys)
+    locked = await keys.lock(key.id)
+    if locked is None:
+        raise InvalidArguments(f"{key.id} only rehearses already")
+    await note_done(services, "key.locked", by=operator(), **_marked(locked))
+    if arguments.json:
+        say_json(locked.shown(await keys.last_used(key.id), datetime.now(UTC)))
+    else:
+        say(f"All that comes with {key.id} of {_whom(key)} is only rehearsed from now on.")
+    return 0
+
+
 async def _one(id: str, keys: Any) -> Key:
     """The key that is meant.
 
@@ -224,4 +252,11 @@ async def _one(id: str, keys: Any) -> Key:
 
 def _marked(key: Key) -> dict[str, Any]:
     """What an audit says of a key."""
-    return {"key": key.id, "principal": key.principal, "name": key.name, "allow": key.allow, "deny": key.deny}
+    return {
+        "key": key.id,
+        "principal": key.principal,
+        "name": key.name,
+        "allow": key.allow,
+        "deny": key.deny,
+        "dry_run_only": key.dry_run_only,
+    }

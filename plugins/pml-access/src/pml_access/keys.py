@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -51,6 +51,7 @@ class Key:
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
+    dry_run_only: bool = False
 
     @property
     def principal(self) -> str:
@@ -73,6 +74,7 @@ class Key:
             mode=self.mode,
             intent=self.intent,
             execution_mode=self.execution_mode,
+            dry_run_only=self.dry_run_only,
             allow=self.allow,
             deny=self.deny,
         )
@@ -123,16 +125,31 @@ class Keys:
         Raises:
             LookupError: There is none.
         """
+
+        def revoked(key: Key) -> Key:
+            return key if key.revoked_at else replace(key, revoked_at=datetime.now(UTC), revoked_by=by)
+
+        return await self._change(id, revoked)
+
+    async def lock(self, id: str) -> Key | None:
+        """Have it rehearse only, for good; None when that was so before.
+
+        Raises:
+            LookupError: There is none.
+        """
+        return await self._change(id, lambda key: replace(key, dry_run_only=True))
+
+    async def _change(self, id: str, change: Callable[[Key], Key]) -> Key | None:
+        """The key as it is after a change; None when that changes nothing."""
         while True:
             document = await self._documents.get(KEYS, id)
             if document is None:
                 raise LookupError(id)
             key = _key(document)
-            if key.revoked_at is not None:
+            if (changed := change(key)) == key:
                 return None
-            revoked = replace(key, revoked_at=datetime.now(UTC), revoked_by=by)
-            if await self._put(revoked, if_version=document.version) is not None:
-                return revoked
+            if await self._put(changed, if_version=document.version) is not None:
+                return changed
 
     async def _put(self, key: Key, *, if_version: int) -> int | None:
         value = {**asdict(key), **{name: _text(getattr(key, name)) for name in TIMES}}

@@ -34,6 +34,7 @@ class Access(NamedTuple):
     agent: str = ""
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
+    dry_run_only: bool = False
 
     @classmethod
     def of(cls, identity: Identity) -> Self:

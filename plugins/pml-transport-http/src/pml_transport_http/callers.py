@@ -204,6 +204,11 @@ def _key(name: str, said: str | Key) -> tuple[bytes, Access]:
     if isinstance(said, str):
         return said.encode(), Access(name)
     access = Access(
-        said.principal or name, said.tools_exposure, said.intent, frozenset(said.scopes), said.execution_mode
+        said.principal or name,
+        said.tools_exposure,
+        said.intent,
+        frozenset(said.scopes),
+        said.execution_mode,
+        dry_run_only=said.dry_run_only,
     )
     return said.token.encode(), access

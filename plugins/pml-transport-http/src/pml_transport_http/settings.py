@@ -23,6 +23,7 @@ class Key:
     execution_mode: Literal["", "real", "dry_run"] = setting(
         "", "What its clients' calls do that do not say themselves; as at the endpoint if empty."
     )
+    dry_run_only: bool = setting(False, "Rehearse everything that comes with it: no call or plan can ask for more.")
     scopes: tuple[str, ...] = setting((), "What plugins may tell its clients apart by.")
 
 
