@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,13 +20,13 @@ from store_questions import RARE, record
 
 from pml_hookspecs import ExecutionQuery, Scope
 
-ROUNDS = 60
-OTHERS, NOBODYS = ("report", "srv", "number"), ("xqqort", "xqv", "xqumber")
+ROUNDS, HERS = 60, 2000
+OTHERS, NOBODYS = ("report", "srv", "number1"), ("xqqort", "xqv", "xqumber1")
 """Said by every execution of others, and by none; of the same lengths."""
 
 
 async def ask(store: Any, text: str) -> float:
-    """Milliseconds of one search by somebody who has nothing."""
+    """Milliseconds of one search by somebody who says neither."""
     began = time.perf_counter()
     page = await store.executions.find(ExecutionQuery(scope=Scope(principals=frozenset({"mallory"})), text=text))
     assert page.total == 0
@@ -39,6 +40,10 @@ async def measure(store: Any, executions: int) -> None:
         store.executions.record(record(n, now - timedelta(seconds=(executions - n) * 5)))
         if n % 5000 == 0:
             await store.executions.put(record(n, now - timedelta(seconds=(executions - n) * 5)))
+    for n in range(executions, executions + HERS):
+        at = now - timedelta(seconds=(n - executions) * executions * 5 // HERS)
+        its = replace(record(n, at), principal="mallory", as_agent=False, target="garden:water", parent=None)
+        store.executions.record(replace(its, request={"plant": "tomatoes"}, response="wet", failure=None))
     sys.stdout.write(f"written in {time.perf_counter() - began:.1f} s\n")
     seen = Scope(principals=frozenset({RARE}))
     await store.executions.find(ExecutionQuery(scope=seen, text="report"))

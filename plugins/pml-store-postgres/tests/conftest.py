@@ -118,14 +118,15 @@ FILL = """
         CASE WHEN n %% 100 = 7 THEN 'running' WHEN n %% 31 = 0 THEN 'error' ELSE 'ok' END, '', '', '', '', '',
         convert_to('{"a": "' || repeat('x', 300) || '"}', 'UTF8'), NULL,
         CASE WHEN n %% 3 = 0 THEN array_to_tsvector((SELECT array_agg(
-            to_hex((%(first)s + n * %(step)s::int8) / 86400000000) || word) FROM unnest(ARRAY[
+            to_hex((%(first)s + n * %(step)s::int8) / 86400000000) || mark || word) FROM unnest(ARRAY[
                 'word' || n %% 999,
                 'every',
-                CASE WHEN n < %(rows)s / 2 THEN 'early' WHEN n >= %(rows)s - 900 THEN 'late' ELSE 'between' END,
-                '_p' || left(encode(sha256(convert_to('user' || n %% 40, 'UTF8')), 'hex'), 32),
+                CASE WHEN n < %(rows)s / 2 THEN 'early' WHEN n >= %(rows)s - 900 THEN 'late' ELSE 'between' END
+            ]) AS word, unnest(ARRAY[
+                left(encode(sha256(convert_to('p:user' || n %% 40, 'UTF8')), 'hex'), 12),
                 CASE WHEN n %% 2 = 0
-                    THEN '_a' || left(encode(sha256(convert_to('agent' || n %% 50, 'UTF8')), 'hex'), 32) END
-            ]) AS word WHERE word IS NOT NULL)) END
+                    THEN left(encode(sha256(convert_to('a:agent' || n %% 50, 'UTF8')), 'hex'), 12) END
+            ]) AS mark WHERE mark IS NOT NULL)) END
     FROM generate_series(0, %(rows)s - 1) AS n
 """
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery, Scope
-from pml_store_postgres import queries, searches
+from pml_hookspecs import ExecutionQuery, Page, Scope
+from pml_store_postgres import PostgresStore, queries, searches
+from pml_store_postgres.database import Database
+from pml_store_postgres.migrations import MIGRATIONS
+from pml_stores.matching import in_scope
 from pml_stores.paging import MOST_COUNTED
 from pml_testing.fakes import EPOCH
-from pml_testing.records import EVERYONE
+from pml_testing.records import ALICE, EVERYONE, execution
 
 ROWS = 30_000
 MOST = Scope(principals=frozenset(f"user{n}" for n in range(35)))
@@ -139,3 +143,43 @@ def test_a_sample_changes_nothing_of_what_is_found(explained, monkeypatch, filte
     assert find(explained, text="every", **filters) == found
     assert "FILTER" not in "\n".join(explained.plans)
     assert (found.total == 0) == ("parent" in filters)
+
+
+@pytest.mark.attack("A key sees its scope", "search for a word of somebody else's and look how long it takes")
+@pytest.mark.parametrize("words", ["word{}", "every word{}"])
+def test_a_search_goes_through_nothing_of_others(explained, words):
+    """What is gone through is counted, not timed."""
+    said = {word for word in range(999) if word % 3 == 0}  # by executions that nothing is above
+    hers = {int(id_) % 999 for id_ in those_of(explained, 0, scope=ONE)}
+    others, seen = next(word for word in sorted(said - hers) if len(str(word)) == 3), []
+    assert find(explained, text=f"word{others}").total > 0
+    for wanted in (words.format(others), words.format("999")):
+        assert find(explained, scope=ONE, text=wanted) == Page([], None, 0)
+        steps = [re.sub(r"duration: .*|Query Text: .*|'[^']*'", "", plan) for plan in explained.plans]
+        seen.append([re.sub(r"cost=\S+ ", "", step) for step in steps])
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.anyio
+async def test_words_of_the_version_before_are_searched_by_whose_they_are(emptied, monkeypatch):
+    records = [
+        execution(n, intent=f"count zebras {n}", principal="alice" if n % 3 else "bob", agent="r", as_agent=n % 2 == 0)
+        for n in range(60)
+    ]
+    async with PostgresStore(emptied) as store:
+        for record in records:
+            await store.executions.put(record)
+    with Database(emptied).open_writer() as connection:
+        # As they were: marks beside the words.
+        connection.execute(
+            "UPDATE execution SET words = array_to_tsvector(ARRAY(SELECT DISTINCT left(word, 4) || part FROM "
+            "unnest(tsvector_to_array(words)) AS word, unnest(ARRAY[substr(word, 17), '_p' || repeat('0', 32)]) part))"
+        )
+        for step in MIGRATIONS[-1]:
+            connection.execute(step.format(schema=Database(emptied).schema))
+    async with PostgresStore(emptied) as store:
+        for scope in (EVERYONE, ALICE, Scope(principals=frozenset({"bob"}), agents=frozenset({"r"}))):
+            right = sum(in_scope(record, scope) for record in records)
+            for words in ("zebra", "count zebras", "co"):
+                assert (await store.executions.find(ExecutionQuery(scope=scope, text=words))).total == right
+        assert (await store.executions.find(ExecutionQuery(scope=EVERYONE, text="0000"))).total == 0

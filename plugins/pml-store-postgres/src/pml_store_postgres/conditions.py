@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +14,7 @@ from pml_hookspecs import Status
 
 from .arrays import Array
 from .rows import micros, moment
-from .texts import name, queries_of, wanted_of
+from .texts import DAY_AND_MARK, name, queries_of, query_of, wanted_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionId, ExecutionQuery, Scope
@@ -33,6 +33,8 @@ def _literals(values: Iterable[str]) -> str:
     return ", ".join(f"'{value}'" for value in sorted(values))
 
 
+HERE = "_"
+"""Stands for what is in front of words; in none of them it is."""
 IS_OPEN = f"status IN ({_literals(OPEN)})"
 IS_SUCCEEDED = f"status IN ({_literals(SUCCEEDED)})"
 IS_FAILED = f"status NOT IN ({_literals({*OPEN, *SUCCEEDED})})"
@@ -122,13 +124,19 @@ def other_than(ids: Sequence[ExecutionId]) -> Condition:
     return Condition("id NOT IN (SELECT id FROM gone)") if ids else ALL
 
 
-def asked_for(query: ExecutionQuery, days: Sequence[int]) -> Condition:
-    """All that ``query`` says but when; ``days`` are those that a search for text goes through."""
-    return scope_of(query.scope) & narrowed(query, days)
+def asked_for(query: ExecutionQuery, places: Mapping[int, Sequence[str]]) -> Condition:
+    """All that ``query`` says but when; ``places`` are days, and marks of those whose words are gone through.
+
+    See :func:`pml_store_postgres.sums.places_of`.
+    """
+    found = scope_of(query.scope) & narrowed(query)
+    if wanted := wanted_of(query.text):
+        found &= saying(wanted, places)
+    return found
 
 
-def narrowed(query: ExecutionQuery, days: Sequence[int]) -> Condition:
-    """All that it says but when and whose."""
+def narrowed(query: ExecutionQuery) -> Condition:
+    """All that it says but when, whose and which words."""
     found = ALL
     if query.agent is not None:
         found &= any_of("agent", (query.agent,))
@@ -146,15 +154,21 @@ def narrowed(query: ExecutionQuery, days: Sequence[int]) -> Condition:
         found &= Condition("NOT nested")
     if not query.include_dry_runs:
         found &= Condition("NOT dry_run")
-    if wanted := wanted_of(query.text):
-        found &= saying(wanted, days) if days else NONE
     return found
 
 
-def saying(words: Sequence[str], days: Sequence[int], whose: Sequence[str] = ()) -> Condition:
-    """Executions of one of ``days`` with all of ``words``, of any of ``whose``."""
-    queries = tuple(queries_of(words, days, whose))
+def saying(words: Sequence[str], places: Mapping[int, Sequence[str]]) -> Condition:
+    """Executions with all of ``words``, of some days and of their marks, as the index of words knows them."""
+    queries = tuple(queries_of(words, places))
+    if not queries:
+        return NONE
     return Condition(f"NOT nested AND ({' OR '.join(['words @@ %s::tsquery'] * len(queries))})", queries)
+
+
+def itself_saying(words: Sequence[str]) -> Condition:
+    """The same of an execution that is there to be looked at, of whatever day and whosever it is."""
+    query = query_of(words, HERE)
+    return Condition(f"NOT nested AND words @@ replace(%s, '{HERE}', {DAY_AND_MARK})::tsquery", (query,))
 
 
 def _status(statuses: Iterable[str]) -> Condition:

@@ -6,8 +6,13 @@ executions sort by code point (``COLLATE "C"``). ``{schema}`` is the quoted name
 
 from __future__ import annotations
 
+from .texts import MARK, MARK_CHARACTERS
 from .triggers import ADDED_UP, BY_THE_HOUR
 
+_BY_WORD = """
+    CREATE INDEX execution_by_word ON {schema}.execution USING gin (words)
+        WITH (fastupdate = on, gin_pending_list_limit = 512) WHERE NOT nested
+"""
 _EXECUTIONS = (
     """
     CREATE TABLE {schema}.execution (
@@ -79,10 +84,7 @@ _EXECUTIONS = (
     """,
     "CREATE INDEX execution_by_parent ON {schema}.execution (parent, started_at, id) WHERE parent IS NOT NULL",
     # What is found by text waits in a short list until it is sorted in: a longer one would cost every search more.
-    """
-    CREATE INDEX execution_by_word ON {schema}.execution USING gin (words)
-        WITH (fastupdate = on, gin_pending_list_limit = 512) WHERE NOT nested
-    """,
+    _BY_WORD,
     """
     CREATE TABLE {schema}.execution_transcript (
         execution text COLLATE "C" PRIMARY KEY REFERENCES {schema}.execution ON DELETE CASCADE,
@@ -231,5 +233,30 @@ _LANES = (
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = ((*_EXECUTIONS, *_REST, *ADDED_UP), _OLD_SPANS, _LANES, BY_THE_HOUR)
+_MARKS = f"""
+    ARRAY[{MARK}] || CASE WHEN as_agent
+        THEN ARRAY[left(encode(sha256(convert_to('a:' || agent, 'UTF8')), 'hex'), {MARK_CHARACTERS})] END
+"""
+_WORDS_BY_OWNER = (
+    # Each word behind the mark of whose it is, as `texts.words_of` writes them; marks stood beside them until now.
+    "DROP INDEX {schema}.execution_by_word",
+    "ALTER TABLE {schema}.execution DISABLE TRIGGER USER",
+    f"""
+    UPDATE {{schema}}.execution SET words = array_to_tsvector(ARRAY(
+        SELECT left(word, 4) || mark || substr(word, 5)
+        FROM unnest(tsvector_to_array(words)) AS word CROSS JOIN unnest({_MARKS}) AS mark
+        WHERE substr(word, 5, 1) <> '_'
+    )) WHERE words IS NOT NULL
+    """,  # noqa: S608 - text of ours
+    "ALTER TABLE {schema}.execution ENABLE TRIGGER USER",
+    _BY_WORD,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (*_EXECUTIONS, *_REST, *ADDED_UP),
+    _OLD_SPANS,
+    _LANES,
+    BY_THE_HOUR,
+    _WORDS_BY_OWNER,
+)
 """Statements of each step; a schema of version ``n`` has had the first ``n``."""

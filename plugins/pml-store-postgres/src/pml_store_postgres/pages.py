@@ -29,7 +29,7 @@ def page(query: ExecutionQuery, asked: Condition, more: int = 0) -> Condition:
 
 def page_without(query: ExecutionQuery, without: Sequence[ExecutionId]) -> Condition:
     """The same of all that ``query``, which has no text, asks for, but ``without``."""
-    asked, others = narrowed(query, ()), other_than(without)
+    asked, others = narrowed(query), other_than(without)
     if not has_lanes(query) or _names(query) <= 1:
         return page(query, scope_of(query.scope) & asked & others)
     # Each in its own order, so that those of somebody who seldom does anything are not looked for among all. They are

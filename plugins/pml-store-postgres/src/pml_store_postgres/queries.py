@@ -109,7 +109,7 @@ def find(
         rows, total = find_by_text(connection, query, without)
         return _page_of(rows, query.limit, total)
     # All in one statement, as a server may be far away.
-    gone, parts = leaving_out(without), parts_of(query, asked_for(query, ()), finest(query), without)
+    gone, parts = leaving_out(without), parts_of(query, asked_for(query, {}), finest(query), without)
     counted, place = counting(query, parts), page_without(query, without)
     # Without a page there is one row, with the total alone.
     sql = (

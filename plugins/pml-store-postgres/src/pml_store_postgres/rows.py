@@ -25,7 +25,7 @@ from pml_hookspecs import (
 from pml_stores.sums import MICROS, MOST, MOST_MICROS, bounded
 
 from .arrays import Array
-from .texts import blob, clean, name, owner, restored, said, unblob, words_of
+from .texts import blob, clean, mark_of, name, restored, said, unblob, words_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -148,7 +148,7 @@ def _row(record: ExecutionRecord, size: int) -> Row:
     (asked, answered), failure = _documents(record), record.failure
     intent, nested = clean(record.intent), bool(record.parent)
     started_at = micros(record.started_at)
-    words = None if nested else words_of(started_at // DAY, _texts(record), (asked, answered), _whose(record))
+    words = None if nested else words_of(started_at // DAY, _texts(record), (asked, answered), _marks(record))
     asked, asked_deflated = _packed(asked)
     answered, answered_deflated = _packed(answered)
     why = None if failure is None else _failure_json(failure)
@@ -208,10 +208,10 @@ def _texts(record: ExecutionRecord) -> tuple[str, str, str]:
     return record.intent, record.target, "" if record.failure is None else record.failure.message
 
 
-def _whose(record: ExecutionRecord) -> Iterator[str]:
-    yield owner("principal", record.principal)
+def _marks(record: ExecutionRecord) -> Iterator[str]:
+    yield mark_of("principal", record.principal)
     if record.as_agent:
-        yield owner("agent", record.agent)
+        yield mark_of("agent", record.agent)
 
 
 def _whole(number: int | None) -> int | None:

@@ -13,14 +13,27 @@ from typing import TYPE_CHECKING, Any
 from pml_stores.paging import MOST_COUNTED
 
 from .arrays import Array
-from .conditions import ALL, LAST, Condition, asked_for, leaving_out, read_cursor, saying, when, within
+from .conditions import (
+    ALL,
+    LAST,
+    Condition,
+    asked_for,
+    itself_saying,
+    leaving_out,
+    narrowed,
+    read_cursor,
+    saying,
+    scope_of,
+    when,
+    within,
+)
 from .pages import NEWEST_FIRST, page
 from .rows import DAY, ID, READ, Row
-from .sums import days_of
-from .texts import owner, wanted_of
+from .sums import days_of, places_of
+from .texts import wanted_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from psycopg import Connection
 
@@ -29,8 +42,6 @@ if TYPE_CHECKING:
 
 FEW_DAYS = 3
 """The last days, in which a frequent word is looked for at first."""
-MOST_OWNERS = 64
-"""Principals and agents of one scope that the index of words is asked for."""
 MANY = 200_000
 """Executions of the last days from which on the index of words may take long: 20 ms or more for a word of each."""
 SAMPLE = 1000
@@ -50,13 +61,13 @@ def find_by_text(
     there, others = days_of(connection, query), _without(connection, without)
     before = None if query.cursor is None else read_cursor(query.cursor)
     if not _is_frequent(connection, query, there, others):
-        places = _places(connection, query, there, others)
-        if len(places) < MOST_COUNTED:
-            newest = sorted((place for place in places if before is None or place < before), reverse=True)
-            return _at(connection, newest[: query.limit + 1]), len(places)
+        found = _found(connection, query, there, others)
+        if len(found) < MOST_COUNTED:
+            newest = sorted((place for place in found if before is None or place < before), reverse=True)
+            return _at(connection, newest[: query.limit + 1]), len(found)
     days = [day for day in there if before is None or day <= before[0] // DAY]
     # Those found first come soon, going back in time; all of them would have to be sorted.
-    connection.execute("SET LOCAL enable_bitmapscan = off")
+    _plan(connection, bitmapscan=False, indexscan=True, sort=False)
     # And sooner if not each has to be compared with every day.
     rows = _newest(connection, query, days[-FEW_DAYS:], others)
     if len(rows) <= query.limit and len(days) > FEW_DAYS:
@@ -86,7 +97,7 @@ def _at(connection: Connection[Any], places: Sequence[Place]) -> list[Row]:
 def _newest(connection: Connection[Any], query: ExecutionQuery, days: Sequence[int], others: Condition) -> list[Row]:
     if not days:
         return []
-    place = page(query, asked_for(query, days) & within(days[0] * DAY, LAST) & others)
+    place = page(query, _itself(query) & within(days[0] * DAY, LAST) & others)
     return connection.execute(
         f"SELECT {READ} FROM ({place.sql}) AS page JOIN execution AS e USING (id) "
         "ORDER BY page.started_at DESC, page.id DESC",
@@ -111,8 +122,9 @@ def _is_frequent(
     if executions <= MANY:
         return False
     since, until = when(query)
-    span, found = within(max(since, days[0] * DAY), until), asked_for(query, days) & others
-    hits, saying_so = _count_newest(connection, span, SAMPLE, found, saying(wanted_of(query.text), days))
+    span, found = within(max(since, days[0] * DAY), until), _itself(query) & others
+    saying_so_at_all = scope_of(query.scope) & itself_saying(wanted_of(query.text))
+    hits, saying_so = _count_newest(connection, span, SAMPLE, found, saying_so_at_all)
     if not hits:
         return False
     # How many there are to go through, and how many the index would give out.
@@ -121,6 +133,11 @@ def _is_frequent(
         return False
     (counted,) = _count_newest(connection, span, int(read), found)
     return counted >= MOST_COUNTED
+
+
+def _itself(query: ExecutionQuery) -> Condition:
+    """All that ``query`` says but when, of executions that are looked at one by one."""
+    return scope_of(query.scope) & narrowed(query) & itself_saying(wanted_of(query.text))
 
 
 def _count_newest(connection: Connection[Any], span: Condition, number: int, *conditions: Condition) -> Sequence[int]:
@@ -141,7 +158,7 @@ def _last_of(there: Mapping[int, int]) -> list[int]:
     return days
 
 
-def _places(
+def _found(
     connection: Connection[Any], query: ExecutionQuery, there: Mapping[int, int], others: Condition
 ) -> list[Place]:
     """Where those are that the index of words finds, up to a thousand, in no order.
@@ -150,7 +167,9 @@ def _places(
     """
     if not there:
         return []
-    parts = [part & others for part in _parts(query, there)]
+    parts = [part & others for part in _parts(query, there, places_of(connection, query, there))]
+    # Never through executions of others, whatever the server guesses of the words.
+    _plan(connection, seqscan=False, indexscan=False)
     some = " UNION ALL ".join(f"(SELECT started_at, id FROM execution WHERE {part.sql})" for part in parts)
     return connection.execute(
         f"SELECT started_at, id FROM ({some}) AS found LIMIT {MOST_COUNTED}",
@@ -159,31 +178,35 @@ def _places(
     ).fetchall()
 
 
-def _parts(query: ExecutionQuery, there: Mapping[int, int]) -> list[Condition]:
+def _plan(connection: Connection[Any], **ways: bool) -> None:
+    """Have the server find rows in these ways, and not in those, until the transaction ends."""
+    settings = ", ".join(f"set_config('enable_{way}', '{'on' if may else 'off'}', true)" for way, may in ways.items())
+    connection.execute(f"SELECT {settings}")
+
+
+def _parts(query: ExecutionQuery, there: Mapping[int, int], places: Mapping[int, Sequence[str]]) -> list[Condition]:
     """What is found in parts, the newest first: of a frequent word the first has all that is counted.
 
     No more than it takes, as each of them goes through what is new in the index of words.
     """
     since, until = when(query)
-    whose, wanted = _alone(query), wanted_of(query.text)
+    wanted = wanted_of(query.text)
     whole = {day: number for day, number in there.items() if -(-since // DAY) <= day < until // DAY}
-    if whose is None or not whole:
-        return [asked_for(query, [*there]) & within(since, until)]
+    if not _is_alone(query) or not whole:
+        return [asked_for(query, places) & within(since, until)]
+
+    def on(days: Iterable[int]) -> Condition:
+        return saying(wanted, {day: places[day] for day in days if day in places})
+
     # Of whole days the index knows everything, where nothing else has to be looked up; of the ends the rows do.
     ends = [[day for day in there if day > max(whole)], [day for day in there if day < min(whole)]]
-    new, old = ([saying(wanted, end, whose) & within(since, until)] if end else [] for end in ends)
+    new, old = ([on(end) & within(since, until)] if end else [] for end in ends)
     last = _last_of(whole)
     groups = [some for some in (last, [day for day in whole if day < last[0]]) if some]
-    return [*new, *(saying(wanted, some, whose) for some in groups), *old]
+    return [*new, *map(on, groups), *old]
 
 
-def _alone(query: ExecutionQuery) -> list[str] | None:
-    """Whose words to count, as the index knows them; None where something else is asked for than it can tell."""
+def _is_alone(query: ExecutionQuery) -> bool:
+    """Whether nothing else is asked for than the index of words can tell."""
     more = (query.agent, query.statuses, query.trigger, query.parent, query.target)
-    if not query.include_dry_runs or any(one is not None for one in more):
-        return None
-    if query.scope.principals is None:
-        return []
-    found = [owner("principal", name) for name in query.scope.principals]
-    found += [owner("agent", name) for name in query.scope.agents]
-    return found if 0 < len(found) <= MOST_OWNERS else None
+    return query.include_dry_runs and all(one is None for one in more)

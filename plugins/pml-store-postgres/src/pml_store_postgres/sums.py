@@ -12,12 +12,13 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pml_hookspecs import split_tool_id
 from pml_stores.sums import Sum, nearest
 
 from .conditions import (
+    ALL,
     FIRST,
     IS_FAILED,
     IS_OPEN,
@@ -35,7 +36,7 @@ from .conditions import (
     within,
 )
 from .rows import BEGINNING, DAY, moment
-from .texts import restored
+from .texts import mark_of, restored
 from .triggers import SUMMED
 
 if TYPE_CHECKING:
@@ -180,6 +181,37 @@ def days_of(connection: Connection[Any], query: ExecutionQuery) -> dict[int, int
     return dict(rows)
 
 
+def places_of(connection: Connection[Any], query: ExecutionQuery, days: Iterable[int]) -> dict[int, Sequence[str]]:
+    """Whose words a search goes through on each of ``days``: marks of those of its scope who were there."""
+    found: dict[int, list[str]] = {day: [] for day in days}
+    if not found:
+        return {}
+    whose = ALL if query.scope.principals is None else any_of("principal", query.scope.principals)
+    _mark(connection, found, "principal", "principal", Condition(f"facet = {NOTHING} AND NOT everyone") & whose)
+    if query.scope.agents:
+        theirs = Condition(f"facet = {AGENTS} AND everyone AND as_agent") & any_of("(value || '')", query.scope.agents)
+        _mark(connection, found, "agent", "value", theirs)
+    return {day: marks for day, marks in found.items() if marks}
+
+
+def _mark(
+    connection: Connection[Any], found: dict[int, list[str]], kind: Literal["principal", "agent"], column: str,
+    these: Condition,
+) -> None:  # fmt: skip
+    """Add the marks of those in ``column`` to the days that they were there."""
+    first, last = min(found), max(found) + 1
+    of_days, of_hours = _of_grain(DAY_HOURS, first, last), _of_grain(1, first * DAY_HOURS, last * DAY_HOURS)
+    rows = connection.execute(
+        f"SELECT bucket, {column} FROM execution_sum WHERE {these.sql} AND {of_days.sql} "
+        f"UNION SELECT bucket / {DAY_HOURS}, {column} FROM execution_sum "
+        f"WHERE {these.sql} AND {of_hours.sql} AND bucket > ({THROUGH})",
+        (*these.values, *of_days.values, *these.values, *of_hours.values),
+    )
+    for day, name in rows:
+        if day in found:
+            found[day].append(mark_of(kind, restored(name)))
+
+
 def finest(query: ExecutionQuery) -> int:
     """Which sums tell how many executions there are: the fewest that do."""
     if query.target is not None:
@@ -279,7 +311,7 @@ def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Se
 
 def activity(connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId] = ()) -> dict[str, Sum]:
     """See :meth:`pml_stores.unwritten.Statements.activity`."""
-    asked = asked_for(query, [*days_of(connection, query)])
+    asked = asked_for(query, places_of(connection, query, days_of(connection, query)))
     every = _amounts_of(query, asked, AGENTS, without).union(
         f"value AS agent, bucket * grain * {HOUR} AS first, (bucket + 1) * grain * {HOUR} AS last, {KEPT}",
         f"agent, min(started_at) AS first, max(started_at) + 1 AS last, {COUNTS}, {AMOUNTS}",
@@ -320,7 +352,9 @@ def totals(
     of_kept = f"bucket * grain / {DAY_HOURS}" if by == "day" else "value"
     if by == "day":
         facet = finest(query)
-    every = _amounts_of(query, asked_for(query, [*days_of(connection, query)]), facet, without).union(
+    every = _amounts_of(
+        query, asked_for(query, places_of(connection, query, days_of(connection, query))), facet, without
+    ).union(
         f"{of_kept} AS what, {KEPT}",
         f"{of_rest} AS what, {COUNTS}, {AMOUNTS}",
         "1",

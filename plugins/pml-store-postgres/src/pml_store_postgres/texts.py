@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 NAME_BYTES = 480
 """Longest text in an index [bytes]; five of them have to fit into one entry, which PostgreSQL limits to 2704 bytes."""
@@ -19,8 +20,13 @@ WORD_CHARACTERS = 500
 """Longest word; PostgreSQL takes no more than 2046 bytes."""
 QUERY_BYTES = 500_000
 """Longest text of a query; PostgreSQL takes no more than 1 MiB of words."""
-QUERY_DAYS = 500
-"""Most days in one query: PostgreSQL goes as deep as there are."""
+QUERY_PARTS = 500
+"""Most days and marks in one query: PostgreSQL goes as deep as there are."""
+MARK_CHARACTERS = 12
+MARK = f"left(encode(sha256(convert_to('p:' || principal, 'UTF8')), 'hex'), {MARK_CHARACTERS})"
+"""What :func:`mark_of` makes of the principal of a row, in SQL."""
+DAY_AND_MARK = f"lpad(to_hex(greatest(started_at / 86400000000, 0)), 4, '0') || {MARK}"
+"""What is in front of the words of a row."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
@@ -66,20 +72,21 @@ def unblob(stored: bytes) -> str:
     return bytes(stored).decode("utf-8", "surrogatepass")
 
 
-def words_of(day: int, texts: Iterable[str], documents: Iterable[bytes | None], whose: Iterable[str]) -> str:
+def words_of(day: int, texts: Iterable[str], documents: Iterable[bytes | None], marks: Iterable[str]) -> str:
     """The words of an execution as the text of a ``tsvector``.
 
-    Each has the day in front, counted since 1970: a search goes through the days that it is asked for and no others.
+    Each has the day in front, counted since 1970, and the mark of whose it is: a search goes through the days that it
+    is asked for and what its scope has of a word, and no others.
 
     Args:
         day: On which it started.
         texts: What it says.
         documents: What it says as JSON.
-        whose: :func:`owner` of those it belongs to.
+        marks: :func:`mark_of` those it belongs to.
     """
-    mark = _mark(day)
-    # Letters, digits and underscores only: none means anything to the server.
-    return " ".join({mark + word for word in (*said(texts, documents), *whose)})
+    places, there = [_day(day) + mark for mark in marks], set(said(texts, documents))
+    # Letters and digits only: none means anything to the server.
+    return " ".join(place + word for place in places for word in there)
 
 
 def said(texts: Iterable[str], documents: Iterable[bytes | None]) -> list[str]:
@@ -89,27 +96,28 @@ def said(texts: Iterable[str], documents: Iterable[bytes | None]) -> list[str]:
     return _words("\n".join(searched))
 
 
-def queries_of(words: Sequence[str], days: Sequence[int], whose: Sequence[str] = ()) -> Iterator[str]:
-    """Texts of ``tsquery`` for executions of one of ``days`` with all of ``words``, of any of ``whose``.
+def queries_of(words: Sequence[str], places: Mapping[int, Sequence[str]]) -> Iterator[str]:
+    """Texts of ``tsquery`` for executions with all of ``words``, of one of some days and of its marks.
 
     As many as it takes for each to be one that PostgreSQL takes.
     """
-    parts = [_query_of_day(words, mark, whose) for mark in dict.fromkeys(map(_mark, days))]
-    together = max(1, min(QUERY_DAYS, QUERY_BYTES // max(len(part.encode()) + 3 for part in parts)))
+    parts = [f"({query_of(words, _day(day) + mark)})" for day, marks in places.items() for mark in marks]
+    if not parts:
+        return
+    together = max(1, min(QUERY_PARTS, QUERY_BYTES // max(len(part.encode()) + 3 for part in parts)))
     for first in range(0, len(parts), together):
         yield " | ".join(parts[first : first + together])
 
 
-def _query_of_day(words: Sequence[str], mark: str, whose: Sequence[str]) -> str:
-    parts = [f"{mark}{word}:*" for word in words]
-    if whose:
-        parts.append(f"({' | '.join(mark + owner for owner in whose)})")
-    return f"({' & '.join(parts)})"
+def query_of(words: Sequence[str], place: str) -> str:
+    """The text of a ``tsquery`` for all of ``words``, or beginnings of them, behind ``place``."""
+    return " & ".join(f"{place}{word}:*" for word in words)
 
 
-def owner(kind: Literal["principal", "agent"], text: str) -> str:
-    """Whose an execution is, as a word that nobody can say: it begins with an underscore."""
-    return f"_{kind[0]}{sha256(blob(text)).hexdigest()[:32]}"
+@lru_cache(maxsize=4096)
+def mark_of(kind: Literal["principal", "agent"], text: str) -> str:
+    """Whose an execution is, as what its words begin with: all marks are as long. SQL has :data:`MARK` for it."""
+    return sha256(f"{kind[0]}:{name(text)}".encode()).hexdigest()[:MARK_CHARACTERS]
 
 
 def wanted_of(text: str | None) -> list[str]:
@@ -124,7 +132,7 @@ def _words(text: str) -> list[str]:
     return [word[:WORD_CHARACTERS] for word in _WORD.findall(text)]
 
 
-def _mark(day: int) -> str:
+def _day(day: int) -> str:
     return f"{max(day, 0):04x}"
 
 
