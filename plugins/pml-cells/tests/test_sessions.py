@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from pml_cells import records
 from pml_cells.errors import NotebookError, SessionAccessError
 from pml_cells.notebook import Notebook, Session, new_code, new_markdown, new_notebook
 from pml_cells.sessions import Limits, Sessions
+from pml_hookspecs.folders import FolderSize
 
 
 @pytest.fixture
@@ -131,7 +133,7 @@ def test_who_waits_too_long_is_told(sessions, monkeypatch) -> None:
 
 def test_a_change_that_fails_leaves_everything_as_it_was(sessions) -> None:
     made = sessions.create(new_notebook("T", "typescript"), "local")
-    before = {path: path.read_bytes() for path in sessions.root.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in sessions.root.rglob("*") if path.is_file() and path.suffix != ".lock"}
     for cell in (new_code("Package.ts", "\ud800"), replace(new_code("a.ts", ""), filename="PACKAGE.JSON")):
         with pytest.raises(NotebookError):
             sessions.change(made.id, None, lambda s, cell=cell: with_cell(s, cell))
@@ -176,10 +178,50 @@ def test_limits_are_told(tmp_path) -> None:
     with pytest.raises(NotebookError, match="4 cells are too many; a notebook has at most 3"):
         small.change(made.id, None, lambda s: with_cell(s, new_markdown("x")))
     small.create(new_notebook("T", "python"), "local")
-    with pytest.raises(NotebookError, match="there are 2 sessions already"):
+    with pytest.raises(NotebookError, match="there are 2 notebooks of all principals together"):
         small.create(new_notebook("T", "python"), "local")
     small.delete(made.id, None)
     small.create(new_notebook("T", "python"), "local")
+
+
+@pytest.mark.attack("Notebooks", "make notebooks until there is none left for anybody else")
+def test_one_principal_does_not_take_the_notebooks_of_another(tmp_path) -> None:
+    small = Sessions(tmp_path, Limits(sessions=1000, principal_sessions=3))
+    made = [small.create(new_notebook("T", "python"), "mallory") for _ in range(3)]
+    with pytest.raises(NotebookError, match=r"you have 3 notebooks.*max_principal_sessions.*cell_update.*operator"):
+        small.create(new_notebook("T", "python"), "mallory")
+    small.create(new_notebook("T", "python"), "alice")
+    small.delete(made[0].id, "mallory")
+    small.create(new_notebook("T", "python"), "mallory")
+
+
+def test_notebooks_from_before_they_were_counted_count(tmp_path) -> None:
+    first = Sessions(tmp_path, Limits(principal_sessions=2))
+    for owner in ("ann", "ann", "bob"):
+        first.create(new_notebook("T", "python"), owner)
+    shutil.rmtree(tmp_path / ".pml" / "owners")
+    again = Sessions(tmp_path, Limits(principal_sessions=2))
+    with pytest.raises(NotebookError, match="you have 2 notebooks"):
+        again.create(new_notebook("T", "python"), "ann")
+    again.create(new_notebook("T", "python"), "bob")
+
+
+def test_what_cells_say_fits_into_what_a_notebook_and_a_principal_may_hold(tmp_path) -> None:
+    limits = Limits(notebook=FolderSize(100_000, 100), principal=FolderSize(150_000, 100))
+    small = Sessions(tmp_path, limits)
+    one, two = (small.create(new_notebook("T", "python"), "ann") for _ in range(2))
+    with pytest.raises(NotebookError, match=r"the cells take 120\d* bytes.*max_notebook_bytes.*max_principal_bytes"):
+        small.change(one.id, "ann", lambda s: with_cell(s, new_code("a.py", "x" * 60_000)))
+    small.change(one.id, "ann", lambda s: with_cell(s, new_code("a.py", "x" * 40_000)))
+    small.stage(one.id, "ann")
+    small.measure(one)
+    assert small.room(two).bytes < 70_000
+    with pytest.raises(NotebookError, match="there is room for"):
+        small.change(two.id, "ann", lambda s: with_cell(s, new_code("a.py", "x" * 40_000)))
+    other = small.create(new_notebook("T", "python"), "bob")
+    small.change(other.id, "bob", lambda s: with_cell(s, new_code("a.py", "x" * 40_000)))
+    small.delete(one.id, "ann")
+    small.change(two.id, "ann", lambda s: with_cell(s, new_code("a.py", "x" * 40_000)))
 
 
 def test_sessions_are_listed_the_last_changed_first_and_can_be_deleted(sessions) -> None:

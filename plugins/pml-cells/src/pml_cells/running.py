@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import CodeRun, Outcome, Status
@@ -13,12 +14,20 @@ from .notebook import SPOKEN, detect_language
 from .sessions import name_of
 
 if TYPE_CHECKING:
+    from pml_hookspecs.folders import FolderSize
+
+    from .notebook import Session
     from .sessions import Sessions
 
 TIMEOUT_MS = 30_000
 """Longest time of a cell that is not given any (CELL-11) [ms]."""
 TIMED_OUT_EXIT = 124
 """Exit code of a cell that took too long (GAP-21)."""
+LIMITS = (
+    "[plugins.cells] max_notebook_bytes and max_notebook_files; for all notebooks of one principal max_principal_bytes "
+    "and max_principal_files"
+)
+_FOLDER_FULL = "code.folder_full"
 _MISSING = "executor.missing"
 _EXITED = "code.exited"
 _BY_CODE = "code."
@@ -76,8 +85,13 @@ async def execute(
             if not isinstance(value, str):
                 raise _RefusedError(f"{name} must be a string, not {shown(value)}")
         limit_ms = _limit_ms(timeout_ms, most_ms)
-        task = await asyncio.to_thread(_task, sessions, session_id, cell_id, who, limit_ms / 1000)
-        return result_of(await dispatch(task), task.language)
+        session, task = await asyncio.to_thread(_task, sessions, session_id, cell_id, who, limit_ms / 1000)
+        full = await asyncio.to_thread(_full, sessions, session, task.folder_limit)
+        try:
+            return result_of(await dispatch(task), task.language, full)
+        finally:
+            with suppress(OSError):  # what the cell came to is not lost for that; the next run measures it again
+                await asyncio.to_thread(sessions.measure, session)
     except SessionAccessError as exc:
         return Executed("", str(exc), 1, 0, is_error=True)
     except _RefusedError as exc:
@@ -102,27 +116,49 @@ def _limit_ms(asked: Any, most_ms: float) -> float:
     return float(asked)
 
 
-def _task(sessions: Sessions, session_id: object, cell_id: object, who: str | None, timeout_s: float) -> CodeRun:
+def _task(
+    sessions: Sessions, session_id: object, cell_id: object, who: str | None, timeout_s: float
+) -> tuple[Session, CodeRun]:
     session, cell = sessions.cell(session_id, cell_id, who)
     if cell.kind != "code":
         raise _RefusedError(f"{name_of(cell)} is no code; only code cells can be executed")
     folder = sessions.stage(session.id, who)
-    return CodeRun(
+    task = CodeRun(
         id=cell.id,
         language=detect_language(cell.language, cell.filename),
         source=cell.text,
         program=True,
         folder=str(folder),
+        folder_limit=sessions.room(session),
         timeout_s=timeout_s,
         tools=session.tools,
     )
+    return session, task
 
 
-def result_of(outcome: Outcome, language: str) -> Executed:
-    """What the end of a program means to whoever asked for its cell."""
+def _full(sessions: Sessions, session: Session, room: FolderSize | None) -> str:
+    """What to say of a folder that the cell cannot write into; ``""`` when it can."""
+    held = sessions.measure(session)
+    if room is None or not held.exceeds(room):
+        return ""
+    return (
+        f"The notebook's folder holds {held.bytes} bytes in {held.files} files, and there is room for {room.bytes} "
+        f"bytes in {room.files} ({LIMITS}), so that the cell could read and remove files and not write."
+    )
+
+
+def result_of(outcome: Outcome, language: str, full: str = "") -> Executed:
+    """What the end of a program means to whoever asked for its cell.
+
+    Args:
+        outcome: The end.
+        language: Of the cell.
+        full: What to say of a folder that could not be written into; ``""`` for one that could.
+    """
     streams: Mapping[str, Any] = outcome.output if isinstance(outcome.output, Mapping) else {}
     out, said = str(streams.get("stdout", "")), str(streams.get("stderr", ""))
     failure = outcome.failure
+    said = _with(said, full) if full else said
     if failure is None:
         if outcome.status is Status.SIMULATED:
             said = "This was a dry run: the cell was not executed."
@@ -132,7 +168,8 @@ def result_of(outcome: Outcome, language: str) -> Executed:
     if failure.code == _EXITED and streams:
         return Executed(out, said, _exit_code(streams, 1) or 1, outcome.duration_ms)
     if failure.code.startswith(_BY_CODE):
-        return Executed(out, _with(said, failure.message), _exit_code(streams, 1) or 1, outcome.duration_ms)
+        message = f"{failure.message} ({LIMITS})" if failure.code == _FOLDER_FULL else failure.message
+        return Executed(out, _with(said, message), _exit_code(streams, 1) or 1, outcome.duration_ms)
     if failure.code == _MISSING:
         return _unexpected(f"the runtime for {SPOKEN.get(language, language)} is missing. {failure.message}")
     return _unexpected(failure.message)

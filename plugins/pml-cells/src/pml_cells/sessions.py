@@ -11,15 +11,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pml_hookspecs.folders import FolderSize, size_of
+
 from . import records
 from .errors import NotebookError, SessionAccessError, cell_not_found, session_not_found, storage_error
 from .files import Folder
 from .notebook import Cell, Notebook, Session, check, random_id
+from .shares import Shares
 from .srcmd import encode
 
 RECORDS = ".pml"
 """Folder of the records, beside those of the sessions: no session can have this id."""
 SOURCES, README, TSCONFIG = "src", "README.md", "tsconfig.json"
+NOTEBOOK, PRINCIPAL = FolderSize(256 << 20, 5000), FolderSize(2 << 30, 50_000)
+LOOKED_AT = 20
+"""How many times as many files as a folder may hold are counted of one that holds more."""
 LOCK_S = 10.0
 """Longest wait for somebody else who changes the same session [s]."""
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -31,7 +37,13 @@ class Limits:
 
     cells: int = 500
     cell_bytes: int = 1 << 20
-    sessions: int = 1000
+    sessions: int = 10_000
+    """Of all principals."""
+    principal_sessions: int = 500
+    notebook: FolderSize = NOTEBOOK
+    """What the folder of one session may hold."""
+    principal: FolderSize = PRINCIPAL
+    """What the folders of all sessions of one principal may hold."""
 
 
 class Sessions:
@@ -46,6 +58,7 @@ class Sessions:
         """Take a folder, which is made when the first session is."""
         self.root = Path(os.path.realpath(folder))
         self._limits = limits or Limits()
+        self._shares = Shares(self._records, self._known)
 
     def create(self, notebook: Notebook, owner: str, tools: Sequence[str] = ()) -> Session:
         """Make a folder for ``notebook``.
@@ -59,20 +72,37 @@ class Sessions:
             id=random_id(), owner=owner, notebook=notebook, tools=tuple(tools), created_at=now, changed_at=now
         )
         self._check(made)
-        if len(list(self._records.glob("*.json"))) >= self._limits.sessions:
-            raise NotebookError(
-                f"there are {self._limits.sessions} sessions already ([plugins.cells] max_sessions); remove some with "
-                "pml notebook delete"
-            )
-        folder = self._folder(made.id)
         try:
             self._records.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.make()
-            self._save(None, made)
         except OSError as exc:
-            shutil.rmtree(folder.path, ignore_errors=True)
             raise storage_error("a new session cannot be saved", exc) from exc
+        with self._shares.making():
+            self._check_number(owner)
+            self._check_room(made)
+            folder = self._folder(made.id)
+            try:
+                folder.make()
+                self._save(None, made)
+                self.measure(made)
+            except OSError as exc:
+                shutil.rmtree(folder.path, ignore_errors=True)
+                raise storage_error("a new session cannot be saved", exc) from exc
         return made
+
+    def _check_number(self, owner: str) -> None:
+        most = self._limits.principal_sessions
+        if self._shares.sessions(owner) >= most:
+            raise NotebookError(
+                f"you have {most} notebooks, and nobody may have more ([plugins.cells] max_principal_sessions). Use "
+                "one that you have (cell_update changes its cells), or have the operator remove some (pml notebook "
+                "delete)"
+            )
+        if len(self.ids()) >= self._limits.sessions:
+            raise NotebookError(
+                f"there are {self._limits.sessions} notebooks of all principals together, and there may be no more "
+                "([plugins.cells] max_sessions). Use one that you have, or have the operator remove some (pml notebook "
+                "delete)"
+            )
 
     def get(self, id: object, who: str | None) -> Session:
         """A session with the content of its files.
@@ -109,8 +139,10 @@ class Sessions:
         with self._locked(id, who) as before:
             after = replace(edit(before), changed_at=_now())
             self._check(after)
+            self._check_room(after)
             try:
                 self._save(before, after)
+                self.measure(after)
             except OSError as exc:
                 raise storage_error(f"session {before.id} cannot be saved", exc) from exc
             return after
@@ -127,6 +159,32 @@ class Sessions:
                 if cell.kind == "code" and not cell.problem:
                     _put(folder, cell.filename, cell.text.encode(), session.id)
             return folder.path
+
+    def room(self, session: Session) -> FolderSize:
+        """What the folder of a session may hold, now that its owner's others hold what they do."""
+        limits, others = self._limits, self._shares.others(session.owner, session.id)
+        return FolderSize(
+            max(min(limits.notebook.bytes, limits.principal.bytes - others.bytes), 0),
+            max(min(limits.notebook.files, limits.principal.files - others.files), 0),
+        )
+
+    def measure(self, session: Session) -> FolderSize:
+        """How much is in the folder of a session, which counts for its owner from now on.
+
+        Raises:
+            OSError: It cannot be kept.
+        """
+        size = self._size(session.id)
+        if self._record(session.id).is_file():  # nobody has removed it meanwhile
+            self._shares.note(session.owner, session.id, size)
+        return size
+
+    def _size(self, id: str) -> FolderSize:
+        return size_of(str(self._folder(id).path), LOOKED_AT * self._limits.notebook.files)
+
+    def _known(self) -> Iterator[tuple[str, str, FolderSize]]:
+        for session in self.all():
+            yield session.owner, session.id, self._size(session.id)
 
     def all(self) -> Sequence[Session]:
         """Every session that can be read, the last changed first; for the operator."""
@@ -151,6 +209,7 @@ class Sessions:
                 if (folder := self._folder(session.id)).exists():
                     shutil.rmtree(folder.path)
                 self._record(session.id).unlink()
+                self._shares.forget(session.owner, session.id)
             except OSError as exc:
                 raise storage_error(f"session {session.id} cannot be removed", exc) from exc
         self._record(session.id).with_suffix(".lock").unlink(missing_ok=True)
@@ -250,6 +309,17 @@ class Sessions:
                     f"{name_of(cell)} has {size} bytes; a cell has at most {limits.cell_bytes} "
                     "([plugins.cells] max_cell_bytes). Split it, or keep data in a file of its own"
                 )
+
+    def _check_room(self, session: Session) -> None:
+        """Whether what the cells say fits in, with the copies that are made of code to be run."""
+        cells = session.notebook.cells
+        texts = sum(len(cell.text.encode()) * (2 if cell.kind == "code" else 1) for cell in cells)
+        if texts > (room := self.room(session).bytes):
+            raise NotebookError(
+                f"the cells take {texts} bytes, and there is room for {room}: a notebook may hold "
+                f"{self._limits.notebook.bytes} bytes ([plugins.cells] max_notebook_bytes), and all that are yours "
+                f"together {self._limits.principal.bytes} (max_principal_bytes)"
+            )
 
 
 def find_cell(session: Session, id: object) -> Cell:
