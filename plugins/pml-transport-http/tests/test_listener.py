@@ -246,6 +246,23 @@ async def test_routes_of_plugins_are_under_their_names(services):
         assert logged == [("http.routes_not_mounted", "mcp"), ("http.failed", None)]
 
 
+@pytest.mark.attack("HTTP has limits", "send a page of a plugin's a body without end")
+async def test_bodies_for_pages_are_bounded(services):
+    async def page(request):
+        return JSONResponse(len(await request.body()))
+
+    async def body():
+        for _ in range(100):
+            yield b"x" * 1000
+
+    routes = {"dash": [Route("/page", page, methods=["POST"])]}
+    async with listening(services, routes=routes, max_body_bytes=2048) as listener, listener.client() as client:
+        assert (await client.http.post("/dash/page", content=b"x" * 2048)).json() == 2048
+        refused = await client.http.post("/dash/page", content=body())
+        assert refused.status_code == 413
+        assert "longer than 2048 bytes" in refused.text
+
+
 # How it begins.
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 
 import pytest
+from listening import META
 from served import Served, answer, head, is_open, poured, status, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read in /proc")
@@ -194,3 +196,60 @@ def test_out_of_descriptors_it_refuses_and_recovers(scarce):
             assert sum(map(is_open, opened)) > FILES // 3
         until(alice.is_served)
     assert scarce.said().count("http.out_of_descriptors") == 1
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    made = Served(
+        tmp_path_factory.mktemp("shared"),
+        max_sessions=8,
+        max_sessions_per_principal=4,
+        max_requests_per_principal=20,
+        max_body_bytes_per_principal=16 * MIB,
+    )
+    with made.running():
+        yield made
+
+
+@pytest.mark.attack("HTTP has limits", "begin session after session, so that those of others make way")
+def test_sessions_of_others_do_not_make_way(shared):
+    with at_rest(shared) as alice:
+        mine, mallory = alice.begin(), shared.caller("mallory")
+        first, *_, last = [mallory.begin() for _ in range(20)]
+        assert alice.ping(mine) == 200
+        assert (mallory.ping(first), mallory.ping(last)) == (404, 200)
+        assert [alice.ping(session) for session in [mine, *(alice.begin() for _ in range(3))]] == [200] * 4
+
+
+@pytest.mark.attack("HTTP has limits", "open streams and requests until nobody else is served")
+def test_what_one_principal_has_open_is_bounded(shared):
+    with at_rest(shared) as alice, contextlib.ExitStack() as stack:
+        session = [f"{name}: {value}".encode() for name, value in shared.caller("mallory").begin().items()]
+        lines = [b"authorization: Bearer mallorys-token", b"accept: text/event-stream", *session]
+        stream = head(*lines, method=b"GET") + b"\r\n"
+        subscription = listening(b"authorization: Bearer mallorys-token")
+        opened = [stack.enter_context(shared.socket(subscription)) for _ in range(40)]
+        statuses = [status_line(connected) for connected in opened]
+        assert (statuses.count(200), statuses.count(429)) == (20, 20)
+        with shared.socket(stream) as connected:
+            assert status_line(connected) == 429
+        assert alice.lists()
+
+
+def listening(key):
+    """A request that is never answered."""
+    params = {"_meta": META, "notifications": {"toolsListChanged": True}}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).encode()
+    names = b"mcp-protocol-version: 2026-07-28", b"mcp-method: subscriptions/listen"
+    return head(key, JSON, *names, b"content-length: %d" % len(body)) + b"\r\n" + body
+
+
+@pytest.mark.attack("HTTP has limits", "hold many bodies of 60 MB that are not finished")
+def test_bodies_of_one_principal_are_bounded(shared):
+    begin = head(b"authorization: Bearer mallorys-token", JSON, b"content-length: 60000000") + b"\r\n"
+    with at_rest(shared) as alice, contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(shared.socket(begin)) for _ in range(15)]
+        for connected in opened:
+            poured(connected, b" " * MIB, 40 * MIB)
+        assert alice.lists()
+        assert all(status_line(connected) == 429 for connected in opened[1:])

@@ -16,10 +16,12 @@ from .asgi_handshake import Handshake
 from .asgi_ladder import VERSION, check_repeated, text, unsupported
 from .asgi_modern import Modern
 from .asgi_pages import Pages
+from .asgi_quotas import Quotas, Use, too_long
 from .asgi_replies import (
     ADMISSION,
     ADMIT,
     JSON,
+    LOCAL,
     OK,
     PLAIN_CODES,
     Access,
@@ -29,10 +31,11 @@ from .asgi_replies import (
     Scope,
     Send,
     address_of,
+    owner_of,
     reply,
 )
 from .asgi_works import Works
-from .callers import LOCAL, Callers, Open
+from .callers import Callers, Open
 from .security import Guard, for_page, preflight
 
 if TYPE_CHECKING:
@@ -66,13 +69,12 @@ class Application:
     ) -> None:
         """``report`` is told of those who are not let in."""
         self._guard, self._callers, self._log, self._report = guard, callers, log, report
-        self._max_body_bytes = settings.max_body_bytes
-        self._works = Works()
+        self._works, self._quotas = Works(), Quotas(settings)
         self._inside: Counter[Access] = Counter()
         """How many requests of each are being served, their bodies included that are still coming in."""
         self._handshake = Handshake(accept, settings, self._works, log)
         self._modern = Modern(accept, settings, self._works, log)
-        self._plugins, self._pages = _mounted(routes, log), Pages(settings.max_body_bytes)
+        self._plugins, self._pages = _mounted(routes, log), Pages()
         callers.open = Open(self._held, self._in_use, self._expel)
 
     def _held(self) -> set[Access]:
@@ -144,43 +146,52 @@ class Application:
             admission[ADMIT]()
         self._inside[access] += 1
         try:
-            if first == MCP:
-                endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
-                await self._mcp(Request(scope, receive, send, headers, access, endpoint))
-            elif first in self._plugins:
-                scope.setdefault("state", {}).update(identity=access.identity(), principal=access.principal)
-                await self._pages.serve(self._plugins[first], scope, receive, send, access)
-            else:
-                raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
+            with Use(self._quotas, owner_of(access, scope)) as use:
+                if first == MCP:
+                    endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
+                    await self._mcp(Request(scope, receive, send, headers, access, endpoint), use)
+                elif first in self._plugins:
+                    await self._page(first, scope, receive, send, access, use)
+                else:
+                    raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
         finally:
             self._inside[access] -= 1
             if not self._inside[access]:
                 del self._inside[access]
 
-    async def _mcp(self, request: Request) -> None:
+    async def _page(self, plugin: str, scope: Scope, receive: Receive, send: Send, access: Access, use: Use) -> None:
+        if scope["method"] != "POST":
+            use.begin()
+        scope.setdefault("state", {}).update(identity=access.identity(), principal=access.principal)
+        await self._pages.serve(self._plugins[plugin], scope, receive, send, access, use)
+
+    async def _mcp(self, request: Request, use: Use) -> None:
         method, version = request.scope["method"], text(request.headers.get(VERSION))
         if method == "POST":
-            await self._post(request, version)
+            await self._post(request, version, use)
         elif method not in ("GET", "DELETE") or not (version is None or version in HANDSHAKE_REVISIONS):
             allowed = b"POST" if version in MODERN_REVISIONS else b"GET, POST, DELETE"
             raise Refusal(405, INVALID_REQUEST, f"Method not allowed: {method}", headers=[(b"allow", allowed)])
         elif method == "GET":
             _check_accept(request.headers, EVENTS)
+            use.begin()
             await self._handshake.get(request)
         else:
             await self._handshake.delete(request)
 
-    async def _post(self, request: Request, version: str | None) -> None:
+    async def _post(self, request: Request, version: str | None, use: Use) -> None:
         headers = request.headers
         _check_accept(headers, PLAIN, EVENTS)
         if not _is_json(headers.get(b"content-type", b"")):
             raise Refusal(415, INVALID_REQUEST, f"Content-Type must be {PLAIN}")
-        message = messages.read(await self._body(request))
+        message = messages.read(await self._body(request, use))
         if request.access is not LOCAL:
             # The body may have taken long, and the key may have ended meanwhile: then it opens nothing.
             request = request._replace(access=await self._callers.access(headers))
         id = None if message.id is UNSET else message.id
         check_repeated(headers, request.scope["headers"], id)
+        if message.method is not UNSET and id is not None:
+            use.begin()  # answers and notifications are what others wait for
         modern = version in MODERN_REVISIONS or (b"mcp-session-id" not in headers and messages.says_modern(message))
         if modern:
             await self._modern.post(request, message)
@@ -189,26 +200,23 @@ class Application:
         else:
             raise unsupported(version, id, KNOWN)
 
-    async def _body(self, request: Request) -> bytes:
+    async def _body(self, request: Request, use: Use) -> bytes:
         """The request's body.
 
         Raises:
-            Refusal: It is too long, or the client left before its end.
+            Refusal: It is too long, all bodies of its principal are, or the client left before its end.
         """
-        limit, declared = self._max_body_bytes, request.headers.get(b"content-length", b"0")
-        pieces, size, more = [], int(declared) if declared.isdigit() else 0, True
-        if size <= limit:
-            size = 0
-            while more and size <= limit:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise Refusal(400, INVALID_REQUEST, "The body is not complete")
-                pieces.append(message.get("body", b""))
-                size, more = size + len(pieces[-1]), message.get("more_body", False)
-        if size > limit:
-            what = f"The body is longer than {limit} bytes; max_body_bytes in [plugins.http] allows more"
-            # The server skips the rest. Closing instead would take the answer from a client that is still sending.
-            raise Refusal(413, INVALID_REQUEST, what)
+        declared = request.headers.get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self._quotas.longest:
+            raise too_long(self._quotas.longest)
+        pieces, more = [], True
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise Refusal(400, INVALID_REQUEST, "The body is not complete")
+            pieces.append(message.get("body", b""))
+            use.take(len(pieces[-1]))
+            more = message.get("more_body", False)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

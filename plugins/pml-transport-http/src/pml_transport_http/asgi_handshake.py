@@ -68,8 +68,8 @@ class Handshake:
             raise Refusal(400, INVALID_REQUEST, "This session has been initialized already", id=message.id)
         call = messages.call_of(message)
         self._works.check_open(call.key)
-        self.sessions.make_room()
-        session = Session(request.access, request.endpoint, self._settings, self._log)
+        self.sessions.make_room(request.owner)
+        session = Session(request, self._settings, self._log)
         try:
             session.handler = self._accept(session, request.peer())
         except LookupError as error:

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs.protocol import INVALID_REQUEST
 
 from .asgi_modern import EXPELLED
+from .asgi_quotas import Use
 from .asgi_replies import Access, Receive, Refusal, Scope, Send
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-UNAUTHENTICATED, TOO_LARGE = 401, 413
+UNAUTHENTICATED = 401
 
 
-def bounded(receive: Receive, limit: int) -> Receive:
-    """The same for bodies of up to ``limit`` bytes; a longer one is refused with status 413."""
-    size = 0
+def bounded(receive: Receive, use: Use) -> Receive:
+    """The same for bodies within the limits of a principal; others are refused with status 413 or 429."""
 
     async def receive_bounded() -> MutableMapping[str, Any]:
-        nonlocal size
         message = await receive()
-        size += len(message.get("body", b""))
-        if size > limit:
+        try:
+            use.take(len(message.get("body", b"")))
+        except Refusal as refusal:
             from starlette.exceptions import HTTPException
 
-            raise HTTPException(TOO_LARGE, f"The body is longer than {limit} bytes")
+            raise HTTPException(refusal.status, refusal.message) from None
         return message
 
     return receive_bounded
@@ -55,8 +55,7 @@ class Page:
 class Pages:
     """All that plugins are serving."""
 
-    def __init__(self, max_body_bytes: int) -> None:
-        self._max_body_bytes = max_body_bytes
+    def __init__(self) -> None:
         self._open: dict[Access, set[Page]] = {}
 
     def in_use(self) -> set[Access]:
@@ -68,7 +67,9 @@ class Pages:
         for page in tuple(self._open.get(access, ())):
             page.expel()
 
-    async def serve(self, application: Any, scope: Scope, receive: Receive, send: Send, access: Access) -> None:
+    async def serve(
+        self, application: Any, scope: Scope, receive: Receive, send: Send, access: Access, use: Use
+    ) -> None:
         """Have ``application`` answer, as long as the caller's key counts.
 
         Raises:
@@ -78,7 +79,7 @@ class Pages:
         mine = self._open.setdefault(access, set())
         mine.add(page)
         try:
-            await application(scope, bounded(receive, self._max_body_bytes), page.send)
+            await application(scope, bounded(receive, use), page.send)
         except asyncio.CancelledError:
             if not page.expelled or page.task is None or page.task.uncancel():
                 raise

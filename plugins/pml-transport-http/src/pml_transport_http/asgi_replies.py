@@ -46,6 +46,10 @@ class Access(NamedTuple):
         return Identity(**self._asdict())
 
 
+LOCAL = Access("local")
+"""Everybody where there are no tokens and no keys are needed."""
+
+
 class Request(NamedTuple):
     """An HTTP request that was let in."""
 
@@ -62,9 +66,22 @@ class Request(NamedTuple):
         return Peer(address=self.address, endpoint=self.endpoint, stateless=stateless, **self.access._asdict())
 
     @property
+    def owner(self) -> str:
+        """For whom it counts."""
+        return owner_of(self.access, self.scope)
+
+    @property
     def address(self) -> str:
         """Where it comes from, ``host:port``."""
         return address_of(self.scope)
+
+
+def owner_of(access: Access, scope: Scope) -> str:
+    """For whom a request counts: its principal, or the host it comes from where nobody needs a key."""
+    if access is not LOCAL:
+        return access.principal
+    client = scope.get("client")
+    return f"{access.principal} at {client[0] if client else 'unknown'}"
 
 
 def address_of(scope: Scope) -> str:

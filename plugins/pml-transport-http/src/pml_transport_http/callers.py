@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pml_hookspecs import UnauthenticatedError
 from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
 
-from .asgi_replies import Access, Refusal
+from .asgi_replies import LOCAL, Access, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Identify: TypeAlias = Callable[[str | None], Awaitable[Identity | None]]
 
-LOCAL = Access("local")
-"""Everybody where there are no tokens and no keys are needed."""
 FRESH_S = 2.0
 """How long it is believed what was said of a key, and how often open streams are looked after [s]."""
 MOST_KEYS = 4096

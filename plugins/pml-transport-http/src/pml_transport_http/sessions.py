@@ -14,8 +14,10 @@ from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUE
 
 from . import asgi_messages as messages
 from .asgi_exchange import CANCELLED, Work
-from .asgi_replies import Access, Refusal
+from .asgi_quotas import TOO_MANY
+from .asgi_replies import Access, Refusal, Request
 from .envelope import error_of, own_id
+from .listener_connections import QUIET_S
 from .streams import Replay, Stream
 
 if TYPE_CHECKING:
@@ -44,10 +46,10 @@ class Session:
 
     handler: Handler
 
-    def __init__(self, access: Access, endpoint: str, settings: Settings, log: Any) -> None:
-        """Make one for clients with this ``access`` alone."""
+    def __init__(self, request: Request, settings: Settings, log: Any) -> None:
+        """Make one for clients with the access of this ``request`` alone."""
         self.id = secrets.token_urlsafe(24)
-        self.access, self.endpoint = access, endpoint
+        self.access, self.endpoint, self.owner = request.access, request.endpoint, request.owner
         self.revision = ""
         self.works: set[Work] = set()
         self.counters: Counter[str] = Counter()
@@ -228,8 +230,10 @@ class Sessions:
     """All sessions, by id."""
 
     def __init__(self, settings: Settings, log: Any) -> None:
-        self._idle_s, self._most, self._log = settings.session_idle_s, settings.max_sessions, log
+        self._idle_s, self._log = settings.session_idle_s, log
+        self._most, self._most_each = settings.max_sessions, settings.max_sessions_per_principal
         self._open: dict[str, Session] = {}
+        self._told_at = -QUIET_S
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -263,20 +267,28 @@ class Sessions:
             if session.access == access:
                 self.end(session, TransportError("the client's key does not count any more", retryable=False))
 
-    def make_room(self) -> None:
-        """See that there is room for one more: the one that was idle longest makes way.
+    def make_room(self, owner: str) -> None:
+        """See that there is room for one more of ``owner``: of its own, the one that was idle longest makes way.
 
         Raises:
-            Refusal: All are in use; with status 503.
+            Refusal: All its sessions are in use, with status 429; or those of others take all the room, with 503.
         """
-        if len(self._open) < self._most:
+        mine = [session for session in self._open.values() if session.owner == owner]
+        crowded = len(mine) >= self._most_each
+        if not crowded and len(self._open) < self._most:
             return
-        idle = [session for session in self._open.values() if not session.users]
-        if not idle:
-            message = f"All {self._most} sessions are in use; try again later"
-            raise Refusal(503, INTERNAL_ERROR, message, headers=[(b"retry-after", b"10")])
-        self._log.warning("http.session_evicted", max_sessions=self._most)
-        self.end(min(idle, key=lambda session: session.idle_since), None)
+        idle = [session for session in mine if not session.users]
+        if idle:
+            self._log.debug("http.session_evicted", owner=owner, of_it=len(mine), of_all=len(self._open))
+            self.end(min(idle, key=lambda session: session.idle_since), None)
+            return
+        status, what = (TOO_MANY, f"your {self._most_each}") if crowded else (503, str(self._most))
+        now = asyncio.get_running_loop().time()
+        if now - self._told_at >= QUIET_S:
+            self._told_at = now
+            self._log.warning("http.too_many_sessions", owner=owner, of_it=len(mine), of_all=len(self._open))
+        message = f"All {what} sessions are in use; try again later"
+        raise Refusal(status, INTERNAL_ERROR, message, headers=[(b"retry-after", b"10")])
 
     def add(self, session: Session) -> None:
         """Take a new one in."""

@@ -61,7 +61,18 @@ class Settings:
         1800.0, "Time after which a session without requests and streams is ended [s].", ge=1
     )
     max_sessions: int = setting(
-        1000, "Most sessions at a time; above it, the one that was idle longest makes way for a new one.", ge=1
+        1000, "Most sessions at a time; above it, a session of the same principal makes way, or none begins.", ge=1
+    )
+    max_sessions_per_principal: int = setting(
+        100,
+        "Most of one principal, or of an address where nobody needs a key; its own that are idle make way for more.",
+        ge=1,
+    )
+    max_requests_per_principal: int = setting(
+        256, "Most requests and streams of one principal at a time; further ones are refused with 429.", ge=1
+    )
+    max_body_bytes_per_principal: int = setting(
+        256 * MIB, "Most that the bodies of one principal's requests take until they are answered [bytes].", ge=1024
     )
     replay_bytes: int = setting(
         4 * MIB,

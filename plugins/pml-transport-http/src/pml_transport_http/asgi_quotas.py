@@ -1,0 +1,85 @@
+"""What one principal may have at a time, lest it takes what all share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
+
+from .asgi_replies import Refusal
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+SMALL_BYTES = 64 * 1024
+"""A body up to this is read whatever else of the same principal is being read [bytes]."""
+RETRY = ((b"retry-after", b"1"),)
+TOO_MANY = 429
+
+
+def too_long(limit: int) -> Refusal:
+    """Say that a body is too long."""
+    # The server skips the rest. Closing instead would take the answer from a client that is still sending.
+    what = f"The body is longer than {limit} bytes; max_body_bytes in [plugins.http] allows more"
+    return Refusal(413, INVALID_REQUEST, what)
+
+
+class Quotas:
+    """Counts what each principal has; where nobody needs a key, each address counts as one."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Count from zero."""
+        self.most_requests = settings.max_requests_per_principal
+        self.most_bytes = settings.max_body_bytes_per_principal
+        self.longest = settings.max_body_bytes
+        self.requests: Counter[str] = Counter()
+        self.bodies: Counter[str] = Counter()
+
+
+class Use:
+    """What one HTTP request takes of its principal's share. Leave it to give that back."""
+
+    def __init__(self, quotas: Quotas, owner: str) -> None:
+        """Nothing is taken yet."""
+        self._quotas, self._owner = quotas, owner
+        self._size = self._requests = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        quotas, owner = self._quotas, self._owner
+        for counter, taken in ((quotas.bodies, self._size), (quotas.requests, self._requests)):
+            if taken:
+                counter[owner] -= taken
+                if not counter[owner]:
+                    del counter[owner]
+
+    def take(self, size: int) -> None:
+        """Keep so many bytes more.
+
+        Raises:
+            Refusal: It is too long, with status 413; or all bodies of its principal are, with 429.
+        """
+        bodies, most = self._quotas.bodies, self._quotas.most_bytes
+        self._size += size
+        bodies[self._owner] += size
+        if self._size > self._quotas.longest:
+            raise too_long(self._quotas.longest)
+        if bodies[self._owner] > most and self._size > SMALL_BYTES:
+            what = f"The bodies of your requests take more than {most} bytes (max_body_bytes_per_principal)"
+            raise Refusal(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some are answered", headers=RETRY)
+
+    def begin(self) -> None:
+        """Have a request answered, or a stream open.
+
+        Raises:
+            Refusal: There are too many; with status 429.
+        """
+        requests, most = self._quotas.requests, self._quotas.most_requests
+        if requests[self._owner] >= most:
+            what = f"You have {most} requests and streams open (max_requests_per_principal)"
+            raise Refusal(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some have ended", headers=RETRY)
+        self._requests = 1
+        requests[self._owner] += 1
