@@ -100,6 +100,13 @@ async def test_a_plugin_that_somebody_has_settings_for_and_cannot_be_loaded_keep
             pass
 
 
+@pytest.mark.parametrize("hook", ["pml_meta_tools", "pml_wrap_executor", "pml_lifespan"])
+async def test_what_is_required_and_fails_keeps_it_from_starting(hook):
+    with pytest.raises(OperatorError, match=r"gateway\.required: .*'bad'.*ValueError: broken plugin"):
+        async with running({}, plugins={("hooks", "bad"): plugin(**{hook: boom})}, required=("bad",)):
+            pass
+
+
 async def test_a_strict_gateway_does_not_start_with_a_broken_plugin():
     with pytest.raises(OperatorError, match=r"plugin 'bad' failed in pml_meta_tools: ValueError: broken plugin"):
         async with running({}, plugins={("hooks", "bad"): plugin(pml_meta_tools=boom)}, strict=True):

@@ -171,6 +171,28 @@ async def test_those_who_watch_are_told_what_was_taken_over_and_what_was_refused
     assert refused == ("change", "config.refused", {"problem": "it does not fit"})
 
 
+async def test_what_is_required_is_looked_at_when_it_changes(capsys):
+    async with gateway(configured("fs")) as made:
+        assert await made.change(configured("fs", required=("absent",))) is False
+        assert made.config.gateway.required == ()
+        assert await made.change(configured("fs", required=("greeter",)))
+        assert made.config.gateway.required == ("greeter",)
+        made.supervisor.failed["greeter"] = "it broke"
+        assert await made.change(configured("fs", required=("greeter",), intent="x")) is False
+    said = capsys.readouterr().err
+    assert "'absent' is not installed" in said
+    assert "it broke" in said
+    assert "next start" not in said
+
+
+async def test_the_table_of_a_plugin_that_is_not_loaded_is_said_to_wait_for_the_next_start(capsys):
+    async with gateway(configured("fs")) as made:
+        assert await made.change(configured("fs", tables={"new_policy": {"forbid": ["*"]}}))
+    assert (
+        "plugins.new_policy" in capsys.readouterr().err.partition("take effect with the next start")[0].splitlines()[-1]
+    )
+
+
 async def test_clients_whose_lists_changed_are_told_and_the_others_are_not():
     async with gateway(configured("fs")) as made:
         client, other = await connected(made), await connected(made, mode="meta_only")

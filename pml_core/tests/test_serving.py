@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from importlib import metadata
 
 import pytest
@@ -11,6 +12,7 @@ from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.registry import Record, State
 from pml_core.serving import check_complete
+from pml_hookspecs import hookimpl
 from pml_testing.gateway import ScriptedServer, ScriptedTransport, configuration
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +51,26 @@ async def test_a_plugin_that_cannot_be_imported_keeps_all_but_stdio_from_serving
         with pytest.raises(OperatorError, match=r"'guard' \(pml-guard 1.0\) cannot be used: .*may be what") as refused:
             await gateway.serve(address)
         assert 'block = ["guard"]' in refused.value.remedy
+        assert listens.served == []
+
+
+def broken(services):
+    raise ValueError("no policy")
+
+
+@pytest.mark.parametrize("address", [HTTP, STDIO])
+async def test_a_guard_that_loaded_and_failed_keeps_all_but_stdio_from_serving(address):
+    listens = Listens()
+    found = [registry.provide("pml.transport", scheme, listens) for scheme in ("scripted", "http", "stdio")]
+    guard = registry.provide("pml.plugins", "policy", types.SimpleNamespace(pml_wrap_executor=hookimpl(broken)))
+    guard.guard = True
+    async with Gateway(configuration(["one"], log_level="error"), None, [*found, guard]) as gateway:
+        if address == STDIO:
+            await gateway.serve(address)
+            assert listens.served == [STDIO]
+            return
+        with pytest.raises(OperatorError, match=r"'policy'.*cannot be used: ValueError: no policy"):
+            await gateway.serve(address)
         assert listens.served == []
 
 

@@ -46,6 +46,19 @@ def test_it_has_the_five_things(distribution: Distribution) -> None:
     assert [path for path in needed if not path.exists()] == []
 
 
+FORBIDDING = re.compile(r"Phase\.(AUTHORIZE|VALIDATE|APPROVE|LIMIT)\b|def pml_(filter_tools|identities)\b")
+ONLY_THEIR_OWN = {"pml-capabilities", "pml-code-mode", "pml-executor-dag"}
+"""What these keep from callers is gone with them."""
+
+
+def test_what_forbids_declares_itself_a_guard(plugin: Distribution) -> None:
+    groups = plugin.project.get("entry-points", {})
+    guards = groups.get("pml.guards", {})
+    assert guards.items() <= groups.get("pml.plugins", {}).items()
+    forbids = any(FORBIDDING.search(path.read_text(encoding="utf-8")) for path in plugin.package.rglob("*.py"))
+    assert not forbids or guards or plugin.name in ONLY_THEIR_OWN
+
+
 def test_it_is_named_after_its_folder(plugin: Distribution) -> None:
     assert plugin.folder.name == plugin.name
     assert plugin.name.startswith("pml-")

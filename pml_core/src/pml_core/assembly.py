@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from . import drivers
 from .config import Config
 from .errors import OperatorError
 from .hooks import HookManager
-from .registry import HOOK_GROUP, NAME, Record, State, canonical
+from .registry import HOOK_GROUP, NAME, REQUIREMENT_NAME, Record, State, canonical, required_names
 
 MakeServices = Callable[[str, Any], Any]
 """Makes the services of one plugin from its name and settings."""
@@ -230,8 +231,13 @@ def named_drivers(config: Config) -> Iterator[tuple[str, tuple[str, ...], str]]:
     yield from (("executor", ("gateway", "executors"), name) for name in dict.fromkeys(gateway.executors.values()))
 
 
-def check_required(required: Iterable[str], records: Iterable[Record]) -> None:
+def check_required(required: Iterable[str], records: Iterable[Record], failed: Mapping[str, str]) -> None:
     """See that everything is there that ``[gateway] required`` names.
+
+    Args:
+        required: Names of plugins or of distributions.
+        records: What is installed.
+        failed: Plugins that loaded and failed since, and why.
 
     Raises:
         OperatorError: Something is not installed, blocked, or failed.
@@ -245,8 +251,8 @@ def check_required(required: Iterable[str], records: Iterable[Record]) -> None:
             )
         for record in known:
             usable = (State.LOADED,) if record.group == HOOK_GROUP else (State.FOUND, State.LOADED)
-            if record.state not in usable:
-                problem = record.problem or record.state
+            if record.state not in usable or record.name in failed:
+                problem = record.problem or failed.get(record.name, record.state)
                 raise OperatorError(f"gateway.required: {record.label}: {problem}", record.remedy or record.mend)
 
 
@@ -267,9 +273,15 @@ def check_owned(config: Config, records: Iterable[Record]) -> None:
 
 def _install(name: str, kind: str = "") -> str:
     """What to do about a plugin that is not there; ``kind`` is that of the driver that it is known to be."""
+    if not REQUIREMENT_NAME.fullmatch(name):
+        return "No plugin can have such a name."
+    dashed = canonical(name).removeprefix("pml-")
+    # What an installed distribution asks for exists; what only might, anybody could have registered.
+    known = [one for one in sorted(required_names()) if re.fullmatch(rf"pml-(.+-)?{re.escape(dashed)}", one)]
+    if known:
+        return f"Run: pip install {f'pml-{dashed}' if f'pml-{dashed}' in known else ' or '.join(known)}."
     if not NAME.fullmatch(name):
         return f"Run: pip install {name}."
-    dashed = name.replace("_", "-")
     if kind:
         return f"Run: pip install pml-{kind.removesuffix('_mode')}-{dashed}."
     return f"Run: pip install pml-{dashed} (a driver: pml-exposure-{dashed}, pml-store-{dashed}, ...)."

@@ -158,7 +158,6 @@ class Gateway:
         self._start_servers(remote=True)  # they may need tokens that the store keeps
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
-        check_required(self.config.gateway.required, self.assembly.records)
         self.announcement.warn_of_unknown_tables()
         self._choose_index()
         self.filters.use(self._gather("pml_filter_tools", self._refuse))
@@ -185,6 +184,7 @@ class Gateway:
         await self.remember(self.servers)
         for plugin, lifespan in self._gather("pml_lifespan") if self._connect else ():
             await self.supervisor.enter(plugin, lifespan, required=False)
+        check_required(self.config.gateway.required, self.assembly.records, self.supervisor.failed)
         self.supervisor.on_close(self.background.close)
         self.supervisor.on_close(self.parking.close)
         self.catalog.on_change(self.lists_may_differ)

@@ -127,6 +127,12 @@ def canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def required_names() -> frozenset[str]:
+    """The distributions that those installed here ask for, extras included, as PEP 503 spells them."""
+    lines = [line for dist in metadata.distributions() for line in _about(dist)[2]]
+    return frozenset(map(_requirement_name, lines))
+
+
 def _requirement_name(line: str) -> str:
     found = REQUIREMENT_NAME.match(line)
     return canonical(found.group()) if found else ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import AccessEvent, ToolFilter
 
 from .admission import plain
+from .assembly import check_required
 from .config import Config, GatewaySettings
 from .config_files import State, state_of
 from .errors import OperatorError
@@ -25,7 +26,7 @@ POLL_S = 1.0
 SETTLED_S = 0.2
 """A file that was not written to for so long is complete [s]."""
 LIVE = frozenset(
-    {"tools_exposure", "intent", "execution_mode", "dry_run_only", "page_size", "list_wait_s", "log_level"}
+    {"tools_exposure", "intent", "execution_mode", "dry_run_only", "page_size", "list_wait_s", "log_level", "required"}
 )
 """Settings of ``[gateway]`` that take effect at once; the others do with the next start."""
 FILTERS = "pml_filter_tools"
@@ -92,7 +93,9 @@ class Reload:
         section, _, name = path.partition(".")
         if section == "gateway":
             return bool(getattr(wanted.gateway, name) != getattr(self._gateway.config.gateway, name))
-        return section == "plugins" and self._gateway.assembly.needs_restart(name, UNAFFECTED)
+        assembly = self._gateway.assembly
+        loaded = any(record.name == name for record in assembly.records)
+        return section == "plugins" and (not loaded or assembly.needs_restart(name, UNAFFECTED))
 
     async def _apply(self, wanted: Config) -> None:
         """Make ready all that can fail; then change over in one step.
@@ -102,6 +105,7 @@ class Reload:
         """
         gateway = self._gateway
         old = gateway.config
+        check_required(wanted.gateway.required, gateway.assembly.records, gateway.supervisor.failed)
         gateway.own_tools.check_free(set(wanted.servers) - set(old.servers))
         kept = {f.name: getattr(old.gateway, f.name) for f in fields(GatewaySettings) if f.name not in LIVE}
         config = replace(wanted, gateway=replace(wanted.gateway, **kept))

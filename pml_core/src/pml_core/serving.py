@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Endpoint, TransportError
@@ -23,25 +24,28 @@ POLL_S = 0.005
 PRIVATE = "stdio"
 """Scheme of listeners that only whoever started the gateway can reach."""
 MISSING = (State.INCOMPATIBLE, State.FAILED)
+NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 
 
-def check_complete(records: Iterable[Record], address: str) -> None:
+def check_complete(records: Iterable[Record], address: str, closed: Mapping[str, str] = NO_FAULTS) -> None:
     """See that no installed hook plugin is missing where others can reach the gateway.
 
-    What does not load cannot say what it would have guarded: it may be the one that asks for keys.
+    What does not load cannot say what it would have guarded: it may be the one that asks for keys. ``closed`` are the
+    guards that loaded and failed, and why: lists and routes, which are no tasks, would be open without them.
 
     Raises:
         OperatorError: One is, and nobody said that it is to be done without.
     """
     if scheme_of(address) == PRIVATE:
         return
-    missing = [record for record in records if record.group == HOOK_GROUP and record.state in MISSING]
+    missing = [r for r in records if r.group == HOOK_GROUP and (r.state in MISSING or r.name in closed)]
     if not missing:
         return
     first, names = missing[0], sorted({record.name for record in missing})
+    problem = first.problem or closed[first.name]
     more = f"; the same holds for {', '.join(names)}" if len(names) > 1 else ""
     raise OperatorError(
-        f"{first.label} cannot be used: {first.problem}; it may be what keeps others out, so nothing is served at "
+        f"{first.label} cannot be used: {problem}; it may be what keeps others out, so nothing is served at "
         f"{address!r} without it{more}",
         f"{first.remedy or first.mend} To do without: [gateway] block = {json.dumps(names)}.",
     )
@@ -54,7 +58,7 @@ async def serve(gateway: Gateway, address: str, started: Callable[[str], None], 
         OperatorError: No transport serves such an address, or a plugin is missing that may guard it.
     """
     try:
-        check_complete(gateway.assembly.records, address)
+        check_complete(gateway.assembly.records, address, gateway.supervisor.closed)
         transport = gateway.transport(scheme_of(address))
         endpoint = Endpoint(name=DEFAULT_ENDPOINT, address=address)
         listening = asyncio.get_running_loop().create_task(

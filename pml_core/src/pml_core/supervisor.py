@@ -27,6 +27,8 @@ class Supervisor:
         """What was entered and is left before the end, if it is, by identity."""
         self.health: dict[str, str] = {}
         """Plugin name to ``"up"`` or what is wrong."""
+        self.failed: dict[str, str] = {}
+        """Plugins that were left out, and why."""
         self.guards: frozenset[str] = frozenset()
         """Names of the plugins without which nothing may run."""
         self.closed: dict[str, str] = {}
@@ -75,7 +77,7 @@ class Supervisor:
             raise OperatorError(
                 f"plugin {plugin!r} failed in {where}: {problem}", "Mend it, block it, or unset strict."
             ) from exc
-        self.health[plugin] = f"quarantined: {problem}"
+        self.health[plugin], self.failed[plugin] = f"quarantined: {problem}", problem
         if plugin in self.guards:
             self.closed[plugin] = problem
             self._log.error("a guard failed; every call is refused", plugin=plugin, where=where, problem=problem)
