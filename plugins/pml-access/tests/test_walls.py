@@ -163,3 +163,29 @@ def test_a_search_names_no_server_that_the_key_may_not_use(gate):
         said = bob.text("search_tools", query="read master")
     assert "vault" not in said
     assert "master.db" not in said
+
+
+def told(caller):
+    """All that somebody is told of history, counts and tools, without times and ids."""
+    answers = [json.dumps(caller.status()), json.dumps(caller.ask("tools/list"))]
+    answers += [caller.text("search_executions", query=word) for word in ("payday", "pay", "rose")]
+    answers.append(caller.text("list_recent_executions", agent_name="client:client"))
+    answers.append(caller.text("get_agent_activity_summary"))
+    answers.append(caller.text("search_tools", query="read"))
+    return [
+        re.sub(r'"(id|\w+_at|next_cursor|\w*duration_seconds)": ("[^"]*"|[\d.e-]+)', r'"\1"', one) for one in answers
+    ]
+
+
+@pytest.mark.attack("A key sees its scope", "ask for everything before and after somebody else has done something")
+def test_what_others_do_changes_no_answer(gate):
+    seen = []
+    with gate.caller(gate.carol) as carol:
+        for user in ("dora", "erin"):
+            with gate.caller(gate.key("--user", user)) as her:
+                her.text("notes:read", flower="rose")
+                seen.append(told(her))
+            for n in range(5):
+                carol.text("counted:read", secret=f"payday {n}", flower="rose")
+        assert "payday 4" in carol.text("search_executions", query="payday")
+    assert seen[0] == seen[1]
