@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pml_sandbox import endings
 from pml_sandbox.child import Listener, start
+from pml_sandbox.execution import cpu_limit_s
 from pml_sandbox.spawner import Spawner
 from pml_sandbox.stubs import TypeScriptStubs
 
@@ -137,6 +138,7 @@ class Checker:
             check = DenoCheck(self._program, place / "cache", V8_BYTES + MEMORY_BYTES, FILE_BYTES)
             command = check.command(folder, files, strict=strict)
             child = await start(command, self._spawner, frame_bytes=1 << 20, output_bytes=1 << 20, flood_factor=8)
+            child.limit_cpu(cpu_limit_s(most_s))
             child.listener = ended = _Ended()
             try:
                 if not child.gone.done():

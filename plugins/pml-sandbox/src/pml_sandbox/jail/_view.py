@@ -154,4 +154,6 @@ def refused() -> str:
         tried = subprocess.run([sys.executable], preexec_fn=attempt, check=False, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError) as exc:
         return str(exc)
-    return "" if tried.returncode == 0 else os.strerror(tried.returncode)
+    if tried.returncode == errno.ENOSPC:
+        return "no more namespaces may be made, as user.max_user_namespaces says"
+    return os.strerror(tried.returncode) if tried.returncode else ""
