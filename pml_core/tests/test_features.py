@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
+from pml_core import features
 from pml_hookspecs import RawObject, RpcError, encode
 from pml_testing.downstream import a_while, until
 from pml_testing.gateway import Client, ScriptedServer, running
@@ -196,3 +198,39 @@ async def test_who_was_shown_less_is_told_when_the_server_has_come_up(quick):
         await until(lambda: client.link.notified)
         assert client.link.notified == [("notifications/prompts/list_changed", {})]
         assert len((await client.request("prompts/list"))["prompts"]) == 2
+
+
+@pytest.mark.attack("No input stops the house", "read an address that a URI template takes for ever to be matched with")
+@pytest.mark.parametrize(
+    ("template", "uri"),
+    [
+        ("a://" + "{x}a" * 200 + "!", "a://" + "a" * 10_000),
+        ("a://" + "{x}" * 200 + "!", "a://" + "a" * 10_000),
+        ("{" * 100_000, "a" * 10_000),
+        ("{x}" + "ab{x}" * 2000, "ab" * 5_000 + "!"),
+    ],
+    ids=["many texts", "none between", "no end", "alternating"],
+)
+def test_templates_are_matched_without_trying_anything_twice(template, uri):
+    begin = time.thread_time()
+    features.matches(template, uri)
+    assert time.thread_time() - begin < 0.05
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "fits"),
+    [
+        ("a://{x}", "a://b", True),
+        ("a://{x}", "a://", False),
+        ("a://{x}/b", "a://c/b/b", True),
+        ("a://{x}/b/{y}", "a://1/b/2/b/3", True),
+        ("a://{x}b{y}b", "a://bbb", False),
+        ("a://{x}b{y}b", "a://abcb", True),
+        ("a://{x}{y}", "a://b", False),
+        ("a://{x}{y}", "a://bc", True),
+        ("a://{x", "a://{x", True),
+        ("a://x\n{y}", "a://x\nz\n", True),
+    ],
+)
+def test_a_template_is_matched_as_a_whole(template, uri, fits):
+    assert features.matches(template, uri) is fits

@@ -11,6 +11,8 @@ from gate import Gate
 
 from pml_testing import hostile_schemas
 
+from .raw_gateway import Site
+
 SERVER = """
 import json, sys
 tools = [json.loads(line) for line in open(sys.argv[1])] if sys.argv[1].endswith(".lines") else open(sys.argv[1]).read()
@@ -28,7 +30,8 @@ for line in sys.stdin:
             continue
         result = {"tools": tools}
     elif method == "tools/call":
-        result = {"content": [{"type": "text", "text": "answered " + params["name"]}]}
+        text = json.dumps(params["arguments"]) if params["name"] == "echo" else "answered " + params["name"]
+        result = {"content": [{"type": "text", "text": text}]}
     else:
         result = {}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
@@ -93,3 +96,56 @@ def test_a_schema_over_the_bounds_is_passed_on_and_not_read(tmp_path):
         (shown,) = [tool for tool in caller.ask("tools/list")["result"]["tools"] if tool["name"] == "bad__knot"]
         assert shown["inputSchema"] == schema
         assert "not read here" in gate.log.read_text()
+
+
+LONG = 1_000_000
+
+
+@pytest.mark.attack("No input stops the house", "ask with names, addresses, queries and intents of megabytes")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "x" * LONG, "arguments": {}}),
+        ("tools/call", {"name": "search_tools", "arguments": {"query": "word " * LONG}}),
+        ("tools/call", {"name": "search_tools", "arguments": {"q" * LONG: "word"}}),
+        ("tools/call", {"name": "execute_workflow", "arguments": {"intent": "word " * LONG}}),
+        ("tools/call", {"name": "bad__good", "arguments": {}, "_meta": {"pml/intent": "word " * LONG}}),
+        ("tools/list", {"cursor": "x" * LONG}),
+        ("tools/list", {"_meta": {"pml/intent": "word " * LONG}}),
+        ("resources/read", {"uri": "file:///" + "x" * LONG}),
+        ("resources/list", {"cursor": "9" * LONG}),
+        ("prompts/get", {"name": "x" * LONG}),
+        ("completion/complete", {"ref": {"type": "ref/resource", "uri": "x" * LONG}, "argument": {}}),
+        ("resources/subscribe", {"uri": "x" * LONG}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_too_long_is_refused_in_a_short_message(tmp_path, method, params):
+    (tmp_path / "bad.py").write_text(SERVER)
+    (tmp_path / "tools.lines").write_text(json.dumps(GOOD))
+    site = Site(tmp_path)
+    command = f"[servers.bad]\ncommand = {json.dumps(sys.executable)}\n"
+    command += f"args = {json.dumps([str(tmp_path / 'bad.py'), str(tmp_path / 'tools.lines')])}"
+    with site.serving(f"{command}\n") as client:
+        answer = client.ask(method, **params)
+        text = json.dumps(answer)
+        assert len(text) < 3000
+        assert "error" in answer or answer["result"]["isError"]
+        assert "characters" in text or "unknown; not given yet" in text
+        assert client.call("bad__good")["result"]["content"][0]["text"] == "answered good"
+
+
+@pytest.mark.attack("No input stops the house", "write a plan of thirty lines whose results multiply to gigabytes")
+@pytest.mark.parametrize("put_in", ["in a text", "as they are"])
+def test_a_plan_that_multiplies_results_is_stopped(tmp_path, put_in):
+    tasks = [{"id": "t0", "tool": "bad:echo", "arguments": {"x": "y" * 1000}}]
+    for i in range(1, 12):
+        reference = f"{{{{t{i - 1}}}}}"
+        again = reference * 8 if put_in == "in a text" else [reference] * 8
+        tasks.append({"id": f"t{i}", "tool": "bad:echo", "arguments": {"x": again}})
+    with gateway(tmp_path, [GOOD, {"name": "echo", "inputSchema": {"type": "object"}}]) as (_, caller):
+        answer = caller.ask("tools/call", name="execute_workflow", arguments={"workflow": {"tasks": tasks}})
+        told = answer["result"]["structuredContent"]["tasks"]
+        codes = [task["error"]["code"] for task in told if "error" in task]
+        assert codes[0] == "reference.too_large"
+        assert called(caller) == "answered good"

@@ -47,6 +47,10 @@ def test_braces_that_are_no_reference_are_a_mistake(text):
         parse(f"before {text} after")
 
 
+def freely(_reference, _value, *, whole):
+    """Takes everything."""
+
+
 def test_references_are_found_at_any_depth_and_in_document_order():
     arguments = {"a": "{{x}}", "b": [1, {"c": ("no", "{{y}} and {{z}}")}], "d": "plain", "e": "{{", "{{k}}": 1}
     slots, unreadable = find(arguments)
@@ -60,7 +64,7 @@ def test_deeply_nested_arguments_do_not_exhaust_the_stack():
     for _ in range(5000):
         arguments = {"x": arguments}
     slots, _ = find(arguments)
-    filled = fill(arguments, slots, lambda _: "here")
+    filled = fill(arguments, slots, lambda _: "here", freely)
     for _ in range(5000):
         filled = filled["x"]
     assert filled == {"x": "here"}
@@ -68,7 +72,7 @@ def test_deeply_nested_arguments_do_not_exhaust_the_stack():
 
 @pytest.mark.parametrize("value", [None, True, 3, 2.5, "text", [1, "x"], {"k": ["v"]}])
 def test_a_lone_reference_keeps_the_type(value):
-    assert fill({"x": "{{a}}"}, [Slot(("x",), parse("{{a}}"))], lambda _: value) == {"x": value}
+    assert fill({"x": "{{a}}"}, [Slot(("x",), parse("{{a}}"))], lambda _: value, freely) == {"x": value}
 
 
 @pytest.mark.parametrize(
@@ -76,18 +80,18 @@ def test_a_lone_reference_keeps_the_type(value):
     [("s", "<s>"), (None, "<null>"), (True, "<true>"), (2.5, "<2.5>"), ({"k": ["ü"]}, '<{"k":["ü"]}>')],
 )
 def test_inside_text_a_value_is_put_in_as_text(value, text):
-    assert fill({"x": "…"}, [Slot(("x",), parse("<{{a}}>"))], lambda _: value) == {"x": text}
+    assert fill({"x": "…"}, [Slot(("x",), parse("<{{a}}>"))], lambda _: value, freely) == {"x": text}
 
 
 def test_what_a_reference_brings_in_is_not_looked_at_again():
     slots, _ = find({"x": "{{a}} {{a}}"})
-    assert fill({"x": "…"}, slots, lambda _: "{{b}}") == {"x": "{{b}} {{b}}"}
+    assert fill({"x": "…"}, slots, lambda _: "{{b}}", freely) == {"x": "{{b}} {{b}}"}
 
 
 def test_filling_leaves_the_given_arguments_alone_and_shares_the_rest():
     arguments = {"a": {"b": ["{{t}}", "{{t}}"]}, "other": {"big": 1}}
     slots, _ = find(arguments)
-    filled = fill(arguments, slots, lambda _: 7)
+    filled = fill(arguments, slots, lambda _: 7, freely)
     assert filled == {"a": {"b": [7, 7]}, "other": {"big": 1}}
     assert arguments == {"a": {"b": ["{{t}}", "{{t}}"]}, "other": {"big": 1}}
     assert filled["other"] is arguments["other"]

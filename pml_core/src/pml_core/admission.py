@@ -28,6 +28,7 @@ from pml_hookspecs import (
 from .client import current_client
 from .dispatch import ended
 from .errors import OperatorError
+from .lengths import cut
 from .server_views import reason_for
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Admission:
             return not_connected(server, f"it is not configured; configured: {known}", retryable=False)
         near = self._catalog.nearest(tool, session)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
-        return Failure("tool.unknown", f"Unknown tool: {tool}. {hint}", details={"nearest": near})
+        return Failure("tool.unknown", f"Unknown tool: {cut(tool)}. {hint}", details={"nearest": near})
 
 
 async def _refused(task: Task, status: Status, failure: Failure) -> Outcome:

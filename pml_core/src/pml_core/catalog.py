@@ -22,6 +22,7 @@ from pml_hookspecs import (
 
 from . import naming
 from .kept_index import KeptIndex
+from .lengths import check_words
 from .server_views import known_servers
 
 VIEWS = 64
@@ -205,6 +206,7 @@ class LiveCatalog:
         session: Session | None = None,
         keep: Callable[[CatalogEntry], bool] | None = None,
     ) -> Sequence[Match]:
+        check_words(query, "the query")
         among = None if session is None else self._view(session).searched
         if keep is not None:
             among = frozenset(e.id for e in self if keep(e) and (e.id in among if among is not None else not e.own))
@@ -244,7 +246,7 @@ class LiveCatalog:
 
     def nearest(self, name: str, session: Session, count: int = 3) -> list[str]:
         """Exposed names of what ``session`` may have that look like ``name``, best first; also by the tool's own."""
-        visible = self.visible(session)
+        visible, name = self.visible(session), name[: 2 * naming.LONGEST]
         among = {n: e for n, e in self._by_name.items() if e.id in visible}
         tool = name.replace(":", naming.SEPARATOR).rpartition(naming.SEPARATOR)[2].lower()
         exact = [n for n, e in among.items() if e.name.lower() == tool]

@@ -17,6 +17,7 @@ from pml_hookspecs.protocol import (
 from .client import Asker, Client, current_client
 from .exchange import LegacyExchange, ModernAtLarge
 from .identities import session_of
+from .lengths import ABOUT_CLIENT, bounded
 from .listeners import Listeners
 from .members import meta_of, read_strictly
 from .modern import Modern
@@ -157,7 +158,7 @@ class Conversation:
     async def list_tools(self, params: RawObject) -> tuple[Mapping[str, Any], bool]:
         """The result of ``tools/list`` for this client, and whether everybody gets the same from its endpoint."""
         await self._gateway.servers_tried()
-        hint = meta_of(params).get(META_INTENT)
+        hint = bounded(meta_of(params).get(META_INTENT), "the intent")
         hint = hint if isinstance(hint, str) else ""
         session = self._with_hint(hint)
         exposure = await self._exposures.of(session)
@@ -209,4 +210,5 @@ class Conversation:
 
 
 def _name_of(info: Mapping[str, Any]) -> str:
-    return f"{info.get('name', '')}/{info.get('version', '')}"
+    name, version = (info.get(member, "") for member in ("name", "version"))
+    return f"{name}/{version}"[:ABOUT_CLIENT]

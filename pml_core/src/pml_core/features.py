@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -147,6 +146,28 @@ def _shown(kind: Kind, pairs: Iterator[tuple[Server, dict[str, Any]]]) -> Iterat
 
 
 def matches(template: str, uri: str) -> bool:
-    """Whether ``uri`` can come of a URI template (RFC 6570; any expression stands for any text)."""
-    parts = re.split(r"\{[^}]*\}", template)
-    return re.fullmatch(".+".join(map(re.escape, parts)), uri, re.DOTALL) is not None
+    """Whether ``uri`` can come of a URI template (RFC 6570; any expression stands for any text).
+
+    Each text between expressions is taken where it first comes, so that nothing is tried twice.
+    """
+    first, *others = _literals(template)
+    if not others:
+        return uri == first
+    last, at = others[-1], len(first)
+    if not uri.startswith(first):
+        return False
+    for literal in others[:-1]:
+        found = uri.find(literal, at + 1)
+        if found < 0:
+            return False
+        at = found + len(literal)
+    return len(uri) - len(last) > at and uri.endswith(last)
+
+
+def _literals(template: str) -> list[str]:
+    """What stands before, between and behind the expressions of a template."""
+    literals, at, rest = [], 0, 0
+    while (begin := template.find("{", at)) >= 0 and (end := template.find("}", begin)) >= 0:
+        literals.append(template[rest:begin])
+        at = rest = end + 1
+    return [*literals, template[rest:]]

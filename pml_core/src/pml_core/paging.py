@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from pml_hookspecs import RpcError, encode
 from pml_hookspecs.protocol import INVALID_PARAMS
 
+from .lengths import bounded
+
 T = TypeVar("T")
 STALE = "the list has changed, or the cursor is not from here; begin again without a cursor"
 
@@ -40,6 +42,7 @@ def _write(mark: str, begin: int) -> str:
 
 
 def _read(cursor: Any, mark: str, length: int) -> int:
+    bounded(cursor, "the cursor")
     try:
         written, _, begin = base64.urlsafe_b64decode(str(cursor)).decode().rpartition(":")
         if written == mark and 0 < (first := int(begin)) < length:

@@ -12,6 +12,7 @@ from pml_hookspecs import EMPTY, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .exchange import LEVELS, LegacyExchange, ModernExchange
+from .lengths import bounded
 from .members import META, meta_of, with_member
 from .paging import page
 
@@ -90,6 +91,9 @@ class Relay:
 
     async def _complete(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
         ref = params.get("ref")
+        if isinstance(ref, Mapping):
+            bounded(ref.get("name"), "ref.name")
+            bounded(ref.get("uri"), "ref.uri")
         if isinstance(ref, Mapping) and isinstance(ref.get("name"), str):
             server, own = await self._gateway.features.prompt(ref["name"])
             return await _asked(server, "completion/complete", with_member(params, "ref", {**ref, "name": own}), client)
@@ -196,4 +200,4 @@ def _text(params: RawObject, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
         raise RpcError(INVALID_PARAMS, f"{name} must be text")
-    return value
+    return bounded(value, name)

@@ -22,6 +22,7 @@ from pml_hookspecs.protocol import INVALID_PARAMS
 
 from .direct import tool_result
 from .dispatch import asked_of
+from .lengths import NAME, bounded
 from .members import OURS, join, meta_of, split, with_meta, without_meta
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     """
     try:
         members = split(params.raw)
-        name = _name(members.pop("name"))
+        name = bounded(_name(members.pop("name")), "the name of the tool", NAME)
         arguments = bytes(members.pop("arguments", b"{}"))
     except (msgspec.MsgspecError, KeyError) as exc:
         raise RpcError(INVALID_PARAMS, f"tools/call needs a name: {exc}") from exc
@@ -78,7 +79,7 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
         arguments=RawObject(arguments, params.get("arguments") or {}),
         extra=join(members) if members else {},
     )
-    intent = meta.get(META_INTENT)
+    intent = bounded(meta.get(META_INTENT), "the intent")
     asked: Asked = {"intent": intent if isinstance(intent, str) and intent else session.intent}
     if meta:
         asked["dry_run"] = _dry_run(meta)

@@ -152,6 +152,11 @@ def _kind(value: Any) -> str:
 def json_path(path: Sequence[str | int]) -> str:
     """``$.options.tags[2]["a b"]``."""
     steps = (
-        f"[{key}]" if isinstance(key, int) else f".{key}" if _WORD.fullmatch(key) else f"[{short(key)}]" for key in path
+        f"[{key}]"
+        if isinstance(key, int)
+        else f".{key}"
+        if len(key) <= MOST_CHARACTERS and _WORD.fullmatch(key)
+        else f"[{short(key)}]"
+        for key in path
     )
     return "$" + "".join(steps)

@@ -13,6 +13,8 @@ KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "integer": ("a whole number", (int, float)),
     "boolean": ("true or false", (bool,)),
 }
+LONGEST_TEXT, LONGEST_SHOWN = 10_000, 64
+"""Of a text, and of a name that a message repeats [characters]."""
 
 
 def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,8 +39,9 @@ def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict
 def _unknown(name: str, rules: Mapping[str, Any]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, rules, n=1)
-    return f"unknown parameter {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(rules)}")
+    near = difflib.get_close_matches(name[:LONGEST_SHOWN], rules, n=1)
+    said = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(rules)}"
+    return f"unknown parameter {name[:LONGEST_SHOWN]!r}; {said}"
 
 
 def _problems(name: str, value: Any, rule: Mapping[str, Any]) -> Iterator[str]:
@@ -47,6 +50,8 @@ def _problems(name: str, value: Any, rule: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name!r} must be {expected}, not {_shown(value)}"
     elif "enum" in rule and value not in rule["enum"]:
         yield f"{name!r} must be one of {', '.join(rule['enum'])}, not {_shown(value)}"
+    elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+        yield f"{name!r} has {len(value)} characters; at most {LONGEST_TEXT}"
     elif "minimum" in rule and not rule["minimum"] <= value <= rule["maximum"]:
         yield f"{name!r} must be from {rule['minimum']} to {rule['maximum']}, not {value}"
 

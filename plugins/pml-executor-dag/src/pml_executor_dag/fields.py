@@ -9,6 +9,8 @@ from .plan import did_you_mean
 
 MOST_MISTAKES = 100
 """Lines of one message."""
+LONGEST_TEXT, LONGEST_CODE = 10_000, 1_000_000
+"""Of names, intents and conditions, and of code [characters]."""
 LARGEST = 1e15
 """Numbers beyond are not shown."""
 
@@ -49,11 +51,19 @@ class Fields:
                 near = did_you_mean(name, known) if len(self.mistakes) < MOST_MISTAKES else ""
                 self.wrong(f"{where}{name[:80]}", f"unknown{near or '; known here: ' + ', '.join(known) + elsewhere}")
 
-    def text(self, given: Mapping[str, Any], name: str, where: str, *, needed: str = "") -> str:
-        """A string; ``""`` without one. ``needed`` says what to do when it is missing or empty."""
+    def text(
+        self, given: Mapping[str, Any], name: str, where: str, *, needed: str = "", most: int = LONGEST_TEXT
+    ) -> str:
+        """A string of ``most`` characters at most; ``""`` without one.
+
+        ``needed`` says what to do when it is missing or empty.
+        """
         value: Any = given.get(name, "")
         if not isinstance(value, str):
             self.wrong(f"{where}{name}", f"must be a string, not {kind(value)}")
+            return ""
+        if len(value) > most:
+            self.wrong(f"{where}{name}", f"has {len(value)} characters; at most {most}")
             return ""
         if needed and not value:
             self.wrong(f"{where}{name}", f"{'is empty' if name in given else 'is missing'}; {needed}")

@@ -45,7 +45,7 @@ class Items:
         try:
             values = found.fill({FOR_EACH: task.step.for_each}, slots, None, warnings)[FOR_EACH]
         except MissingError as exc:
-            return without_running(task, Status.ERROR, Failure("reference.missing", f"for_each: {exc}"))
+            return without_running(task, Status.ERROR, replace(exc.failure, message=f"for_each: {exc}"))
         simulated = any(reference.task in found.simulated for slot in slots for reference in slot.references)
         if simulated and (len(warnings) > before or not isinstance(values, (list, tuple))):
             warnings[before:] = ["for_each: the items are not known from a simulated result; rehearsed once."]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pml_hookspecs import Failure, Outcome, Status, Task, ToolCall, Workflow
 
+from .expansion import Expansion
 from .plan import INDEX, ITEM, values_of
 from .references import MissingError, Reference, Slot, fill, look_up, pointer
 
@@ -69,6 +70,8 @@ class Found:
     empty: set[str]
     """Ids of tasks that left nothing though others go on: any reference into them finds null."""
     simulated: set[str]
+    expansion: Expansion = field(default_factory=Expansion)
+    """What references have brought in so far."""
 
     def follow(self, reference: Reference, job: Job | None, warnings: list[str]) -> Any:
         """What ``reference`` in the arguments of ``job`` finds.
@@ -97,7 +100,7 @@ class Found:
         Raises:
             MissingError: A reference finds nothing.
         """
-        return fill(values, slots, lambda reference: self.follow(reference, job, warnings))
+        return fill(values, slots, lambda reference: self.follow(reference, job, warnings), self.expansion.of_task())
 
     def made_up(self, slots: Sequence[Slot], job: Job) -> list[str]:
         """JSON Pointers of the slots that hold something from a rehearsal."""

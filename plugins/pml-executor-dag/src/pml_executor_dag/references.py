@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from pml_hookspecs import encode
+from pml_hookspecs import Failure, encode
 
 _OPENING = re.compile(r"(\\*)\{\{")
 _STEP = r"""\.[^\s.\[\]{}"]+|\[\d{1,9}\]|\["[^"\\]+"\]"""
@@ -56,6 +56,32 @@ class Slot:
 
 class MissingError(Exception):
     """A reference found nothing. The message names the reference and says what is there instead."""
+
+    @property
+    def failure(self) -> Failure:
+        """What the task ends with."""
+        return Failure("reference.missing", str(self))
+
+
+class TooLargeError(MissingError):
+    """What a reference finds is too much where it is to stand."""
+
+    @property
+    def failure(self) -> Failure:
+        """What the task ends with."""
+        return Failure("reference.too_large", str(self))
+
+
+class Expanded(Protocol):
+    """Hears of everything that references bring into the arguments of one task."""
+
+    def __call__(self, reference: Reference, value: Any, *, whole: bool) -> None:
+        """Count ``value``; ``whole`` says that it is put in as it is, not written into a text.
+
+        Raises:
+            TooLargeError: It is too much.
+        """
+        ...
 
 
 def parse(text: str) -> tuple[str | Reference, ...]:
@@ -118,11 +144,13 @@ def _worth_a_look(value: Any) -> bool:
     return "{{" in value if isinstance(value, str) else isinstance(value, (Mapping, list, tuple))
 
 
-def fill(arguments: Mapping[str, Any], slots: Sequence[Slot], value_of: Callable[[Reference], Any]) -> dict[str, Any]:
+def fill(
+    arguments: Mapping[str, Any], slots: Sequence[Slot], value_of: Callable[[Reference], Any], expanded: Expanded
+) -> dict[str, Any]:
     """``arguments`` with every slot replaced; what is not on the way to a slot is shared, not copied.
 
     Raises:
-        MissingError: From ``value_of``.
+        MissingError: From ``value_of``, or from ``expanded``, which hears of every value.
     """
     filled = dict(arguments)
     copies: dict[Path, Any] = {}
@@ -134,14 +162,21 @@ def fill(arguments: Mapping[str, Any], slots: Sequence[Slot], value_of: Callable
                 inner = holder[key]
                 copies[here] = holder[key] = dict(inner) if isinstance(inner, Mapping) else list(inner)
             holder = copies[here]
-        holder[slot.path[-1]] = _render(slot.parts, value_of)
+        holder[slot.path[-1]] = _render(slot.parts, value_of, expanded)
     return filled
 
 
-def _render(parts: tuple[str | Reference, ...], value_of: Callable[[Reference], Any]) -> Any:
-    if len(parts) == 1 and isinstance(parts[0], Reference):
-        return value_of(parts[0])
-    texts = (part if isinstance(part, str) else value_of(part) for part in parts)
+def _render(parts: tuple[str | Reference, ...], value_of: Callable[[Reference], Any], expanded: Expanded) -> Any:
+    whole = len(parts) == 1
+
+    def found(reference: Reference) -> Any:
+        value = value_of(reference)
+        expanded(reference, value, whole=whole)
+        return value
+
+    if whole and isinstance(parts[0], Reference):
+        return found(parts[0])
+    texts = (part if isinstance(part, str) else found(part) for part in parts)
     return "".join(text if isinstance(text, str) else encode(text).decode() for text in texts)
 
 

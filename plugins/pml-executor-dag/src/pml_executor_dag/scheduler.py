@@ -154,7 +154,7 @@ class Scheduler:
             try:
                 job.filled = self._filled(job)
             except MissingError as exc:
-                return without_running(job.task, Status.ERROR, Failure("reference.missing", str(exc)), started_at)
+                return without_running(job.task, Status.ERROR, exc.failure, started_at)
             try:
                 job.filled = await self.resumed(job, job.filled)
             except InvalidArguments as exc:

@@ -9,7 +9,7 @@ from typing import Any
 from pml_hookspecs import CapabilityRun, CodeRun, Json, Retry, Step, Task, ToolCall, ToolId, Workflow
 from pml_hookspecs.executor import ONCE
 
-from .fields import Fields, kind, one_of
+from .fields import LONGEST_CODE, Fields, kind, one_of
 from .references import parse
 
 MOST_ATTEMPTS = 20
@@ -92,7 +92,9 @@ class TaskFields:
 
     def _code(self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step) -> CodeRun:
         fields = self._fields
-        source = fields.text(given, "code", at, needed='give the body of a function, such as "return a.total"')
+        source = fields.text(
+            given, "code", at, needed='give the body of a function, such as "return a.total"', most=LONGEST_CODE
+        )
         language = fields.choice(given, "language", at, LANGUAGES)
         return CodeRun(
             id=id_,
@@ -117,7 +119,7 @@ class TaskFields:
             inputs=fields.object(given, "inputs", at),
             needs=needs,
             step=step,
-            source=fields.text(given, "code", at),
+            source=fields.text(given, "code", at, most=LONGEST_CODE),
             language=fields.choice(given, "language", at, LANGUAGES),
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task
 
+from .expansion import Expansion
 from .jobs import UNDO, Job, delay_s, fill_job
 from .references import MissingError
 from .scheduler import Scheduler, attempt
@@ -70,12 +71,14 @@ async def _one(done: Job, task: Task, ran: Scheduler, nodes: Mapping[str, Node],
         found = replace(
             found, results={**found.results, own: ran.items[own].results[done.index]}, empty=found.empty - {own}
         )
+    # What has to be undone is undone, however much was brought in before.
+    found = replace(found, expansion=Expansion())
     job = Job(task, f"{done.child}{UNDO}", done.index, done.item)
     try:
         job.filled = fill_job(job, nodes[own].undo, found)[0]
     except (MissingError, KeyError) as exc:
-        message = str(exc) if isinstance(exc, MissingError) else f"task {exc} has no result"
-        return _failed(task, Failure("reference.missing", message))
+        missing = exc if isinstance(exc, MissingError) else MissingError(f"task {exc} has no result")
+        return _failed(task, missing.failure)
     try:
         job.filled = await ran.resumed(job, job.filled)
     except InvalidArguments as exc:

@@ -8,6 +8,8 @@ from typing import Any
 from pml_hookspecs import InvalidArguments
 
 ARTICLES = {"string": "a string", "integer": "a whole number", "object": "an object"}
+LONGEST_TEXT, LONGEST_SHOWN = 10_000, 64
+"""Of a text, and of a name that a message repeats [characters]."""
 
 
 def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any], *, advice: str = "") -> dict[str, Any]:
@@ -38,8 +40,9 @@ def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any], *, advi
 def _unknown(name: str, rules: Mapping[str, Any]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, rules, n=1)
-    return f"unknown parameter {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(rules)}")
+    near = difflib.get_close_matches(name[:LONGEST_SHOWN], rules, n=1)
+    said = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(rules)}"
+    return f"unknown parameter {name[:LONGEST_SHOWN]!r}; {said}"
 
 
 def _problems(name: str, value: Any, rule: Mapping[str, Any]) -> Iterator[str]:
@@ -48,6 +51,8 @@ def _problems(name: str, value: Any, rule: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name!r} must be {' or '.join(repr(choice) for choice in rule['enum'])}, not {_shown(value)}"
     elif not _is(value, rule["type"]):
         yield f"{name!r} must be {ARTICLES[rule['type']]}, not {_shown(value)}"
+    elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+        yield f"{name!r} has {len(value)} characters; at most {LONGEST_TEXT}"
     elif "minimum" in rule and not rule["minimum"] <= value <= rule["maximum"]:
         yield f"{name!r} must be from {rule['minimum']} to {rule['maximum']}, not {value}"
 
