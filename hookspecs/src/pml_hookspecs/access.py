@@ -117,7 +117,8 @@ class AccessEvent:
     message: str = ""
     """Why, as it was told; holds no key."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """More about a change, as JSON, such as who made it (``by``) and what it was before; holds no secret."""
+    """More about a change, as JSON, such as who made it (``by``; left out by a command, it is who runs it) and what
+    it was before; holds no secret."""
 
 
 AccessWatcher: TypeAlias = Callable[[AccessEvent], Awaitable[None]]

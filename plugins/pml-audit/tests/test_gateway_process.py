@@ -145,3 +145,24 @@ def test_a_gateway_that_ends_in_good_order_leaves_a_whole_audit_and_tampering_sh
     ran = pml(environment, tmp_path, "audit", "verify", "--json")
     assert ran.returncode == 1
     assert json.loads(ran.stdout)["first_broken"]["line"] == kinds.index("query") + 1
+
+
+@pytest.mark.attack("The audit stands up", "delete by other commands than those of the history, and leave no row of it")
+def test_whatever_a_command_deletes_leaves_a_row_with_who_and_what(environment, folder, tmp_path):
+    gateway = Gateway(environment, tmp_path)
+    gateway.end()
+    notes = ["schedules", "add", "nightly", "--every", "1h", "--tool", "pml:search_tools", "--arguments", "{}"]
+    added = pml(environment, tmp_path, *notes, "--json")
+    for ran in (
+        added,
+        pml(environment, tmp_path, "schedules", "remove", "nightly"),
+        pml(environment, tmp_path, "recordings", "prune", "--yes"),
+        pml(environment, tmp_path, "capabilities", "forget", "--all"),
+    ):
+        assert ran.returncode == 0, ran.stderr
+    all_rows = [json.loads(line) for line in (folder / "audit.jsonl").read_text().splitlines()]
+    found = {row["kind"]: row for row in all_rows}
+    assert found["schedule.removed"]["schedule"] == "nightly"
+    assert found["recordings.pruned"]["recordings"] == 0
+    assert all(found[kind]["by"] for kind in ("schedule.removed", "recordings.pruned"))
+    assert pml(environment, tmp_path, "audit", "verify").returncode == 0

@@ -165,7 +165,7 @@ class Gateway:
         self.own_tools.offer(self._gather("pml_meta_tools"))
         self.suggesters = self._gather("pml_suggesters")
         self.identities = KnownIdentities(self._gather("pml_identities", self._refuse), self.log)
-        self.access_watchers = AccessWatchers(self._gather("pml_access_watchers"), self.log)
+        self.gather_watchers()
         self.dispatcher = self._dispatcher(store, tracing)
         self.dispatcher.chain = await self._fold_chain(store)
         self.background = Background(
@@ -192,6 +192,10 @@ class Gateway:
             self.soon(self.announcement.begin)
             self.soon(self.background.live)
             self.soon(self.background.watch)
+
+    def gather_watchers(self) -> None:
+        """Ask the loaded plugins who hears of access and changes."""
+        self.access_watchers = AccessWatchers(self._gather("pml_access_watchers"), self.log)
 
     def _dispatcher(self, store: Store, tracing: Tracing) -> Dispatcher:
         settings = self.config.gateway

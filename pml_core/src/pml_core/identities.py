@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Identity, Peer, Scope, Session, UnauthenticatedError, View
@@ -34,6 +36,17 @@ class AccessWatchers:
                 await watcher(event)
             except Exception:
                 self._log.exception("access was not noted", plugin=plugin)
+
+
+def by_operator(event: AccessEvent) -> AccessEvent:
+    """``event``, a change that no session made and that does not say ``by`` whom: by who runs this process."""
+    if event.kind != "change" or event.session is not None or "by" in event.details:
+        return event
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # one that the system does not know, as in some containers
+        user = ""
+    return replace(event, details={**event.details, "by": user})
 
 
 class KnownIdentities:

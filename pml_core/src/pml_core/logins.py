@@ -6,12 +6,13 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from pml_hookspecs import Endpoint, Transport, TransportError
+from pml_hookspecs import AccessEvent, Endpoint, Transport, TransportError
 
 from .config import Config
 from .endpoints import endpoint_of, scheme_of
 from .errors import OperatorError
 from .gateway import Gateway
+from .identities import by_operator
 
 
 async def log_in(config: Config, server: str, *, show: Callable[[str], None]) -> None:
@@ -20,7 +21,7 @@ async def log_in(config: Config, server: str, *, show: Callable[[str], None]) ->
     Raises:
         OperatorError: There is no such server, it needs no login, or the login failed.
     """
-    async with _transport_of(config, server) as (transport, endpoint):
+    async with _transport_of(config, server) as (transport, endpoint, _):
         await transport.log_in(endpoint, show=show)
 
 
@@ -30,12 +31,17 @@ async def log_out(config: Config, server: str) -> None:
     Raises:
         OperatorError: There is no such server, or it needs no login.
     """
-    async with _transport_of(config, server) as (transport, endpoint):
+    async with _transport_of(config, server) as (transport, endpoint, gateway):
+        gateway.assembly.load_hooks(gateway.supervisor.fault)
+        gateway.gather_watchers()
+        event = AccessEvent(kind="change", target="logins", code="login.deleted", details={"server": server})
+        # First, because somebody who deletes might end the command before it is through.
+        await gateway.access_watchers.tell(by_operator(event))
         await transport.log_out(endpoint)
 
 
 @asynccontextmanager
-async def _transport_of(config: Config, server: str) -> AsyncIterator[tuple[Transport, Endpoint]]:
+async def _transport_of(config: Config, server: str) -> AsyncIterator[tuple[Transport, Endpoint, Gateway]]:
     """The transport that reaches a server, with the store open that it keeps tokens in."""
     settings = config.servers.get(server)
     if settings is None:
@@ -45,7 +51,7 @@ async def _transport_of(config: Config, server: str) -> AsyncIterator[tuple[Tran
     try:
         endpoint = endpoint_of(server, settings, os.environ)
         await gateway.open_store()
-        yield gateway.transport(scheme_of(endpoint.address)), endpoint
+        yield gateway.transport(scheme_of(endpoint.address)), endpoint, gateway
     except NotImplementedError as exc:
         raise OperatorError(f"server {server!r} needs no login: {exc}") from exc
     except (TransportError, ValueError) as exc:

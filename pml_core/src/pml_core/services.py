@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import encode
 
 from .client import current_client
-from .identities import peer_of, session_of
+from .identities import by_operator, peer_of, session_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import (
@@ -159,8 +159,8 @@ class PluginServices:
         return await self._gateway.identities.identify(token)
 
     async def report_access(self, event: AccessEvent) -> None:
-        """Tell those who watch it that somebody was refused, or told of executions."""
-        await self._gateway.access_watchers.tell(event)
+        """Tell those who watch it that somebody was refused, told of executions, or changed something."""
+        await self._gateway.access_watchers.tell(by_operator(event))
 
     async def scope(self, session: Session, *, results: bool = False) -> Scope:
         """Whose executions ``session`` may see."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments, Scope
+from pml_hookspecs import AccessEvent, InvalidArguments, Scope
 
 from .graph import graph, used_together
 from .library import Library, by_intent, library_of
@@ -67,7 +67,15 @@ async def forget(arguments: argparse.Namespace, services: Services) -> int:
     """Forget one, or all."""
     library = _library(services)
     known = await library.all() if arguments.all else [await _named(arguments.id, library)]
-    gone = [c for c in known if await library.forget(c.id)]
+    gone = []
+    for capability in known:
+        # First, because somebody who deletes might end the command before it is through.
+        about = {"capability": capability.id, "name": capability.name, "principals": sorted(capability.principals)}
+        await services.report_access(
+            AccessEvent(kind="change", target="capabilities", code="capability.deleted", details=about)
+        )
+        if await library.forget(capability.id):
+            gone.append(capability)
     if arguments.json:
         _print_json({"forgotten": [c.id for c in gone]})
     else:

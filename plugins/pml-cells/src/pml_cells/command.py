@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments
+from pml_hookspecs import AccessEvent, InvalidArguments
 
 from .errors import NotebookError, SessionAccessError, shown
 
@@ -167,7 +167,12 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
 
 async def _delete(arguments: argparse.Namespace, services: Services) -> int:
     sessions = _sessions(services)
-    sessions.delete(_named(arguments, sessions), None)
+    id = _named(arguments, sessions)
+    # First, because somebody who deletes might end the command before it is through.
+    await services.report_access(
+        AccessEvent(kind="change", target="notebooks", code="notebook.deleted", details={"notebook": id})
+    )
+    sessions.delete(id, None)
     return 0
 
 

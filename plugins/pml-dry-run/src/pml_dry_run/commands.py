@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments
+from pml_hookspecs import AccessEvent, InvalidArguments
 
 from .outputs import forget
 from .recording import Recording, RecordingError
@@ -144,6 +144,13 @@ async def prune(arguments: argparse.Namespace, services: Services) -> int:
         if not arguments.stale or _state(recording, services) == "stale"
     ]
     documents = _documents(services)
+    named = {"tool": arguments.tool, "principal": arguments.principal, "keep": arguments.keep, "stale": arguments.stale}
+    # First, because somebody who deletes might end the command before it is through.
+    await services.report_access(
+        AccessEvent(
+            kind="change", target="recordings", code="recordings.pruned", details={**named, "recordings": len(chosen)}
+        )
+    )
     for recording in chosen:
         await documents.delete(COLLECTION, recording.id)
     outputs = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -316,20 +315,13 @@ async def _prune(arguments: argparse.Namespace, services: Services) -> int:
         count = await _older(services, before)
         say(json_line({"would_delete": count}) if arguments.json else f"{count:,} executions would be deleted.")
         return 0
-    asked = {"by": _operator(), "before": None if before is None else before.isoformat(), "keep_bytes": keep_bytes}
+    asked = {"before": None if before is None else before.isoformat(), "keep_bytes": keep_bytes}
     # First, because somebody who deletes might end the command before it is through.
     await services.report_access(_change("history.prune", asked))
     count = await services.store.executions.prune(before=before, keep_bytes=keep_bytes)
     await services.report_access(_change("history.pruned", {**asked, "deleted": count}))
     say(json_line({"deleted": count}) if arguments.json else f"{count:,} executions are deleted.")
     return 0
-
-
-def _operator() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user that the system does not know, as in some containers
-        return ""
 
 
 def _change(code: str, details: Mapping[str, object]) -> AccessEvent:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments
+from pml_hookspecs import AccessEvent, InvalidArguments
 
 from .ledger import ENDED, QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
@@ -190,6 +190,10 @@ async def remove(arguments: argparse.Namespace, services: Services) -> int:
     ledger = _ledger(services)
     if await ledger.plan(name) is None:
         await _plan(services, name)
+    # First, because somebody who deletes might end the command before it is through.
+    await services.report_access(
+        AccessEvent(kind="change", target="schedules", code="schedule.removed", details={"schedule": name})
+    )
     await ledger.remove_plan(name)
     _done(arguments, name, "removed")
     return 0
