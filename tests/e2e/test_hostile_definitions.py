@@ -96,6 +96,9 @@ def test_a_schema_over_the_bounds_is_passed_on_and_not_read(tmp_path):
         (shown,) = [tool for tool in caller.ask("tools/list")["result"]["tools"] if tool["name"] == "bad__knot"]
         assert shown["inputSchema"] == schema
         assert "not read here" in gate.log.read_text()
+        read = caller.ask("resources/read", uri="pml://status")["result"]["contents"][0]["text"]
+        (server,) = json.loads(read)["servers"]
+        assert "references" in server["schemas_not_read"]["knot: inputSchema"]
 
 
 LONG = 1_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .server_views import is_operator
@@ -12,12 +13,17 @@ if TYPE_CHECKING:
 
     from .gateway import Gateway
 
+SCHEMAS = ("inputSchema", "outputSchema")
+MOST_UNREAD = 20
+"""Schemas of one server that are told of."""
+
 
 def status_of(gateway: Gateway, session: Session) -> dict[str, Any]:
     """What ``session`` is shown.
 
     ``dry_run_only``, where anything does, names what lets it only rehearse. ``refused`` of a server are its questions
-    and notifications that no client got, because they were too many or too long. These, the modes of all endpoints,
+    and notifications that no client got, because they were too many or too long; ``schemas_not_read``, where there are
+    any, says of its tools' schemas why nobody reads them, by tool. These, the modes of all endpoints,
     reasons and plugins are an operator's: see :func:`pml_core.server_views.is_operator`.
     """
     servers = [asdict(status) for status in gateway.catalog.servers(session)]
@@ -28,4 +34,16 @@ def status_of(gateway: Gateway, session: Session) -> dict[str, Any]:
     plugins = {r.name: gateway.supervisor.health.get(r.name, r.state) for r in gateway.assembly.records}
     running = gateway.servers
     known = [{**s, "refused": running[s["name"]].quota.refused if s["name"] in running else 0} for s in servers]
+    known = [{**s, **_unread(gateway, s["name"])} for s in known]
     return {"version": gateway.version, **gateway.announcement.modes(), **about, "servers": known, "plugins": plugins}
+
+
+def _unread(gateway: Gateway, server: str) -> dict[str, Any]:
+    problems = {
+        f"{entry.name}: {member}": problem
+        for entry in gateway.catalog
+        if entry.server == server
+        for member in SCHEMAS
+        if (problem := entry.schema_problem(member))
+    }
+    return {"schemas_not_read": dict(islice(problems.items(), MOST_UNREAD))} if problems else {}
