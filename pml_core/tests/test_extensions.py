@@ -31,18 +31,19 @@ class Answering(ScriptedServer):
         return {"done": method}
 
 
-def gateway(servers: dict[str, ScriptedServer], disabled=(), **settings):
+def gateway(servers: dict[str, ScriptedServer], disabled=(), methods=("*",), **settings):
     transport = Connections({name: lambda server=server: server for name, server in servers.items()})
     tables = {
-        name: ServerSettings(address=f"scripted:{name}", enabled=name not in disabled, **settings) for name in servers
+        name: ServerSettings(address=f"scripted:{name}", enabled=name not in disabled, methods=methods, **settings)
+        for name in servers
     }
     return connected(transport, tables)
 
 
-async def refused(made, method, params=None) -> str:
+async def refused(made, method, params=None, code=-32601, **client) -> str:
     with pytest.raises(RpcError) as caught:
-        await Client(made).request(method, params or {})
-    assert caught.value.code == -32601
+        await Client(made, **client).request(method, params or {})
+    assert caught.value.code == code
     return caught.value.message
 
 
@@ -124,7 +125,7 @@ async def test_a_task_id_that_is_no_text_is_nobodys(task):
     a, b = Answering(task="None"), Answering()
     async with gateway({"a": a, "b": b}) as made:
         await Client(made).call("a__work")
-        assert "declared by none of: a, b" in await refused(made, "tasks/get", {"taskId": task})
+        assert await refused(made, "tasks/get", {"taskId": task}, -32602 if task is not None else -32601)
 
 
 async def test_only_the_newest_tasks_are_kept(monkeypatch):
@@ -137,7 +138,7 @@ async def test_only_the_newest_tasks_are_kept(monkeypatch):
             await client.call("a__work")
         for task in ("t-1", "t-3"):
             assert await client.request("tasks/get", {"taskId": task})
-        assert "declared by none of: a, b" in await refused(made, "tasks/get", {"taskId": "t-2"})
+        assert "methods" in await refused(made, "tasks/get", {"taskId": "t-2"})
 
 
 @pytest.mark.parametrize(
@@ -162,7 +163,7 @@ async def test_a_method_is_for_the_server_that_declares_something_of_its_name(ca
 async def test_capabilities_of_the_wrong_shape_declare_nothing(value):
     a, b = Answering({"extensions": value, "tasks": value}), Answering()
     async with gateway({"a": a, "b": b}) as made:
-        assert "declared by none of: a, b" in await refused(made, "ui/open")
+        assert "it may be for a, b" in await refused(made, "ui/open")
         assert not {"extensions", "tasks"} & set((await Client(made).initialize())["capabilities"])
 
 
@@ -171,6 +172,45 @@ async def test_a_method_that_several_declare_is_refused_with_their_names():
     async with gateway({**servers, "d": Answering()}) as made:
         message = await refused(made, "ui/open")
         assert message == "Method not found: ui/open (it may be for a, b, c: which cannot be known)"
+
+
+@pytest.mark.attack("One way through means all of MCP", "have a method that nobody knows run on a server")
+async def test_a_method_that_no_section_allows_reaches_no_server():
+    a, b = Answering({"extensions": {"io.vendor/ui": {}}, "tasks": {}}), Answering()
+    async with gateway({"a": a}, methods=("vendor/*", "ui/shown")) as made:
+        assert await refused(made, "ui/open") == "Method not found: ui/open (no server's section allows it: methods)"
+        assert await refused(made, "ui/open", principal="bob") == "Method not found: ui/open"
+        assert await Client(made).request("vendor/x") == {"done": "vendor/x"}
+    async with gateway({"b": b}, methods=()) as made:
+        assert await refused(made, "nonsense")
+    assert (a.asked, b.asked) == ([("vendor/x", {})], [])
+
+
+@pytest.mark.attack("One way through means all of MCP", "read, list and cancel a task of somebody else's by its id")
+async def test_a_task_is_of_whom_it_was_given_to():
+    a = Answering({"tasks": {"list": {}}}, task="t-1")
+    listed = [{"taskId": "t-1"}, {"taskId": "t-2"}, {"taskId": "t-3"}]
+
+    async def serve(method, params):
+        if method == "tasks/list":
+            return {"tasks": listed}
+        return await Answering.serve(a, method, params)
+
+    a.serve = serve
+    async with gateway({"a": a}) as made:
+        alice, bob = Client(made, principal="alice"), Client(made, principal="bob")
+        await alice.call("a__work")
+        a.task = "t-2"
+        await bob.call("a__work")
+        for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+            for id in ("t-1", "t-3", "never"):
+                assert (
+                    await refused(made, method, {"taskId": id}, -32602, principal="bob") == f"There is no task {id!r}"
+                )
+            assert await alice.request(method, {"taskId": "t-1"}) == {"done": method}
+        assert [params["taskId"] for _, params in a.asked] == ["t-1"] * 3
+        assert (await alice.request("tasks/list"))["tasks"] == listed[:1]
+        assert (await bob.request("tasks/list"))["tasks"] == listed[1:2]
 
 
 async def test_the_only_server_gets_what_nobody_declares():

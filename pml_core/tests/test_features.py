@@ -122,7 +122,7 @@ async def test_progress_reaches_the_client_that_asked_under_its_own_token(method
             assert client.link.notified == [
                 (
                     "notifications/progress",
-                    {"progressToken": "t", "progress": done, "total": 2, "message": who, "x": 1.5},
+                    {"progressToken": "t", "progress": done, "total": 2, "message": who},
                 )
                 for done in (1, 2)
             ]

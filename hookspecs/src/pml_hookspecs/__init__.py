@@ -32,6 +32,7 @@ from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolF
 from .foresight import Asker, Checker, Verdict
 from .gateway import Check, InvalidArguments, MetaTool, ToolFailed
 from .raw import EMPTY, RawObject, encode
+from .requests import ServerRequest
 from .services import Services
 from .settings import setting
 from .store import (
@@ -131,6 +132,7 @@ __all__ = [
     "SearchIndex",
     "Secrets",
     "Selection",
+    "ServerRequest",
     "ServerState",
     "ServerStatus",
     "Services",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from ._markers import hookspec
 from ._values import quick
+from .requests import ServerRequest
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -160,7 +161,7 @@ class Workflow:
     the background. Means nothing inside another task."""
 
 
-Task: TypeAlias = ToolCall | CodeRun | CapabilityRun | Workflow
+Task: TypeAlias = ToolCall | ServerRequest | CodeRun | CapabilityRun | Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

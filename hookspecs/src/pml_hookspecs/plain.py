@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from .executor import CapabilityRun, CodeRun, Retry, Step, Task, ToolCall, Workflow
+from .requests import ServerRequest
 from .types import Failure, Outcome, Session, Status
 
 KINDS: Mapping[str, type[Any]] = {
@@ -16,12 +17,12 @@ KINDS: Mapping[str, type[Any]] = {
     "capability": CapabilityRun,
     "workflow": Workflow,
 }
-"""Task types by the name of their kind."""
-_NAMES = {kind: name for name, kind in KINDS.items()}
+"""Types of the tasks that may be part of a plan, by the name of their kind."""
+_NAMES: Mapping[type[Any], str] = {**{kind: name for name, kind in KINDS.items()}, ServerRequest: "request"}
 
 
 def kind_of(task: Task) -> str:
-    """``"tool"``, ``"code"``, ``"capability"`` or ``"workflow"``."""
+    """``"tool"``, ``"code"``, ``"capability"``, ``"workflow"`` or ``"request"``."""
     return _NAMES[type(task)]
 
 

@@ -51,9 +51,9 @@ class ExecutionRecord:
     parent: ExecutionId | None = None
     """The execution that dispatched it; None for what a client asked for."""
     kind: str
-    """``"tool"``, ``"workflow"``, ``"code"`` or ``"capability"``."""
+    """``"tool"``, ``"workflow"``, ``"code"``, ``"capability"``, or :attr:`ServerRequest.kind`."""
     target: str
-    """The tool id, the language, the capability's id; ``""`` for a workflow."""
+    """The tool id, the language, the capability's id, :attr:`ServerRequest.name`; ``""`` for a workflow."""
     principal: str
     agent: str = ""
     """Who acted for the principal: :attr:`Session.actor`."""

@@ -16,6 +16,7 @@ from pml_hookspecs import (
     Outcome,
     Phase,
     Run,
+    ServerRequest,
     Session,
     Status,
     Task,
@@ -29,6 +30,7 @@ from .client import current_client
 from .dispatch import ended
 from .errors import OperatorError
 from .lengths import cut
+from .naming import entry_of
 from .server_views import reason_for
 
 if TYPE_CHECKING:
@@ -162,6 +164,8 @@ class Admission:
         return self._admit(task, run, call_next)
 
     def _admit(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        if isinstance(task, ServerRequest):
+            return self._request(task, run, call_next)
         if not isinstance(task, ToolCall):
             if isinstance(task, Workflow) and task.durable and self._attempts is not None:
                 return self._attempts.count(task, run, call_next)
@@ -169,25 +173,45 @@ class Admission:
         entry = self._catalog.get(task.tool)
         if entry is None or self._filters.hides(entry, run.session):
             return self._hide(task, run)
-        if (plugin := self._filters.refusing(entry, run.session)) is not None:
-            message = f"Tool {task.tool!r} is not allowed here (refused by {plugin!r})."
-            return _refused(task, Status.DENIED, Failure("policy.denied", message, details={"plugin": plugin}))
-        return call_next(task, run)
+        return self._allowed(f"Tool {task.tool!r}", entry, task, run, call_next)
+
+    def _allowed(self, what: str, entry: CatalogEntry, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        plugin = self._filters.refusing(entry, run.session)
+        if plugin is None:
+            return call_next(task, run)
+        message = f"{what} is not allowed here (refused by {plugin!r})."
+        return _refused(task, Status.DENIED, Failure("policy.denied", message, details={"plugin": plugin}))
+
+    def _request(self, task: ServerRequest, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        entry = entry_of(task.name, self._catalog)
+        if self._filters.hides(entry, run.session):
+            return self._hide_request(task, run)
+        return self._allowed(f"{task.method} of {task.name!r}", entry, task, run, call_next)
+
+    async def _hide_request(self, task: ServerRequest, run: Run) -> Outcome:
+        """Answer that there is nothing of that name; those who watch are told that there may be."""
+        failure = Failure("request.unknown", f"{task.method}: there is no such {task.kind}")
+        await self._tell(task.name, failure, run)
+        return await _refused(task, Status.ERROR, failure)
 
     async def _hide(self, task: ToolCall, run: Run) -> Outcome:
         """Answer that there is no such tool; where one is hidden, those who watch are told so."""
         failure = self._unknown(task.tool, run.session)
-        if self._watchers is not None and self._catalog.resolve(task.tool) is not None:
+        if self._catalog.resolve(task.tool) is not None:
+            await self._tell(task.tool, failure, run)
+        return await _refused(task, Status.ERROR, failure)
+
+    async def _tell(self, target: str, failure: Failure, run: Run) -> None:
+        if self._watchers is not None:
             event = AccessEvent(
                 kind="refused",
-                target=task.tool,
+                target=target,
                 session=run.session,
                 execution=run.id,
                 code="policy.hidden",
                 message=failure.message,
             )
             await self._watchers.tell(event)
-        return await _refused(task, Status.ERROR, failure)
 
     def _unknown(self, tool: str, session: Session) -> Failure:
         server = split_tool_id(tool)[0] or tool.partition("__")[0]

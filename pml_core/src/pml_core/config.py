@@ -113,6 +113,9 @@ class ServerSettings:
     idle_timeout_s: float | None = setting(None, "Stop it after this long unused; never if not set [s].", ge=0.1)
     max_in_flight: int = setting(1024, "Requests it gets at a time; further ones wait in order.", ge=1)
     max_queued: int = setting(16384, "Requests that wait for it; further ones are refused at once.", ge=0)
+    methods: tuple[str, ...] = setting(
+        (), "Methods besides MCP's own that clients may send it, by name or pattern, such as 'vendor/*'."
+    )
     reset_timeout_on_progress: bool = setting(
         default=False, description="Whether each sign of progress gives a call all of its time again."
     )

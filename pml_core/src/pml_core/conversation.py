@@ -22,13 +22,14 @@ from .listeners import Listeners
 from .members import meta_of, read_strictly
 from .modern import Modern
 from .relay import LegacyMethod, Relay
-from .server_views import LOCAL
+from .server_views import LOCAL, is_operator
 from .tool_calls import META_INTENT, call_tool
 
 if TYPE_CHECKING:
     from .downstream import Server
     from .gateway import Gateway
 
+OF_TASKS = "notifications/tasks"
 ENVELOPE = b"io.modelcontextprotocol"
 """Begins the keys of a modern request's ``_meta``; the slash behind it may be written as an escape."""
 MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
@@ -114,6 +115,12 @@ class Conversation:
             self.initialized = True
         else:
             self.relay.heard(method, params)
+
+    def may_hear(self, server: str, method: str, params: RawObject) -> bool:
+        """Whether a notification of a server's, which belongs to no request, is for this client."""
+        if method.startswith(OF_TASKS):
+            return self._gateway.extensions.owns(params.get("taskId"), self.session, server)
+        return is_operator(self.session) or self._gateway.may_know(server, self.session)
 
     def closed(self, error: TransportError | None) -> None:
         """The client is gone."""

@@ -19,6 +19,7 @@ from pml_hookspecs import (
     RawObject,
     RpcError,
     Run,
+    ServerRequest,
     Status,
     ToolCall,
     ToolFailed,
@@ -66,6 +67,22 @@ class DirectExecutor:
         if says_error(result):
             failure = Failure("tool.failed", text_of(result) or f"{task.tool} failed without a message.")
             return ended(task, started_at, Status.ERROR, output=result, failure=failure)
+        return ended(task, started_at, Status.OK, output=result)
+
+    async def request(self, task: ServerRequest, run: Run) -> Outcome:
+        """Send the request; whatever goes wrong with it becomes an outcome."""
+        started_at = datetime.now(UTC)
+        try:
+            result = await self._downstream.request(task, run)
+        except TimeoutError as exc:
+            failure = Failure("tool.timed_out", str(exc), retryable=True)
+            return ended(task, started_at, Status.TIMED_OUT, failure=failure)
+        except TransportError as exc:
+            failure = not_connected(task.server, reason_for(run.session, exc), retryable=exc.retryable)
+            return ended(task, started_at, Status.ERROR, failure=failure)
+        except RpcError as exc:
+            failure = Failure("tool.refused", exc.message, details={"rpc": exc.to_wire()})
+            return ended(task, started_at, Status.ERROR, failure=failure)
         return ended(task, started_at, Status.OK, output=result)
 
     async def _own(self, tool: MetaTool, task: ToolCall, run: Run, started_at: datetime) -> Outcome:

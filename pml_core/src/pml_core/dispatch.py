@@ -19,6 +19,7 @@ from pml_hookspecs import (
     Journal,
     Outcome,
     Run,
+    ServerRequest,
     Session,
     Status,
     Task,
@@ -228,7 +229,7 @@ class Dispatcher:
     async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
         span = self._tracing.start(task, run)
         outcome: Outcome | None = None
-        if not isinstance(task, ToolCall):
+        if not isinstance(task, (ToolCall, ServerRequest)):
             self._recorder.started(task, run)
             if isinstance(task, Workflow) and not (task.max_tool_calls is None and task.max_cost_usd is None):
                 run.budget = Budget(task.max_tool_calls, task.max_cost_usd, run.budget)

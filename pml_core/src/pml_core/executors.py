@@ -6,7 +6,19 @@ from collections.abc import Awaitable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import CapabilityRun, CodeRun, Executor, Failure, Outcome, Run, Status, Task, ToolCall, Workflow
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    Executor,
+    Failure,
+    Outcome,
+    Run,
+    ServerRequest,
+    Status,
+    Task,
+    ToolCall,
+    Workflow,
+)
 
 from .dispatch import ended
 from .errors import OperatorError
@@ -76,6 +88,8 @@ class Executors:
         """A workflow, whose tasks come down here by themselves, or a tool that only reads and may do so."""
         if isinstance(task, Workflow):
             return True
+        if isinstance(task, ServerRequest):
+            return run.reads_for_real and task.only_reads
         entry = self._catalog.get(task.tool) if isinstance(task, ToolCall) else None
         if entry is None or not (entry.own or run.reads_for_real):
             return False
@@ -93,6 +107,8 @@ class Executors:
             return _refused(task, UNSEEN, Status.DENIED)
         if isinstance(task, ToolCall):
             return self._direct.execute(task, run)
+        if isinstance(task, ServerRequest):
+            return self._direct.request(task, run)
         found = self.of(task)
         return _refused(task, found) if isinstance(found, Failure) else found[1].execute(task, run)
 

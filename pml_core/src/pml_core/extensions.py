@@ -1,30 +1,54 @@
-"""Methods that the gateway does not know (tasks, other extensions): which server they are for."""
+"""Which server a request is for that names none: those about tasks, and methods that are not MCP's own."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import RawObject, RpcError
-from pml_hookspecs.protocol import METHOD_NOT_FOUND
+from pml_hookspecs.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
+
+from .naming import name_of
+from .server_views import is_operator
 
 if TYPE_CHECKING:
+    from pml_hookspecs import Session
+
     from .downstream import Server
 
 REMEMBERED = 10_000
 """Task ids that are kept, the newest."""
 MAPS = ("extensions", "experimental", "tasks")
 """Members of the capabilities by which servers and clients tell of what the gateway need not understand."""
+TASK_METHODS = frozenset({"tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "tasks/update"})
+"""Of both eras (MCP 2025-11-25, tasks; extension io.modelcontextprotocol/tasks)."""
+LONGEST_ID = 80
+"""Characters of a task's id that are shown."""
+
+
+class Owner(NamedTuple):
+    """Who was given a task, and by which server."""
+
+    server: str
+    principal: str
+
+
+class Route(NamedTuple):
+    """Where a request goes, and what patterns it is held to."""
+
+    server: Server
+    name: str
 
 
 class Extensions:
-    """Routes by what servers declared, and by the ids of tasks that they gave out."""
+    """Routes by what servers' sections allow, and by the ids of tasks that they gave out."""
 
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
-        self._tasks: OrderedDict[str, set[str]] = OrderedDict()
-        """Servers by the id of a task that they gave out; two may have thought of the same."""
+        self._tasks: OrderedDict[str, dict[Owner, str]] = OrderedDict()
+        """Of each task, whose it is, and the name of what gave it out; two servers may have thought of one id."""
 
     def declared(self) -> dict[str, Any]:
         """What all connected servers declare together; the first by name wins where two say the same."""
@@ -36,47 +60,75 @@ class Extensions:
                         merged[member] = {**merged.get(member, {}), **value}
         return merged
 
-    def learn(self, server: Server, result: Mapping[str, Any]) -> None:
-        """Remember who gave out a task id, so that later requests about it find their way."""
+    def learn(self, server: Server, result: Mapping[str, Any], name: str, session: Session) -> None:
+        """Remember to whom a task was given; ``name`` is that of the tool or method that it came of."""
         if isinstance(result, RawObject) and b'"taskId"' not in result.raw:
             return
         task = result.get("task", result)
         id = task.get("taskId") if isinstance(task, Mapping) else None
         if isinstance(id, str):
-            self._tasks.setdefault(id, set()).add(server.name)
+            self._tasks.setdefault(id, {})[Owner(server.name, session.principal)] = name
             self._tasks.move_to_end(id)
             if len(self._tasks) > REMEMBERED:
                 self._tasks.popitem(last=False)
 
-    def server_for(self, method: str, params: RawObject) -> Server:
-        """The server that a request is for: it gave out the task, or it alone can be meant.
+    def owns(self, id: Any, session: Session, server: str | None = None) -> bool:
+        """Whether a task is the session's; one that was given to nobody is an operator's."""
+        owners = self._tasks.get(id) if isinstance(id, str) else None
+        if owners is None:
+            return is_operator(session)
+        return any(o.principal == session.principal and server in (None, o.server) for o in owners)
+
+    def route(self, method: str, params: RawObject, session: Session) -> Route:
+        """Where a request goes.
 
         Raises:
-            RpcError: None can, or several.
+            RpcError: No server is meant, or several; or the task is not the session's, which is answered as one that
+                nobody has.
         """
         running = [s for s in self._servers.values() if s.settings.enabled]
-        task = params.get("taskId")
-        owners = self._tasks.get(task, set()) if isinstance(task, str) else set()
-        candidates = [s for s in running if s.name in owners]
-        candidates = candidates or [s for s in running if any(_declares(c, method) for c in s.declared)]
-        if not candidates and len(running) == 1:
-            candidates = running
+        if method in TASK_METHODS:
+            return self._of_task(method, params, session, running)
+        allowing = [s for s in running if any(fnmatchcase(method, pattern) for pattern in s.settings.methods)]
+        server = self._one(method, [s for s in allowing if _declares(s, method)] or allowing, session)
+        return Route(server, name_of(server.name, "method", method))
+
+    def _of_task(self, method: str, params: RawObject, session: Session, running: list[Server]) -> Route:
+        able = [s for s in running if _declares(s, method)]
+        id = params.get("taskId")
+        if id is None or (isinstance(id, str) and id not in self._tasks and is_operator(session)):
+            # Those of before the gateway was started again are an operator's.
+            server = self._one(method, able or (running if len(running) == 1 else []), session)
+            return Route(server, name_of(server.name, "method", method))
+        owners = self._tasks.get(id, {}) if isinstance(id, str) else {}
+        mine = {o.server: name for o, name in owners.items() if o.principal == session.principal}
+        found = [s for s in running if s.name in mine]
+        if not found:
+            raise RpcError(INVALID_PARAMS, f"There is no task {str(id)[:LONGEST_ID]!r}")
+        server = self._one(method, found, session)
+        return Route(server, mine[server.name])
+
+    def _one(self, method: str, candidates: list[Server], session: Session) -> Server:
         if len(candidates) == 1:
             return candidates[0]
-        names = ", ".join(s.name for s in candidates or running)
-        why = f" (it may be for {names}: which cannot be known)" if candidates else f" (declared by none of: {names})"
-        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}{why if running else ''}")
+        why = ""
+        if is_operator(session) and candidates:
+            why = f" (it may be for {', '.join(s.name for s in candidates)}: which cannot be known)"
+        elif is_operator(session) and self._servers:
+            why = " (no server's section allows it: methods)"
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method}{why}")
 
 
-def _declares(capabilities: Mapping[str, Any], method: str) -> bool:
+def _declares(server: Server, method: str) -> bool:
     """Whether a server declares something that is called like the first part of ``method``."""
     head = method.partition("/")[0]
-    for member in MAPS:
-        value = capabilities.get(member)
-        if member == head and isinstance(value, dict):
-            return True
-        if isinstance(value, dict) and any(_names(name, method, head) for name in value):
-            return True
+    for capabilities in server.declared:
+        for member in MAPS:
+            value = capabilities.get(member)
+            if member == head and isinstance(value, dict):
+                return True
+            if isinstance(value, dict) and any(_names(name, method, head) for name in value):
+                return True
     return False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -20,6 +20,8 @@ ALIAS = "pml://resource/"
 """Begins the URI of a resource whose own URI another server has, too: ``pml://resource/<server>/<quoted URI>``."""
 
 Kind = Literal["resources", "templates", "prompts"]
+Keeps = Callable[[str, str], bool]
+"""Whether whoever asks may have what a server, by name, calls by a URI or a name."""
 Item: TypeAlias = "tuple[Server, dict[str, Any], dict[str, Any]]"
 """Server, item as it sent it, item as clients see it."""
 
@@ -47,12 +49,13 @@ class Features:
     def __init__(self, servers: Mapping[str, Server], log: Any) -> None:
         self._servers, self._log = servers, log
 
-    async def listed(self, kind: Kind) -> list[dict[str, Any]]:
-        """Every item of ``kind`` as clients see it, by server and in each server's order."""
-        return [shown for _, _, shown in await self._items(kind)]
+    async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
+        """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
+        key = LISTINGS[kind].key
+        return [shown for server, own, shown in await self._items(kind) if keeps(server.name, own[key])]
 
-    async def prompt(self, name: str) -> tuple[Server, str]:
-        """The server that has a prompt, and its own name for it.
+    async def prompt(self, name: str, keeps: Keeps) -> tuple[Server, str]:
+        """The server that has a prompt, and its own name for it; one that ``keeps`` does not keep only for want of one.
 
         ``server__prompt`` and ``server:prompt`` are known, and the bare name where one server alone has it.
 
@@ -62,6 +65,8 @@ class Features:
         found = _prompts_named(name, await self._items("prompts"))
         if not found and await self._woken():
             found = _prompts_named(name, await self._items("prompts"))
+        kept = [one for one in found if keeps(one[0].name, one[1]["name"])]
+        found = kept or found[:1]
         if len(found) == 1:
             return found[0][0], found[0][1]["name"]
         if not found:
@@ -70,15 +75,15 @@ class Features:
         message = f"Several servers have a prompt {name}: say which of {', '.join(candidates)}"
         raise RpcError(INVALID_PARAMS, message, {"candidates": candidates})
 
-    async def resource(self, uri: str) -> tuple[Server, str]:
-        """The server that has a resource, listed or by a template, and its own URI.
+    async def resource(self, uri: str, keeps: Keeps) -> tuple[Server, str]:
+        """The server that has a resource, listed or by a template, and its own URI; as of :meth:`prompt`.
 
         Raises:
             RpcError: None has.
         """
-        found = await self._listed_resource(uri)
+        found = await self._listed_resource(uri, keeps)
         if found is None and await self._woken():
-            found = await self._listed_resource(uri)
+            found = await self._listed_resource(uri, keeps)
         if found is not None:
             return found
         able = [s for s in self._servers.values() if s.offers("resources")]
@@ -86,20 +91,17 @@ class Features:
             return able[0], uri
         raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
 
-    async def _listed_resource(self, uri: str) -> tuple[Server, str] | None:
-        for server, item, shown in await self._items("resources"):
-            if shown["uri"] == uri:
-                return server, item["uri"]
-        for server, item, _ in await self._items("templates"):
-            if matches(item["uriTemplate"], uri):
-                return server, uri
-        return None
+    async def _listed_resource(self, uri: str, keeps: Keeps) -> tuple[Server, str] | None:
+        found = [(server, item["uri"]) for server, item, shown in await self._items("resources") if shown["uri"] == uri]
+        templates = await self._items("templates")
+        found += [(server, uri) for server, item, _ in templates if matches(item["uriTemplate"], uri)]
+        return next((one for one in found if keeps(one[0].name, one[1])), found[0] if found else None)
 
     async def _woken(self) -> bool:
         """Start the servers that were not needed yet, for what nobody else has; whether there were any."""
         return any(await asyncio.gather(*(server.wake() for server in self._servers.values())))
 
-    async def template(self, template: str) -> Server:
+    async def template(self, template: str, keeps: Keeps) -> Server:
         """The server that has a resource template, or a resource, of this very text.
 
         Raises:
@@ -108,7 +110,7 @@ class Features:
         for server, item, shown in await self._items("templates"):
             if template in (item["uriTemplate"], shown["uriTemplate"]):
                 return server
-        return (await self.resource(template))[0]
+        return (await self.resource(template, keeps))[0]
 
     async def _items(self, kind: Kind) -> list[Item]:
         servers = [self._servers[name] for name in sorted(self._servers)]

@@ -124,7 +124,7 @@ class Fleet:
     def _tell(self, server: Server) -> None:
         for capability, method in LISTS.items():
             if server.offers(capability):
-                self._gateway.upstream.tell_all(method, EMPTY)
+                self._gateway.upstream.tell_all(server.name, method, EMPTY)
 
 
 async def _stopped(server: Server, task: asyncio.Task[Any]) -> None:

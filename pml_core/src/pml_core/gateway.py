@@ -32,6 +32,7 @@ from .foresight import Foresight
 from .hooks import Fault
 from .identities import AccessWatchers, KnownIdentities
 from .logs import Logs
+from .naming import entry_of, name_of
 from .nulls import MemoryStore
 from .own_tools import OwnTools
 from .parking import Parking
@@ -264,6 +265,15 @@ class Gateway:
     def capabilities(self) -> dict[str, Any]:
         """What clients are told that they may use; it does not wait for servers to say what they do offer."""
         return {**CAPABILITIES, **self.extensions.declared()}
+
+    def may_know(self, server: str, session: Session) -> bool:
+        """Whether ``session`` may have anything of a server."""
+        if any(status.name == server for status in self.catalog.servers(session)):
+            return True
+        return any(
+            self.catalog.allows(entry_of(name_of(server, kind, ""), self.catalog), session)
+            for kind in ("resource", "prompt")
+        )
 
     # Servers
 

@@ -163,8 +163,7 @@ class Modern:
         try:
             return await self._conversation.relay.pass_through(method, params, exchange)
         except RpcError as exc:
-            await self._tasks.found_none(method, params, exchange.session)
-            if exc.code != METHOD_NOT_FOUND:
+            if exc.code not in (METHOD_NOT_FOUND, INVALID_PARAMS):
                 raise
         # It was no server's either; and the method itself is there, for the gateway's own tasks.
         check_declared(exchange.capabilities)

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from pml_hookspecs import CatalogEntry, ToolId
+from pml_hookspecs import Catalog, CatalogEntry, RawObject, ToolId
 
 LONGEST = 64
 """Characters that the strictest clients allow in a tool's name."""
@@ -52,3 +52,17 @@ def expose(
         taken[name] = entry.id
         names[entry.id] = name
     return names, clashes
+
+
+def name_of(server: str, kind: str, target: str) -> str:
+    """How patterns call what is no tool: ``files:@resource/file:///x``; ``kind`` is resource, prompt or method."""
+    return f"{server}:@{kind}/{target}"
+
+
+def entry_of(name: str, catalog: Catalog) -> CatalogEntry:
+    """What filters are asked about: the tool of that id, or something that is called like it and says nothing else."""
+    known = catalog.get(ToolId(name))
+    if known is not None:
+        return known
+    server, _, own = name.partition(":")
+    return CatalogEntry(ToolId(name), server, RawObject.of({"name": own}), 0)

@@ -17,6 +17,7 @@ from pml_hookspecs import (
     RawObject,
     RecordStatus,
     Scope,
+    ServerRequest,
     Task,
     ToolCall,
     Workflow,
@@ -42,6 +43,8 @@ def kind_and_target(task: Task) -> tuple[str, str]:
         return "code", task.language
     if isinstance(task, CapabilityRun):
         return "capability", task.capability_id
+    if isinstance(task, ServerRequest):
+        return task.kind, task.name
     return "workflow", ""
 
 
@@ -53,6 +56,8 @@ def request_of(task: Task) -> Any:
         return {"language": task.language, "source": task.source, "inputs": task.inputs}
     if isinstance(task, CapabilityRun):
         return task.inputs
+    if isinstance(task, ServerRequest):
+        return {"method": task.method, "params": task.params}
     plan: dict[str, Any] = {"tasks": [_node(node) for node in task.tasks]}
     return {**plan, "durable": True} if task.durable else plan
 

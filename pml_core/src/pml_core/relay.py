@@ -8,24 +8,30 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import EMPTY, RawObject, RpcError, TransportError
-from pml_hookspecs.protocol import INVALID_PARAMS
+from pml_hookspecs import EMPTY, AccessEvent, RawObject, RpcError, ServerRequest, TransportError
+from pml_hookspecs.protocol import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 
 from .exchange import LEVELS, LegacyExchange, ModernExchange
+from .extensions import LONGEST_ID, TASK_METHODS, Route
 from .lengths import bounded
-from .members import META, meta_of, with_member
+from .members import with_member
+from .naming import entry_of, name_of
 from .paging import page
+from .requests import send
 
 if TYPE_CHECKING:
     from .conversation import Conversation
     from .downstream import Server
-    from .downstream.calls import Sink
-    from .features import Kind
+    from .features import Keeps, Kind
     from .gateway import Gateway
     from .listeners import Listener
+    from .tool_calls import Told
 
 UNREACHED = (RpcError, TransportError, TimeoutError)
 """A server cannot be asked, or refuses."""
+LONGEST_METHOD = 200
+"""Characters of a method, and of why it was refused, that are noted."""
+NO_TASK = "There is no such task, or none that the caller may see"
 STATUS_URI = "pml://status"
 STATUS = {
     "uri": STATUS_URI,
@@ -61,8 +67,18 @@ class Relay:
 
     # Lists
 
+    def _keeps(self, kind: str) -> Keeps:
+        """Which resources or prompts of which servers the client may have."""
+        gateway, session = self._gateway, self._conversation.session
+
+        def keeps(server: str, own: str) -> bool:
+            return gateway.catalog.allows(entry_of(name_of(server, kind, own), gateway.catalog), session)
+
+        return keeps
+
     async def _listed(self, kind: Kind, member: str, params: RawObject, *more: Any) -> Mapping[str, Any]:
-        items = [*await self._gateway.features.listed(kind), *more]
+        keeps = self._keeps("prompt" if kind == "prompts" else "resource")
+        items = [*await self._gateway.features.listed(kind, keeps), *more]
         shown, cursor = page(items, params.get("cursor"), self._gateway.config.gateway.page_size)
         return {member: shown} if cursor is None else {member: shown, "nextCursor": cursor}
 
@@ -82,46 +98,97 @@ class Relay:
         if uri == STATUS_URI:
             text = json.dumps(self._gateway.status(self._conversation.session), indent=2, ensure_ascii=False)
             return {"contents": [{"uri": STATUS_URI, "mimeType": "application/json", "text": text}]}
-        server, own = await self._gateway.features.resource(uri)
-        return await _asked(server, "resources/read", with_member(params, "uri", own), client)
+        server, own = await self._gateway.features.resource(uri, self._keeps("resource"))
+        return await self._of_resource("resources/read", server, own, uri, with_member(params, "uri", own), client)
 
     async def _get_prompt(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
-        server, own = await self._gateway.features.prompt(_text(params, "name"))
-        return await _asked(server, "prompts/get", with_member(params, "name", own), client)
+        name = _text(params, "name")
+        server, own = await self._gateway.features.prompt(name, self._keeps("prompt"))
+        return await self._of_prompt("prompts/get", server, own, name, with_member(params, "name", own), client)
 
     async def _complete(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
-        ref = params.get("ref")
+        ref, method = params.get("ref"), "completion/complete"
         if isinstance(ref, Mapping):
             bounded(ref.get("name"), "ref.name")
             bounded(ref.get("uri"), "ref.uri")
-        if isinstance(ref, Mapping) and isinstance(ref.get("name"), str):
-            server, own = await self._gateway.features.prompt(ref["name"])
-            return await _asked(server, "completion/complete", with_member(params, "ref", {**ref, "name": own}), client)
-        if isinstance(ref, Mapping) and isinstance(ref.get("uri"), str):
-            server = await self._gateway.features.template(ref["uri"])
-            return await _asked(server, "completion/complete", params, client)
+        if isinstance(ref, Mapping) and isinstance(name := ref.get("name"), str):
+            server, own = await self._gateway.features.prompt(name, self._keeps("prompt"))
+            changed = with_member(params, "ref", {**ref, "name": own})
+            return await self._of_prompt(method, server, own, name, changed, client)
+        if isinstance(ref, Mapping) and isinstance(uri := ref.get("uri"), str):
+            server = await self._gateway.features.template(uri, self._keeps("resource"))
+            return await self._of_resource(method, server, uri, uri, params, client)
         raise RpcError(INVALID_PARAMS, "completion/complete: ref must name a prompt or give a uri")
 
+    async def _of_resource(
+        self, method: str, server: Server, own: str, uri: str, params: RawObject, client: Exchange | None
+    ) -> Mapping[str, Any]:
+        unknown = RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
+        return await self._send(
+            method, Route(server, name_of(server.name, "resource", own)), own, params, client, unknown
+        )
+
+    async def _of_prompt(
+        self, method: str, server: Server, own: str, name: str, params: RawObject, client: Exchange
+    ) -> Mapping[str, Any]:
+        unknown = RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
+        return await self._send(
+            method, Route(server, name_of(server.name, "prompt", own)), own, params, client, unknown
+        )
+
+    async def _send(
+        self, method: str, route: Route, target: str, params: RawObject, client: Told | None, unknown: RpcError
+    ) -> Mapping[str, Any]:
+        """Have the chain send a request."""
+        request = ServerRequest(
+            id="request", server=route.server.name, method=method, name=route.name, target=target, params=params
+        )
+        return await send(self._gateway.dispatcher, self._conversation.session, request, client, unknown)
+
     async def pass_through(self, method: str, params: RawObject, client: Exchange) -> Mapping[str, Any]:
-        """A method that the gateway does not know, such as an extension's: it goes as it is to the server it is for.
+        """A method that the gateway does not answer itself: about a task of a server's, or one that a section allows.
 
         Raises:
-            RpcError: No server can be told to be the one.
+            RpcError: No server gets it, or the task is not the client's.
         """
-        server = self._gateway.extensions.server_for(method, params)
-        result = await _asked(server, method, params, client)
-        self._gateway.extensions.learn(server, result)
+        session, extensions = self._conversation.session, self._gateway.extensions
+        try:
+            route = extensions.route(method, params, session)
+        except RpcError as exc:
+            await self._tell_refused(method, str(params.get("taskId") or "")[:LONGEST_ID], exc)
+            raise
+        unknown = RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        target = params.get("taskId") if method in TASK_METHODS else ""
+        result = await self._send(method, route, target if isinstance(target, str) else "", params, client, unknown)
+        if method == "tasks/list" and isinstance(tasks := result.get("tasks"), list):
+            server = route.server.name
+            own = [t for t in tasks if isinstance(t, dict) and extensions.owns(t.get("taskId"), session, server)]
+            return {**result, "tasks": own}
         return result
+
+    async def _tell_refused(self, method: str, task: str, error: RpcError) -> None:
+        """Have it noted that the client asked for what no server gets from it."""
+        await self._gateway.access_watchers.tell(
+            AccessEvent(
+                kind="refused",
+                target=method[:LONGEST_METHOD],
+                session=self._conversation.session,
+                execution=task,
+                code="task.unknown" if error.code == INVALID_PARAMS else "method.unknown",
+                message=NO_TASK if error.code == INVALID_PARAMS else error.message[:LONGEST_METHOD],
+            )
+        )
 
     # Subscriptions and logging
 
-    async def _subscribe(self, params: RawObject, _client: LegacyExchange) -> Mapping[str, Any]:
+    async def _subscribe(self, params: RawObject, client: LegacyExchange) -> Mapping[str, Any]:
         uri, held = _text(params, "uri"), self._conversation.subscribed
-        server, own = await self._gateway.features.resource(uri)
+        server, own = await self._gateway.features.resource(uri, self._keeps("resource"))
         before = held.get(uri)
         held[uri] = (server, own)  # before the server knows, which may tell of a change at once
         try:
-            return await server.subscribe(own, with_member(params, "uri", own))
+            changed = with_member(params, "uri", own)
+            return await self._of_resource("resources/subscribe", server, own, uri, changed, client)
         except BaseException:
             if before is None:
                 held.pop(uri, None)
@@ -141,9 +208,10 @@ class Relay:
 
     async def _hear_of(self, listener: Listener, uri: str) -> None:
         try:
-            server, own = await self._gateway.features.resource(uri)
+            server, own = await self._gateway.features.resource(uri, self._keeps("resource"))
             listener.resources[uri] = (server, own)
-            await server.subscribe(own, RawObject.of({"uri": own}))
+            params = RawObject.of({"uri": own})
+            await self._of_resource("resources/subscribe", server, own, uri, params, None)
         except BaseException as exc:
             listener.resources.pop(uri, None)
             if not isinstance(exc, UNREACHED):
@@ -182,18 +250,6 @@ class Relay:
             token = params.get("progressToken")
             if isinstance(token, (str, int)) and (asker := self._conversation.askers.get(token)) is not None:
                 asker.tell(method, params)
-
-
-async def _asked(server: Server, method: str, params: RawObject, client: Exchange) -> Mapping[str, Any]:
-    """What the server answers; of its progress the client hears under its own token."""
-    return await server.ask(method, params, _sink(params, client))
-
-
-def _sink(params: RawObject, client: Exchange) -> Sink | None:
-    token = meta_of(params).get("progressToken") if META in params.raw else None
-    if token is None:
-        return None
-    return lambda note: client.progress({**note, "progressToken": token})
 
 
 def _text(params: RawObject, name: str) -> str:

@@ -101,19 +101,6 @@ class Tasks:
             await self._gateway.background.stop(record.id)
         return {}
 
-    async def found_none(self, method: str, params: RawObject, session: Session) -> None:
-        """Have it noted that the caller asked for a task that there is not, or that it may not see."""
-        await self._tell(
-            AccessEvent(
-                kind="refused",
-                target=method,
-                session=session,
-                execution=str(params.get("taskId"))[:LONGEST_ID],
-                code="task.unknown",
-                message="There is no such task, or none that the caller may see",
-            )
-        )
-
     async def _denied(self, method: str, session: Session, id: str, code: str, message: str) -> RpcError:
         """The answer to one that may not, once that is noted."""
         execution = id[:LONGEST_ID]

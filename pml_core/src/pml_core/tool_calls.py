@@ -82,7 +82,7 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     intent = bounded(meta.get(META_INTENT), "the intent")
     asked: Asked = {"intent": intent if isinstance(intent, str) and intent else session.intent}
     if meta:
-        asked["dry_run"] = _dry_run(meta)
+        asked["dry_run"] = dry_run_of(meta)
         asked["meta"] = {name: value for name, value in meta.items() if name.startswith(OWN)}
     if token is not None:
         asked["progress"] = progress_to(client, token)
@@ -99,7 +99,12 @@ def _noted(answer: Mapping[str, Any], note: str) -> RawObject:
     return with_meta(RawObject.of({**answer, "content": texts}), {META_LOCKED: note})
 
 
-def _dry_run(meta: Mapping[str, Any]) -> DryRun | None:
+def dry_run_of(meta: Mapping[str, Any]) -> DryRun | None:
+    """What ``_meta`` says about a rehearsal; None when nothing.
+
+    Raises:
+        RpcError: It is none of what may be said.
+    """
     asked = meta.get(META_DRY_RUN)
     if asked is None or isinstance(asked, bool):
         return asked

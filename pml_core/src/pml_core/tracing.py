@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CodeRun, Ended, Outcome, Span, Task, ToolCall, Tracer, Workflow
+from pml_hookspecs import CodeRun, Ended, Outcome, ServerRequest, Span, Task, ToolCall, Tracer, Workflow
 
 if TYPE_CHECKING:
     from .execution_run import ExecutionRun
@@ -30,6 +30,8 @@ def span_name(task: Task) -> str:
         return "tools/call"
     if isinstance(task, Workflow):
         return "workflow"
+    if isinstance(task, ServerRequest):
+        return task.method
     return "code" if isinstance(task, CodeRun) else "capability"
 
 

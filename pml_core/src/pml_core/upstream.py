@@ -101,7 +101,7 @@ class Upstream:
         """A client between its requests; None when it has left."""
         return next((known.at_large for known in self._conversations if known is conversation), None)
 
-    def tell(self, callers: Callers, method: str, params: RawObject) -> None:
+    def tell(self, server: str, callers: Callers, method: str, params: RawObject) -> None:
         """Hand a notification to the clients that a server works for, or to all when it works for none.
 
         When it works for several principals nobody gets it: it cannot be known which of them it tells of.
@@ -112,9 +112,10 @@ class Upstream:
                 for client in clients:
                     client.tell(method, params)
         else:
-            self.tell_all(method, params)
+            self.tell_all(server, method, params)
 
-    def tell_all(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
-        """Hand a notification to every client; ``unasked`` as for :meth:`Client.tell`."""
+    def tell_all(self, server: str, method: str, params: RawObject, *, unasked: bool = False) -> None:
+        """Hand a server's notification to every client that may hear it; ``unasked`` as for :meth:`Client.tell`."""
         for conversation in tuple(self._conversations):
-            conversation.at_large.tell(method, params, unasked=unasked)
+            if conversation.may_hear(server, method, params):
+                conversation.at_large.tell(method, params, unasked=unasked)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 AGENTS_SERVER = "agents"
 """Each configured agent is a tool of this server, under its own name."""
 RUN_CODE = "pml:run_code"
+REQUEST = "@"
+"""Begins what stands for a resource, a prompt or a method of a server's (`pml_hookspecs.ServerRequest.name`)."""
+CLIMBS = re.compile(r"[/\\](\.|%2e){1,2}([/\\?#]|%2f|%5c|$)|%2f|%5c|%00", re.IGNORECASE)
+"""Dot segments of a URI, and separators written as escapes, which servers may or may not take for separators."""
 OWN = f"{GATEWAY_SERVER}:"
 
 
@@ -72,9 +76,28 @@ def allowed(tool: str, session: Session) -> bool:
     """
     if session.deny and _matcher(session.deny).match(tool):
         return False
+    server, _, name = tool.partition(":")
+    if name.startswith(REQUEST):
+        return session.allow is None or any(_covers(pattern, server, name) for pattern in session.allow)
     if session.allow is None or _matcher(session.allow).match(tool):
         return True
     return tool.startswith(OWN) and not any(pattern.startswith(OWN) for pattern in session.allow)
+
+
+def _covers(pattern: str, server: str, name: str) -> bool:
+    """Whether a pattern that allows is about what is no tool: only one of the whole server is, or one that says so.
+
+    Its halves are held to the halves, so that what a client writes into a URI cannot pass for a tool's name; and one
+    for a part of a server's resources does not cover a URI that climbs out of it.
+    """
+    if pattern == "*":
+        return True
+    of_server, _, of_name = pattern.partition(":")
+    if not fnmatch.fnmatchcase(server, of_server):
+        return False
+    if of_name == "*":
+        return True
+    return of_name.startswith(REQUEST) and fnmatch.fnmatchcase(name, of_name) and not CLIMBS.search(name)
 
 
 @lru_cache(maxsize=1024)

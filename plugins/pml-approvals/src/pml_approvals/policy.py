@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import CapabilityRun, CodeRun, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, ServerRequest, ToolCall, Workflow
 
 from .subject import hints
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 
+OF_REQUESTS = ":@"
+"""In a pattern that is about what servers are asked besides tools; one for tools is not about that."""
 TASKS = (ToolCall, CodeRun, CapabilityRun, Workflow)
 
 
@@ -33,6 +35,9 @@ class Policy:
         """
         if isinstance(task, TASKS) and task.step.approve:
             return "the plan says so"
+        if isinstance(task, ServerRequest):
+            named = tuple(pattern for pattern in self._settings.require if OF_REQUESTS in pattern)
+            return "policy: it always needs approval" if _fits(task.name, named) else ""
         if not isinstance(task, ToolCall):
             return ""  # what a plan or code does comes by as the calls that it makes
         if _fits(task.tool, self._settings.require):

@@ -22,7 +22,10 @@ class Settings:
         "Where: in workflows, code and capabilities only, as clients ask their humans about single calls themselves; "
         "or everywhere.",
     )
-    require: tuple[str, ...] = setting((), "Tools that always need approval, by pattern, such as 'mail:send_*'.")
+    require: tuple[str, ...] = setting(
+        (),
+        "What always needs approval, by pattern: tools ('mail:send_*'), or else ('files:@resource/*').",
+    )
     trust: tuple[str, ...] = setting((), "Tools that never do, by pattern; 'require' wins.")
     ask_client: bool = setting(
         default=True, description="Ask through the client where it can ask its human; else only pml approvals answers."

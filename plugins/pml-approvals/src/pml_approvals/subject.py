@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CodeRun, ToolCall, Workflow
+from pml_hookspecs import CodeRun, ServerRequest, ToolCall, Workflow
 from pml_hookspecs.plain import kind_of, to_plain
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class Subject:
     """A task that waits for a human's word."""
 
     kind: str
-    """``"tool"``, ``"code"``, ``"capability"`` or ``"workflow"``."""
+    """As :func:`pml_hookspecs.plain.kind_of` says."""
     target: str
     """The tool's id, the language, the capability's id, the workflow's id in its plan."""
     request: Any
@@ -46,12 +46,14 @@ WORDS = {
     "code": "Run code in",
     "capability": "Run the capability",
     "workflow": "Run the whole plan",
+    "request": "Ask for",
 }
 NAMES = {
     "tool": "The call of {}",
     "code": "Code in {}",
     "capability": "The capability {}",
     "workflow": "The plan {!r}",
+    "request": "The request for {}",
 }
 LONGEST = 2000
 """Characters of arguments that a question shows."""
@@ -64,6 +66,8 @@ def subject_of(task: Task, catalog: Catalog) -> Subject:
         entry = catalog.get(task.tool)
         definition = "" if entry is None else entry.digest
         target, request = task.tool, to_plain(task.arguments)
+    elif isinstance(task, ServerRequest):
+        target, request = task.name, {"method": task.method, "params": to_plain(task.params)}
     elif isinstance(task, Workflow):
         target, request = task.id, {"tasks": [to_plain(node) for node in task.tasks]}
     else:

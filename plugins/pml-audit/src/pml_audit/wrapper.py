@@ -7,8 +7,8 @@ import time
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Phase, Status, ToolCall, ToolId
-from pml_hookspecs.plain import KINDS
+from pml_hookspecs import CapabilityRun, CodeRun, Phase, ServerRequest, Status, ToolCall, ToolId
+from pml_hookspecs.plain import kind_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Outcome, Run, Task
@@ -21,7 +21,6 @@ MOST_REMEMBERED = 4096
 """Tools of which it is remembered whether they tell of executions."""
 ANSWERS = "pml:answer_approval"
 INVALID = "arguments.invalid"
-NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 class Audit:
@@ -117,7 +116,7 @@ def about(task: Task, run: Run) -> dict[str, Any]:
     """Who wanted what."""
     session = run.session
     return {
-        "task": NAMES.get(type(task), type(task).__name__),
+        "task": kind_of(task),
         "target": _target(task),
         "principal": session.principal,
         "key": session.access_key,
@@ -136,6 +135,8 @@ def _target(task: Task) -> str:
         return task.tool
     if isinstance(task, CodeRun):
         return task.language
+    if isinstance(task, ServerRequest):
+        return f"{task.method} {task.name}"
     return task.capability_id if isinstance(task, CapabilityRun) else task.id
 
 

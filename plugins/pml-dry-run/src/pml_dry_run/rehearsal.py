@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Phase, Status, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Phase, ServerRequest, Status, ToolCall, Workflow
 
 from .answers import Answer, Answers
 from .effects import Effect, effect_of, effects_of_code, only_reads
@@ -76,7 +76,7 @@ class DryRun:
         rehearsal = (None if run.parent is None else self._open.get(run.parent)) or Rehearsal()
         self._open[run.id] = rehearsal
         try:
-            if isinstance(task, Workflow):
+            if isinstance(task, (Workflow, ServerRequest)):  # of the latter the core lets nothing through but reading
                 return await call_next(task, run)
             level = _level(task, run, self._settings)
             if level is None:

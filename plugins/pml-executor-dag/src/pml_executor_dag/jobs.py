@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pml_hookspecs import Failure, Outcome, Status, Task, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task, ToolCall, Workflow
 
 from .expansion import Expansion
 from .plan import INDEX, ITEM, values_of
@@ -138,7 +138,7 @@ def fill_job(job: Job, slots: Sequence[Slot], found: Found) -> tuple[Task, list[
     if task.needs:
         # What the plan gives under such a name comes first.
         values = {**{need: found.results.get(need) for need in task.needs}, **values}
-    if values is values_of(task):
+    if values is values_of(task) or not isinstance(task, (CodeRun, CapabilityRun)):
         return task, warnings, None
     return replace(task, inputs=values), warnings, values
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CodeRun, Task, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Workflow
 from pml_hookspecs.executor import ONCE
 
 from .references import Slot, find, path_text
@@ -234,7 +234,7 @@ def values_of(task: Task) -> Mapping[str, Any]:
     """What of ``task`` may hold references; empty for a workflow, whose tasks see only one another's results."""
     if isinstance(task, ToolCall):
         return task.arguments
-    return {} if isinstance(task, Workflow) else task.inputs
+    return task.inputs if isinstance(task, (CodeRun, CapabilityRun)) else {}
 
 
 def type_of(task: Task) -> str:

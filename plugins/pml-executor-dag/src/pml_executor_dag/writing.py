@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pml_hookspecs import CodeRun, Retry, Step, Task, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, Retry, Step, Task, ToolCall, Workflow
 from pml_hookspecs.executor import ONCE
 
 from .plan import type_of
@@ -54,9 +54,11 @@ def _what(task: Task) -> dict[str, Any]:
         more = {"intent": task.intent, "timeout_s": task.timeout_s}
         if task.tools is not None:
             told["tools"] = list(task.tools)
-    else:
+    elif isinstance(task, CapabilityRun):
         told["capability_id"] = task.capability_id
         more = {"code": task.source, "language": task.language if task.source else ""}
+    else:
+        raise TypeError(f"{type(task).__name__} is no part of a plan")
     more["inputs"] = dict(task.inputs)
     return told | {name: value for name, value in more.items() if value}
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, ServerRequest, Status, Task, Workflow
 
 from .calls import Called, around
 from .connection import DatabaseError
@@ -39,6 +39,8 @@ def is_repeatable(task: Task, catalog: Catalog) -> bool:
         return True
     if isinstance(task, CodeRun):
         return task.folder is None
+    if isinstance(task, ServerRequest):
+        return task.only_reads
     entry = catalog.resolve(task.tool)
     hints = None if entry is None else entry.definition.get("annotations")
     return isinstance(hints, Mapping) and (hints.get("idempotentHint") is True or hints.get("readOnlyHint") is True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pml_hookspecs import CapabilityRun, CodeRun, ToolCall, Workflow, split_tool_id
+from pml_hookspecs import CapabilityRun, CodeRun, ServerRequest, ToolCall, Workflow, split_tool_id
 
 if TYPE_CHECKING:
     from limits import RateLimitItem
@@ -26,7 +26,10 @@ KINDS: Mapping[type[Any], str] = {
     CodeRun: "code",
     CapabilityRun: "capability",
     Workflow: "workflow",
+    ServerRequest: "request",
 }
+COUNTED_AS = {"request": ("request", "tool")}
+"""Kinds of rules that hold for a kind of task: a rule for tools holds for whatever else servers are asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ class Rules:
     def of(self, task: Task, session: Session) -> Limits | None:
         """None when no rule fits."""
         kind = type(task)
-        place = (kind, task.tool if kind is ToolCall else "", session.principal, session.agent)  # type: ignore[union-attr] # mypy takes no type() for a proof
+        name = task.tool if kind is ToolCall else task.name if kind is ServerRequest else ""  # type: ignore[union-attr] # mypy takes no type() for a proof
+        place = (kind, name, session.principal, session.agent)
         try:
             return self._known[place]
         except KeyError:
@@ -92,11 +96,14 @@ class Rules:
         return (limits for limits in list(self._known.values()) if limits is not None)
 
     def _find(self, task: Task, session: Session) -> Limits | None:
-        kind, about = KINDS.get(type(task)), about_task(task, session)
+        kind, about = KINDS.get(type(task), ""), about_task(task, session)
+        # Clients choose URIs: each would have a counter of its own.
+        whose = {**about, "tool": f"{task.server}:@{task.method}"} if isinstance(task, ServerRequest) else about
         found = [
-            (limit_of(name, rule, {part: about[part] for part in rule.per}), rate)
+            (limit_of(name, rule, {part: whose[part] for part in rule.per}), rate)
             for name, rule, rate in self._rules
-            if rule.kind == kind and all(fnmatchcase(about[p], getattr(rule, p)) for p in about)
+            if rule.kind in COUNTED_AS.get(kind, (kind,))
+            and all(fnmatchcase(about[p], getattr(rule, p)) for p in about)
         ]
         if not found:
             return None
@@ -114,6 +121,8 @@ def about_task(task: Task, session: Session) -> dict[str, str]:
     about = {"principal": session.principal, "agent": session.agent}
     if isinstance(task, ToolCall):
         about |= {"tool": task.tool, "server": split_tool_id(task.tool)[0]}
+    elif isinstance(task, ServerRequest):
+        about |= {"tool": task.name, "server": task.server}
     return about
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pml_hookspecs import setting
 
-Kind = Literal["tool", "code", "capability", "workflow"]
+Kind = Literal["tool", "code", "capability", "workflow", "request"]
 Part = Literal["principal", "agent", "tool", "server"]
 
 
@@ -24,7 +24,11 @@ class Rule:
     )
     tool: str = setting("*", "Which tools, by pattern of their ids, such as 'mail:send_*'.")
     server: str = setting("*", "Tools of which servers, by pattern; the gateway's own are of 'pml'.")
-    kind: Kind = setting("tool", "Which tasks: calls of tools, or runs of code, capabilities or workflows.")
+    kind: Kind = setting(
+        "tool",
+        "Which tasks: calls of tools and all else that servers are asked; with request only what is no call of a tool "
+        "(resources, prompts and such); or runs of code, capabilities or workflows.",
+    )
     per: tuple[Part, ...] = setting((), "Counted apart for each of these; all together if empty.")
     rate: str = setting("", "Most tasks in a sliding window: '100/minute', '10 per 30 seconds'. Empty: any number.")
     concurrency: int = setting(0, "Most tasks under way at once; 0 for any number.")
@@ -51,7 +55,9 @@ def _problems(rule: Rule) -> Iterator[str]:
         yield "it limits nothing; give rate, concurrency, time_out_s or daily_usd"
     if rule.queue_s and not rule.concurrency:
         yield "queue_s means nothing without concurrency"
-    if rule.kind != "tool" and (rule.tool != "*" or rule.server != "*" or {"tool", "server"} & set(rule.per)):
+    if rule.kind not in ("tool", "request") and (
+        rule.tool != "*" or rule.server != "*" or {"tool", "server"} & set(rule.per)
+    ):
         yield f"tool and server mean nothing for kind = {rule.kind!r}"
     yield from (f"{name} is empty; '*' stands for all" for name in PATTERNS if not getattr(rule, name))
     if len(set(rule.per)) < len(rule.per):

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import Failure, Outcome, Phase, Status, ToolCall
+from pml_hookspecs import Failure, Outcome, Phase, ServerRequest, Status, ToolCall
 
 from .budgets import Budgets, Costs
 from .outage import Outage
@@ -143,6 +143,8 @@ def _for(limit: Limit) -> str:
 
 
 def _what(task: Task) -> str:
+    if isinstance(task, ServerRequest):
+        return f"{task.method} of {task.name}"
     return task.tool if isinstance(task, ToolCall) else f"this {type(task).__name__}"
 
 

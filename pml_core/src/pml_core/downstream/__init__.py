@@ -7,6 +7,7 @@ further connections that clients of their own or of the other era need; ``eras.p
 from __future__ import annotations
 
 from .instance import Instance
-from .server import Downstream, Server
+from .server import Server
+from .servers import Downstream
 
 __all__ = ["Downstream", "Instance", "Server"]

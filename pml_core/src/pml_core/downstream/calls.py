@@ -11,7 +11,7 @@ from pml_core.client import Client
 from pml_core.clock import Clock
 from pml_core.members import with_meta
 from pml_core.upstream import Callers
-from pml_hookspecs import Link, RawObject
+from pml_hookspecs import Link, RawObject, Run
 
 from .in_flight import InFlight
 
@@ -139,6 +139,15 @@ class Calls:
         sink = self._sinks.get(token) if type(token) is int else None
         if sink is not None:
             sink(params)
+
+
+def progress_of(run: Run) -> Sink:
+    """Hands progress to whoever asked for the execution."""
+
+    def heard(params: RawObject) -> None:
+        run.progress(params.get("progress", 0), params.get("total"), params.get("message") or "")
+
+    return heard
 
 
 def _nobody(_params: RawObject) -> None:

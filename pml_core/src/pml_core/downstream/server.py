@@ -30,7 +30,7 @@ from pml_hookspecs import (
     encode,
 )
 
-from .calls import Sink
+from .calls import Sink, progress_of
 from .eras import Era, envelope
 from .instance import Instance
 from .lists import CHANGED
@@ -41,6 +41,7 @@ from .wiring import Events, Wiring
 if TYPE_CHECKING:
     from pml_core.config import ServerSettings
 
+OF_TASKS = "notifications/tasks"
 LISTED_S = 5.0
 """How long the connection that lists the tools stays open where every client has one of its own [s]."""
 
@@ -219,7 +220,7 @@ class Server:
             prefix = self._prefixes[name] = b'{"name":' + encode(name) + b',"arguments":'
         raw = prefix + encode(task.arguments)
         raw += b"," + encode(task.extra)[1:-1] + b"}" if task.extra else b"}"
-        sink = _progress_of(run) if run.wants_progress else None
+        sink = progress_of(run) if run.wants_progress else None
         return await instance.send("tools/call", RawObject(raw), limit_s, sink, hands_on=run.parent is None)
 
     # Everything else
@@ -320,10 +321,12 @@ class Server:
             self._tell(instance, method, params)
         elif method == "notifications/resources/updated":
             self._tell(instance, method, params, unasked=not instance.offer.takes_subscriptions)
+        elif method.startswith(OF_TASKS):  # about work that goes on when the call that began it is over
+            self._tell(instance, method, params)
         elif (client := current_client.get()) is not None:
             client.tell(method, params)
         elif len(instance.calls.callers):
-            self._upstream.tell(instance.calls.callers, method, params)
+            self._upstream.tell(self.name, instance.calls.callers, method, params)
         else:
             self._tell(instance, method, params)
 
@@ -333,7 +336,7 @@ class Server:
     def _tell(self, instance: Instance, method: str, params: RawObject, *, unasked: bool = False) -> None:
         """Tell those who use a connection."""
         if instance.client is None:
-            self._upstream.tell_all(method, params, unasked=unasked)
+            self._upstream.tell_all(self.name, method, params, unasked=unasked)
         else:
             instance.client.tell(method, params, unasked=unasked)
 
@@ -365,35 +368,3 @@ async def _nothing(_instance: Instance, _link: Link) -> None:
 
 def _nobody(_state: str, _reason: str) -> None:
     """The status is that of the connection that serves all."""
-
-
-def _progress_of(run: Run) -> Sink:
-    def heard(params: RawObject) -> None:
-        run.progress(params.get("progress", 0), params.get("total"), params.get("message") or "")
-
-    return heard
-
-
-class Downstream:
-    """All configured servers."""
-
-    def __init__(
-        self,
-        servers: Mapping[str, Server],
-        learn: Callable[[Server, RawObject], None] = lambda _server, _result: None,
-        *,
-        started: bool = True,
-    ) -> None:
-        """``learn`` is shown every result of a tool; not ``started`` are servers of a command that only looks."""
-        self.servers, self._learn, self._started = servers, learn, started
-
-    async def call_tool(self, server: str, name: str, task: ToolCall, run: Run) -> RawObject:
-        """See :meth:`Server.call_tool`."""
-        known = self.servers.get(server)
-        if known is None:
-            raise TransportError("it is not configured", retryable=False)
-        if not self._started:
-            raise TransportError("this command starts no servers; give it --connect", retryable=False)
-        result = await known.call_tool(name, task, run)
-        self._learn(known, result)
-        return result
