@@ -24,7 +24,7 @@ NO_ITEMS, NULL = msgspec.Raw(b"[]"), msgspec.Raw(b"null")
 
 DEFINITION_BYTES = 512 * 1024
 """Longest description of one tool, resource or prompt; a longer one is left out."""
-LIST_BYTES = 32 * 1024 * 1024
+LIST_BYTES = 128 * 1024 * 1024
 """Longest page of a list."""
 TURN_BYTES = 128 * 1024
 """What is read of a list at one go."""
@@ -65,10 +65,10 @@ async def every_item(ask: Ask, method: str, member: str, log: Any) -> list[dict[
             raise
         members = _members(page, method)
         for raw in _split_list(members.get(member, NO_ITEMS)):
-            item = _item(bytes(raw), method, log)
+            item = _item(raw, method, log)
             if item is not None:
                 found.append(item)
-            await turn.after(len(bytes(raw)))
+            await turn.after(memoryview(raw).nbytes)
         cursor = json.loads(bytes(members.get("nextCursor", NULL)))  # an empty string is a cursor, too
         if cursor is None:
             break
@@ -96,17 +96,19 @@ def _split_list(raw: msgspec.Raw) -> list[msgspec.Raw]:
         return []
 
 
-def _item(raw: bytes, method: str, log: Any) -> dict[str, Any] | None:
+def _item(raw: msgspec.Raw, method: str, log: Any) -> dict[str, Any] | None:
     """One item; None when it is left out."""
-    problem = f"it has {len(raw)} bytes; at most {DEFINITION_BYTES} are read" if len(raw) > DEFINITION_BYTES else ""
+    view = memoryview(raw)
+    size = view.nbytes
+    problem = f"it has {size} bytes; at most {DEFINITION_BYTES} are read" if size > DEFINITION_BYTES else ""
     try:
-        item = None if problem else json.loads(raw)
+        item = None if problem else json.loads(bytes(view))
     except (ValueError, RecursionError) as exc:
         item, problem = None, str(exc)
     if item is not None and not isinstance(item, dict):
         item, problem = None, "it is no object"
     if item is None:
-        log.warning("an item of a list is left out", list=method, item=repr(raw[:200]), reason=problem)
+        log.warning("an item of a list is left out", list=method, item=repr(bytes(view[:200])), reason=problem)
     return item
 
 
