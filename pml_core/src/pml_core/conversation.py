@@ -21,6 +21,7 @@ from .lengths import ABOUT_CLIENT, bounded
 from .listeners import Listeners
 from .members import meta_of, read_strictly
 from .modern import Modern
+from .naming import name_of
 from .relay import LegacyMethod, Relay
 from .server_views import LOCAL, is_operator
 from .tool_calls import META_INTENT, call_tool
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .downstream import Server
     from .gateway import Gateway
 
-OF_TASKS = "notifications/tasks"
+OF_TASKS, UPDATED = "notifications/tasks", "notifications/resources/updated"
 ENVELOPE = b"io.modelcontextprotocol"
 """Begins the keys of a modern request's ``_meta``; the slash behind it may be written as an escape."""
 MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
@@ -120,7 +121,11 @@ class Conversation:
         """Whether a notification of a server's, which belongs to no request, is for this client."""
         if method.startswith(OF_TASKS):
             return self._gateway.extensions.owns(params.get("taskId"), self.session, server)
-        return is_operator(self.session) or self._gateway.may_know(server, self.session)
+        if is_operator(self.session):
+            return True
+        if method == UPDATED:
+            return self._gateway.allows(name_of(server, "resource", str(params.get("uri"))), self.session)
+        return self._gateway.may_know(server, self.session)
 
     def closed(self, error: TransportError | None) -> None:
         """The client is gone."""

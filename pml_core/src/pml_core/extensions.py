@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,11 +28,20 @@ LONGEST_ID = 80
 """Characters of a task's id that are shown."""
 
 
+def no_task(id: Any) -> RpcError:
+    """The answer to who asks about a task that there is not, or that is not theirs."""
+    return RpcError(INVALID_PARAMS, f"There is no task {str(id)[:LONGEST_ID]!r}")
+
+
 class Owner(NamedTuple):
     """Who was given a task, and by which server."""
 
     server: str
     principal: str
+
+
+Allows = Callable[[str, "Session"], bool]
+"""Whether a session may have what patterns call by a name."""
 
 
 class Route(NamedTuple):
@@ -79,8 +88,13 @@ class Extensions:
             return is_operator(session)
         return any(o.principal == session.principal and server in (None, o.server) for o in owners)
 
-    def route(self, method: str, params: RawObject, session: Session) -> Route:
-        """Where a request goes.
+    def may_have(self, id: Any, *, session: Session, server: str, allows: Allows) -> bool:
+        """Whether a task is the session's, and came of what ``allows`` lets it have."""
+        name = self._tasks.get(id, {}).get(Owner(server, session.principal)) if isinstance(id, str) else None
+        return allows(name, session) if name is not None else self.owns(id, session, server)
+
+    def route(self, method: str, params: RawObject, session: Session, allows: Allows) -> Route:
+        """Where a request goes; of several servers to the one of which ``allows`` lets the session have it.
 
         Raises:
             RpcError: No server is meant, or several; or the task is not the session's, which is answered as one that
@@ -88,23 +102,30 @@ class Extensions:
         """
         running = [s for s in self._servers.values() if s.settings.enabled]
         if method in TASK_METHODS:
-            return self._of_task(method, params, session, running)
+            return self._of_task(method, params, session, running, allows)
         allowing = [s for s in running if any(fnmatchcase(method, pattern) for pattern in s.settings.methods)]
-        server = self._one(method, [s for s in allowing if _declares(s, method)] or allowing, session)
-        return Route(server, name_of(server.name, "method", method))
+        return self._by_name(method, [s for s in allowing if _declares(s, method)] or allowing, session, allows)
 
-    def _of_task(self, method: str, params: RawObject, session: Session, running: list[Server]) -> Route:
+    def _by_name(self, method: str, candidates: list[Server], session: Session, allows: Allows) -> Route:
+        routes = [Route(server, name_of(server.name, "method", method)) for server in candidates]
+        if len(routes) > 1:
+            routes = [route for route in routes if allows(route.name, session)] or routes
+        server = self._one(method, [route.server for route in routes], session)
+        return next(route for route in routes if route.server is server)
+
+    def _of_task(
+        self, method: str, params: RawObject, session: Session, running: list[Server], allows: Allows
+    ) -> Route:
         able = [s for s in running if _declares(s, method)]
         id = params.get("taskId")
         if id is None or (isinstance(id, str) and id not in self._tasks and is_operator(session)):
             # Those of before the gateway was started again are an operator's.
-            server = self._one(method, able or (running if len(running) == 1 else []), session)
-            return Route(server, name_of(server.name, "method", method))
+            return self._by_name(method, able or (running if len(running) == 1 else []), session, allows)
         owners = self._tasks.get(id, {}) if isinstance(id, str) else {}
         mine = {o.server: name for o, name in owners.items() if o.principal == session.principal}
         found = [s for s in running if s.name in mine]
         if not found:
-            raise RpcError(INVALID_PARAMS, f"There is no task {str(id)[:LONGEST_ID]!r}")
+            raise no_task(id)
         server = self._one(method, found, session)
         return Route(server, mine[server.name])
 

@@ -270,10 +270,11 @@ class Gateway:
         """Whether ``session`` may have anything of a server."""
         if any(status.name == server for status in self.catalog.servers(session)):
             return True
-        return any(
-            self.catalog.allows(entry_of(name_of(server, kind, ""), self.catalog), session)
-            for kind in ("resource", "prompt")
-        )
+        return any(self.allows(name_of(server, kind, ""), session) for kind in ("resource", "prompt"))
+
+    def allows(self, name: str, session: Session) -> bool:
+        """Whether ``session`` may have what patterns call ``name``: a tool, or what is none."""
+        return self.catalog.allows(entry_of(name, self.catalog), session)
 
     # Servers
 

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, AccessEvent, RawObject, RpcError, ServerRequest, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 
 from .exchange import LEVELS, LegacyExchange, ModernExchange
-from .extensions import LONGEST_ID, TASK_METHODS, Route
+from .extensions import LONGEST_ID, TASK_METHODS, Route, no_task
 from .lengths import bounded
 from .members import with_member
-from .naming import entry_of, name_of
+from .naming import name_of
 from .paging import page
 from .requests import send
 
@@ -72,7 +73,7 @@ class Relay:
         gateway, session = self._gateway, self._conversation.session
 
         def keeps(server: str, own: str) -> bool:
-            return gateway.catalog.allows(entry_of(name_of(server, kind, own), gateway.catalog), session)
+            return gateway.allows(name_of(server, kind, own), session)
 
         return keeps
 
@@ -153,17 +154,16 @@ class Relay:
         """
         session, extensions = self._conversation.session, self._gateway.extensions
         try:
-            route = extensions.route(method, params, session)
+            route = extensions.route(method, params, session, self._gateway.allows)
         except RpcError as exc:
             await self._tell_refused(method, str(params.get("taskId") or "")[:LONGEST_ID], exc)
             raise
-        unknown = RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         target = params.get("taskId") if method in TASK_METHODS else ""
+        unknown = no_task(target) if target else RpcError(METHOD_NOT_FOUND, f"Method not found: {method}")
         result = await self._send(method, route, target if isinstance(target, str) else "", params, client, unknown)
         if method == "tasks/list" and isinstance(tasks := result.get("tasks"), list):
-            server = route.server.name
-            own = [t for t in tasks if isinstance(t, dict) and extensions.owns(t.get("taskId"), session, server)]
-            return {**result, "tasks": own}
+            may = partial(extensions.may_have, session=session, server=route.server.name, allows=self._gateway.allows)
+            return {**result, "tasks": [t for t in tasks if isinstance(t, dict) and may(t.get("taskId"))]}
         return result
 
     async def _tell_refused(self, method: str, task: str, error: RpcError) -> None:
