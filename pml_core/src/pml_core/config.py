@@ -119,6 +119,11 @@ class ServerSettings:
     reset_timeout_on_progress: bool = setting(
         default=False, description="Whether each sign of progress gives a call all of its time again."
     )
+    on_change: Literal["warn", "hold"] = setting(
+        "warn",
+        "What happens to a tool whose description, schemas or hints change after they were first seen: it is said, or "
+        "the tool is also refused until pml servers accept.",
+    )
     options: dict[str, Any] = setting(dict, "Options of the transport; the other keys of the table are added to them.")
 
 

@@ -29,6 +29,7 @@ from pml_hookspecs import (
 )
 
 from .admission import not_connected
+from .definitions import HeldError
 from .dispatch import ended
 from .server_views import reason_for
 
@@ -55,9 +56,10 @@ class DirectExecutor:
         server, name = split_tool_id(task.tool)
         try:
             result = await self._downstream.call_tool(server, name, task, run)
-        except TimeoutError as exc:
-            failure = Failure("tool.timed_out", str(exc), retryable=True)
-            return ended(task, started_at, Status.TIMED_OUT, failure=failure)
+        except (TimeoutError, HeldError) as exc:
+            held = isinstance(exc, HeldError)
+            failure = _held(server, name, exc) if held else Failure("tool.timed_out", str(exc), retryable=True)
+            return ended(task, started_at, Status.DENIED if held else Status.TIMED_OUT, failure=failure)
         except TransportError as exc:
             failure = not_connected(server, reason_for(run.session, exc))
             return ended(task, started_at, Status.ERROR, failure=failure)
@@ -99,6 +101,14 @@ class DirectExecutor:
         # A tool that gives a RawObject has made its text, too.
         result = tool_result(output, indented=not isinstance(output, RawObject))
         return ended(task, started_at, Status.OK, output=result)
+
+
+def _held(server: str, tool: str, why: Exception) -> Failure:
+    message = (
+        f"{server}:{tool} was not called: {why} since it was accepted. Its operator looks at that and accepts it with: "
+        f"pml servers accept {server}"
+    )
+    return Failure("policy.definition_changed", message, details={"server": server, "tool": tool})
 
 
 def says_error(result: RawObject) -> bool:

@@ -21,6 +21,7 @@ from .bm25 import Bm25Index
 from .catalog import LiveCatalog
 from .chain import HOOK, Wrapped, ordered, wrapped
 from .config import Config
+from .definitions import COLLECTION, Definitions, key_of
 from .downstream import Server
 from .endpoints import endpoint_of, scheme_of
 from .errors import OperatorError
@@ -121,6 +122,7 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
             open_store.store = await _store(assembly, config, stack)
         lines += await _own_checks(assembly, open_store)
         known, ill = await _last_reports(assembly, open_store.store)
+        changed = await _changed(config, open_store.store)
         open_store.store = None
     lines += [
         Line(f"settings {problem.partition(' ')[0]}", ok=False, detail=problem)
@@ -135,6 +137,7 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
             lines.append(await _probe(name, config, assembly))
         else:
             lines.append(_server(name, config, assembly, known.get(name, "")))
+        lines += changed.get(name, ())
     return lines
 
 
@@ -210,6 +213,23 @@ async def _last_reports(assembly: Assembly, store: Store | None) -> tuple[dict[s
         return down, await health.last(store, [r for r in assembly.records if r.state is State.LOADED])
     except Exception:
         return {}, ()
+
+
+async def _changed(config: Config, store: Store | None) -> dict[str, list[Line]]:
+    """By server, what nobody has accepted of its tools; nothing where that cannot be read."""
+    found: dict[str, list[Line]] = {}
+    for name, settings in config.servers.items() if store is not None else ():
+        with suppress(Exception):  # the lines of the store say why
+            kept = None if store is None else await store.documents.get(COLLECTION, key_of(name, settings))
+            changes = Definitions.of(None if kept is None else kept.value, holds=True).changes.values()
+            if not changes:
+                continue
+            held = settings.on_change == "hold"
+            tools = "; ".join(f"{one.tool} ({', '.join(one.fields)}, {one.seen_at})" for one in changes)
+            detail = f"{'held' if held else 'used as they are now'}: {tools}"
+            remedy = f"Look at it and accept it: pml servers accept {name}"
+            found[name] = [Line(f"definitions of {name}", ok=not held, detail=detail, remedy=remedy)]
+    return found
 
 
 def _was_ill(one: Ailment) -> Line:

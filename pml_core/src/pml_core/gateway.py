@@ -285,7 +285,8 @@ class Gateway:
     async def remember(self, servers: Mapping[str, Server]) -> None:
         """Show what is known of servers that are not up yet, and keep what they list."""
         if self.store is not None:
-            await Remembered(self.store, self.supervisor).begin(servers, self.catalog)
+            remembered = Remembered(self.store, self.supervisor, self.access_watchers, self.log)
+            await remembered.begin(servers, self.catalog)
 
     def transport(self, scheme: str) -> Transport:
         """The driver for addresses of ``scheme``.

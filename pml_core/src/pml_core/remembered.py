@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CatalogEntry, ServerStatus, Store
+from pml_hookspecs import AccessEvent, CatalogEntry, ServerStatus, Store
+
+from .definitions import COLLECTION, Change, Definitions, key_of
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
     from .downstream import Server
+    from .identities import AccessWatchers
     from .supervisor import Supervisor
+
+ACCEPTED_S = 1.0
+"""How often it is looked whether what is held was accepted [s]."""
+MOST_NAMED = 20
+"""Changed tools of one list that have a line of their own."""
 
 
 class Remembered:
     """Keeps what servers list and how they are in the store."""
 
-    def __init__(self, store: Store, supervisor: Supervisor) -> None:
-        self._store, self._supervisor = store, supervisor
+    def __init__(self, store: Store, supervisor: Supervisor, watchers: AccessWatchers, log: Any) -> None:
+        self._store, self._supervisor, self._watchers, self._log = store, supervisor, watchers, log
+        self._keeping: dict[str, asyncio.Event] = {}
+        """Set when there is news of a server that is being kept up to date; by key."""
 
     async def begin(self, servers: Mapping[str, Server], catalog: LiveCatalog) -> None:
         """Show what is known of servers that are not up yet, and keep what they list from now on."""
         described = {status.name: status.description for status in await self._store.catalog.statuses()}
         for server in servers.values():
+            kept = await self._store.documents.get(COLLECTION, key_of(server.name, server.settings))
+            server.on_changed = self._changed
+            server.tools.judge_by(_of(server, None if kept is None else kept.value))
             server.on_listed, server.on_status = self._save_tools, self._save_status
             if server.status.state == "up":
                 self._save_tools(server, [e for e in catalog if e.server == server.name])
@@ -37,3 +52,67 @@ class Remembered:
 
     def _save_status(self, status: ServerStatus) -> None:
         self._supervisor.spawn("core", self._store.catalog.report, (status,), f"report:{status.name}")
+
+    # What was accepted
+
+    def _changed(self, server: Server, changes: Sequence[Change]) -> None:
+        """Say what is new, and keep what is known now."""
+        key = key_of(server.name, server.settings)
+        if (news := self._keeping.get(key)) is not None:
+            news.set()
+        else:
+            news = self._keeping[key] = asyncio.Event()
+            self._supervisor.spawn("core", self._keep, (server, key, news), f"definitions:{server.name}")
+        if not changes:
+            return
+        what = "is held until it is accepted" if server.settings.on_change == "hold" else "is used as it is now"
+        for change in changes[:MOST_NAMED]:
+            self._log.warning(
+                f"the definition of a tool has changed, and {what}: pml servers accept {server.name}",
+                server=server.name,
+                tool=change.tool,
+                changed=list(change.fields),
+            )
+        if (more := len(changes) - MOST_NAMED) > 0:
+            self._log.warning("the definitions of more tools have changed", server=server.name, tools=more)
+        tools = {change.tool: list(change.fields) for change in changes[:MOST_NAMED]}
+        details = {"server": server.name, "tools": tools, "count": len(changes), "on_change": server.settings.on_change}
+        event = AccessEvent(kind="change", target=server.name, code="definitions.changed", details=details)
+        self._supervisor.spawn("core", self._watchers.tell, (event,), f"audit:{server.name}")
+
+    async def _keep(self, server: Server, key: str, news: asyncio.Event) -> None:
+        """Bring what is kept up to date, until nothing waits to be accepted any more."""
+        problem = ""
+        while not server.retired:
+            news.clear()
+            try:
+                waits = await self._agree(server, key)
+                problem = ""
+            except Exception as exc:
+                waits = True
+                if problem != (problem := str(exc) or repr(exc)):
+                    self._log.warning("what was accepted cannot be kept", server=server.name, problem=problem)
+            if not waits and not news.is_set():
+                break
+            with suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), ACCEPTED_S)
+        del self._keeping[key]
+
+    async def _agree(self, server: Server, key: str) -> bool:
+        """Agree with what is kept, which others may have changed; whether anything waits to be accepted."""
+        kept = await self._store.documents.get(COLLECTION, key)
+        definitions = _of(server, None if kept is None else kept.value)
+        definitions.judge(server.tools.listed)
+        now = definitions.kept()
+        if now is not None and (kept is None or now != kept.value):
+            version = 0 if kept is None else kept.version
+            if await self._store.documents.put(COLLECTION, key, now, if_version=version) is None:
+                return True  # somebody else was faster
+        current = server.tools.definitions
+        if current is None or now != current.kept():
+            server.tools.judge_by(definitions)
+        return bool(definitions.changes)
+
+
+def _of(server: Server, kept: Mapping[str, Any] | None) -> Definitions:
+    return Definitions.of(kept, holds=server.settings.on_change == "hold")

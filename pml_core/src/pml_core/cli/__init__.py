@@ -22,6 +22,7 @@ CORE_COMMANDS = {
     "auth": "auth",
     "connect": "connect",
     "disconnect": "disconnect",
+    "servers": "servers",
 }
 """Commands and their modules."""
 

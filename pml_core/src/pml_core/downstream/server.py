@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from pml_core.catalog import LiveCatalog
 from pml_core.client import Client, current_client
 from pml_core.clock import timeout_s
+from pml_core.definitions import Change, fingerprint
 from pml_core.features import Kind
-from pml_core.listing import tools_of
-from pml_core.members import with_meta
 from pml_core.upstream import Upstream
 from pml_hookspecs import (
     EMPTY,
     CatalogEntry,
     Link,
     RawObject,
-    RpcError,
     Run,
     ServerStatus,
     ToolCall,
@@ -31,11 +28,12 @@ from pml_hookspecs import (
 )
 
 from .calls import Sink, progress_of
-from .eras import Era, envelope
+from .eras import Era
 from .instance import Instance
 from .lists import CHANGED
 from .others import Others
 from .quota import Quota
+from .tools import Tools
 from .wiring import Events, Wiring
 
 if TYPE_CHECKING:
@@ -91,11 +89,10 @@ class Server:
             quota=self.quota,
         )
         self._remembered, self._retired = asyncio.Event(), False
-        self._relist: asyncio.Task[None] | None = None
-        self._stale: Instance | None = None
-        """The connection that told of a change of the list which was not read yet."""
+        self.tools = Tools(self._wiring, self._published, self._log)
         self._prefixes: dict[str, bytes] = {}
         self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
+        self.on_changed: Callable[[Server, list[Change]], None] | None = None
         self.on_status: Callable[[ServerStatus], None] | None = None
         tells = partial(Events, notified=self._notified, lists_changed=self._lists_changed)
         events = tells(ready=self._ready, up=self._up, down=self._down)
@@ -106,7 +103,7 @@ class Server:
             idle_timeout_s = LISTED_S if idle_timeout_s is None else min(LISTED_S, idle_timeout_s)
         other = settings.era == "client"
         self._main = Instance(self._wiring, events, era=era, other_era=other, idle_timeout_s=idle_timeout_s)
-        of_others = tells(ready=_nothing, up=self._read_again, down=_nobody)
+        of_others = tells(ready=_nothing, up=self.tools.read_again, down=_nobody)
         self._others = Others(self._wiring, self._main, of_others)
         self.status = _first_status(name, enabled=settings.enabled)
         catalog.report(self.status)
@@ -114,8 +111,7 @@ class Server:
     @property
     def fingerprint(self) -> str:
         """Changes with what is started or connected to."""
-        parts = [self.settings.command, list(self.settings.args), self.settings.url, self.settings.address]
-        return hashlib.sha256(encode([*parts, self.settings.cwd or ""])).hexdigest()[:16]
+        return fingerprint(self.settings)
 
     async def tried(self) -> None:
         """Wait until the first attempt to connect has ended, well or badly, or it sleeps with its tools known."""
@@ -131,8 +127,7 @@ class Server:
         try:
             await self._main.run(asleep=lazy and self.status.tools > 0)
         finally:
-            if self._relist is not None:
-                self._relist.cancel()
+            self.tools.close()
             await self._others.stop_all()
 
     @property
@@ -156,13 +151,13 @@ class Server:
             await instance.client_left(conversation)
 
     async def _ready(self, instance: Instance, link: Link) -> None:
-        entries = await self._list_tools(instance, link)
+        entries = await self.tools.read(instance, link)
         self.status = replace(self.status, description=instance.offer.description)
-        self._published(entries)
+        self.tools.have(entries)
 
     def _up(self) -> None:
         self._say(replace(self.status, state="up", reason="", restarts=self._main.restarts))
-        self._read_again()  # it may have changed while it was being read
+        self.tools.read_again()  # it may have changed while it was being read
 
     def _down(self, state: str, reason: str) -> None:
         known: Any = state
@@ -180,14 +175,6 @@ class Server:
 
     # Tools
 
-    async def _list_tools(self, instance: Instance, link: Link) -> list[CatalogEntry]:
-        async def ask(method: str, params: RawObject) -> RawObject:
-            if instance.modern:
-                params = with_meta(params, envelope(None, {}))
-            return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
-
-        return await tools_of(self.name, ask, self._log)
-
     def remember(self, entries: Sequence[CatalogEntry], description: str = "") -> None:
         """Show what the server had, and said of itself, when last seen, until it is up."""
         if entries and self.status.state != "up":
@@ -196,7 +183,7 @@ class Server:
             self._catalog.publish(self.name, entries)
         self._remembered.set()
 
-    def _published(self, entries: list[CatalogEntry]) -> None:
+    def _published(self, entries: list[CatalogEntry], changes: list[Change]) -> None:
         if self._retired:
             return
         self._catalog.publish(self.name, entries)
@@ -204,6 +191,13 @@ class Server:
         self._catalog.report(self.status)
         if self.on_listed is not None:
             self.on_listed(self, entries)
+        if self.on_changed is not None:
+            self.on_changed(self, changes)
+
+    @property
+    def retired(self) -> bool:
+        """Whether it is not configured any more."""
+        return self._retired
 
     async def call_tool(self, name: str, task: ToolCall, run: Run) -> RawObject:
         """``tools/call``; arguments and other members go through as they came.
@@ -212,9 +206,12 @@ class Server:
             TimeoutError: No answer in time.
             TransportError: Not connected.
             RpcError: The server answered with an error.
+            HeldError: The tool is not what was accepted.
         """
         limit_s = timeout_s(self._call_timeout_s, run.deadline)
         instance = await self._for(current_client.get(), limit_s)
+        if self.settings.on_change == "hold":
+            await self.tools.check(name, instance, limit_s)
         prefix = self._prefixes.get(name)
         if prefix is None:
             prefix = self._prefixes[name] = b'{"name":' + encode(name) + b',"arguments":'
@@ -314,8 +311,7 @@ class Server:
     def _notified(self, instance: Instance, method: str, params: RawObject) -> None:
         """A changed list is fetched again, the rest goes to clients as it is."""
         if method == "notifications/tools/list_changed":
-            self._stale = instance
-            self._read_again()
+            self.tools.changed(instance)
         elif method in CHANGED.values():
             instance.lists.heard(method)
             self._tell(instance, method, params)
@@ -339,20 +335,6 @@ class Server:
             self._upstream.tell_all(self.name, method, params, unasked=unasked)
         else:
             instance.client.tell(method, params, unasked=unasked)
-
-    def _read_again(self) -> None:
-        waiting = self._stale is not None and self._stale.connected
-        if waiting and (self._relist is None or self._relist.done()):
-            self._relist = asyncio.get_running_loop().create_task(self._list_again(), name=f"relist:{self.name}")
-
-    async def _list_again(self) -> None:
-        # The list may change again while it is being read; then what was read is old.
-        while (instance := self._stale) is not None and instance.connected:
-            self._stale = None
-            try:
-                self._published(await self._list_tools(instance, await instance.link(0)))
-            except (RpcError, TransportError, TimeoutError) as exc:
-                self._log.warning("the changed tool list could not be read", reason=str(exc))
 
 
 def _first_status(name: str, *, enabled: bool) -> ServerStatus:

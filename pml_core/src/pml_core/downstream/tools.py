@@ -1,0 +1,98 @@
+"""The tools of one server: listed again when it says that they changed, and compared with what was accepted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pml_core.definitions import Change, Definitions, HeldError
+from pml_core.listing import tools_of
+from pml_core.members import with_meta
+from pml_hookspecs import CatalogEntry, Link, RawObject, RpcError, TransportError
+
+from .eras import envelope
+from .instance import Instance
+from .wiring import Wiring
+
+
+class Tools:
+    """What a server lists, and what of that is shown and may be called."""
+
+    def __init__(self, wiring: Wiring, publish: Callable[[list[CatalogEntry], list[Change]], None], log: Any) -> None:
+        """``publish`` is given what is shown from now on, and the changes that were not told of before."""
+        self._wiring, self._publish, self._log = wiring, publish, log
+        self.definitions: Definitions | None = None
+        """What was accepted; None before that was looked up, when no client can call anything yet."""
+        self.listed: Sequence[CatalogEntry] = ()
+        """As the server says, accepted or not."""
+        self._stale: Instance | None = None
+        """The connection that told of a change of the list which was not read yet."""
+        self._relist: asyncio.Task[None] | None = None
+        self._unread = False
+        """Whether what is listed is known to be old."""
+
+    async def read(self, instance: Instance, link: Link) -> list[CatalogEntry]:
+        """Ask for the list."""
+
+        async def ask(method: str, params: RawObject) -> RawObject:
+            if instance.modern:
+                params = with_meta(params, envelope(None, {}))
+            return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
+
+        return await tools_of(self._wiring.name, ask, self._log)
+
+    def have(self, entries: Sequence[CatalogEntry]) -> None:
+        """Take what was read."""
+        self.listed, self._unread = entries, self._stale is not None
+        shown, changes = (list(entries), []) if self.definitions is None else self.definitions.judge(entries)
+        self._publish(shown, changes)
+
+    def judge_by(self, definitions: Definitions) -> None:
+        """Have what is listed, now and from now on, compared with what was accepted."""
+        self.definitions = definitions
+        if self.listed:
+            self._publish(*definitions.judge(self.listed))
+
+    def changed(self, instance: Instance) -> None:
+        """The server says that its list has changed."""
+        self._stale, self._unread = instance, True
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Read the list if it has changed and that can be done."""
+        waiting = self._stale is not None and self._stale.connected
+        if waiting and (self._relist is None or self._relist.done()):
+            self._relist = asyncio.get_running_loop().create_task(
+                self._list_again(), name=f"relist:{self._wiring.name}"
+            )
+
+    async def _list_again(self) -> None:
+        # The list may change again while it is being read; then what was read is old.
+        while (instance := self._stale) is not None and instance.connected:
+            self._stale = None
+            try:
+                self.have(await self.read(instance, await instance.link(0)))
+            except (RpcError, TransportError, TimeoutError) as exc:
+                self._log.warning("the changed tool list could not be read", reason=str(exc))
+
+    async def check(self, tool: str, instance: Instance, limit_s: float) -> None:
+        """See that a tool is still what was accepted, as far as the server says.
+
+        Raises:
+            HeldError: It is not, or that cannot be known now.
+            TransportError: Not connected.
+        """
+        await instance.link(limit_s)  # a server that starts lists its tools first
+        if self.definitions is None:
+            raise HeldError("what was accepted of it is not known yet")
+        if self._unread and self._relist is not None:
+            await asyncio.wait((self._relist,), timeout=limit_s)
+        if self._unread:
+            raise HeldError("its server said that its tools have changed, and does not say how")
+        self.definitions.check(tool)
+
+    def close(self) -> None:
+        """Nothing more is read."""
+        if self._relist is not None:
+            self._relist.cancel()
