@@ -154,9 +154,9 @@ def poured(connected, piece, most):
     return sent
 
 
-def until(condition, limit_s=PATIENCE_S):
+def until(condition, limit_s=PATIENCE_S, pause_s=POLL_S):
     """Wait for something that nothing tells of."""
     until_s = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < until_s
-        time.sleep(POLL_S)
+        time.sleep(pause_s)

@@ -45,7 +45,6 @@ ENDLESS = {
     "headers": (head(), LINE, 431),
     "a header": (head() + b"x: ", b"y" * 65536, 431),
     "a target": (b"GET /", b"y" * 65536, 431),
-    "a method": (b"", b"P" * 65536, 400),
     "trailers": (head(AUTHORIZED, b"transfer-encoding: chunked", JSON) + b"\r\n1\r\n{\r\n0\r\n", LINE, 431),
     "an extension of a chunk": (head(AUTHORIZED, b"transfer-encoding: chunked", JSON) + b"\r\n1;", b"y" * 65536, 431),
 }
@@ -87,15 +86,22 @@ def test_a_request_that_is_not_finished_is_not_waited_for(served, half):
         until(lambda: not any(map(is_open, waiting)))
 
 
+def test_a_stream_on_which_nothing_is_said_is_kept(served):
+    alice = served.caller()
+    session = [f"{name}: {value}".encode() for name, value in alice.begin().items()]
+    stream = head(AUTHORIZED, b"accept: text/event-stream", *session, method=b"GET") + b"\r\n"
+    with served.socket(stream) as standing, served.socket(HALF["half a body"]) as half:
+        assert status_line(standing) == 200
+        until(lambda: not is_open(half))
+        assert is_open(standing)
+
+
 @pytest.mark.attack("HTTP has limits", "send a body that never ends, byte by byte or as fast as it goes")
 @pytest.mark.parametrize("key", [AUTHORIZED, b"x: y"], ids=["with a key", "without"])
-@pytest.mark.parametrize("piece", [b"1\r\n \r\n", b"10000\r\n" + b" " * 65536 + b"\r\n"], ids=["slow", "fast"])
+@pytest.mark.parametrize("piece", [b"1\r\n \r\n", b"100000\r\n" + b" " * MIB + b"\r\n"], ids=["slow", "fast"])
 def test_a_body_that_never_ends_is_not_waited_for(served, key, piece):
     with at_rest(served), served.socket(head(key, JSON, b"transfer-encoding: chunked") + b"\r\n") as connected:
-        if len(piece) > 100:
-            poured(connected, piece, 4000 * MIB)
-        else:
-            until(lambda: poured(connected, piece, 1) == 0)
+        until(lambda: poured(connected, piece, len(piece)) == 0, pause_s=0.05 if len(piece) < MIB else 0)
 
 
 @pytest.mark.attack("HTTP has limits", "send requests by the thousand without waiting for answers")
@@ -161,6 +167,23 @@ def test_those_who_were_not_let_in_make_way(small, half):
         assert small.said().count("too_many_connections") == 1
 
 
+@pytest.fixture(scope="module")
+def open_to_all(tmp_path_factory):
+    made = Served(tmp_path_factory.mktemp("open"), tokens={})
+    with made.running():
+        yield made
+
+
+@pytest.mark.attack("HTTP has limits", "starve a client with 600 unfinished requests where nobody needs a key")
+@pytest.mark.parametrize("half", HALF.values(), ids=HALF)
+def test_where_nobody_needs_a_key_unfinished_requests_make_way(open_to_all, half):
+    with at_rest(open_to_all) as somebody, contextlib.ExitStack() as stack:
+        for n in range(600):
+            stack.enter_context(open_to_all.socket(half))
+            if n % 100 == 99:
+                assert somebody.lists()
+
+
 FILES = 80
 
 
@@ -175,7 +198,7 @@ def test_out_of_descriptors_those_who_were_not_let_in_make_way(scarce):
         for _ in range(3):
             for _ in range(2 * FILES):
                 stack.enter_context(scarce.socket())
-            assert alice.lists()
+            until(alice.is_served)
     assert scarce.said().count("http.out_of_descriptors") == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Self
 
 from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
@@ -33,8 +32,8 @@ class Quotas:
         self.most_requests = settings.max_requests_per_principal
         self.most_bytes = settings.max_body_bytes_per_principal
         self.longest = settings.max_body_bytes
-        self.requests: Counter[str] = Counter()
-        self.bodies: Counter[str] = Counter()
+        self.requests: dict[str, int] = {}
+        self.bodies: dict[str, int] = {}
 
 
 class Use:
@@ -49,12 +48,10 @@ class Use:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        quotas, owner = self._quotas, self._owner
-        for counter, taken in ((quotas.bodies, self._size), (quotas.requests, self._requests)):
-            if taken:
-                counter[owner] -= taken
-                if not counter[owner]:
-                    del counter[owner]
+        if self._size:
+            _give_back(self._quotas.bodies, self._owner, self._size)
+        if self._requests:
+            _give_back(self._quotas.requests, self._owner, self._requests)
 
     def take(self, size: int) -> None:
         """Keep so many bytes more.
@@ -64,10 +61,10 @@ class Use:
         """
         bodies, most = self._quotas.bodies, self._quotas.most_bytes
         self._size += size
-        bodies[self._owner] += size
+        total = bodies[self._owner] = bodies.get(self._owner, 0) + size
         if self._size > self._quotas.longest:
             raise too_long(self._quotas.longest)
-        if bodies[self._owner] > most and self._size > SMALL_BYTES:
+        if total > most and self._size > SMALL_BYTES:
             what = f"The bodies of your requests take more than {most} bytes (max_body_bytes_per_principal)"
             raise Refusal(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some are answered", headers=RETRY)
 
@@ -78,8 +75,16 @@ class Use:
             Refusal: There are too many; with status 429.
         """
         requests, most = self._quotas.requests, self._quotas.most_requests
-        if requests[self._owner] >= most:
+        if (open := requests.get(self._owner, 0)) >= most:
             what = f"You have {most} requests and streams open (max_requests_per_principal)"
             raise Refusal(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some have ended", headers=RETRY)
-        self._requests = 1
-        requests[self._owner] += 1
+        self._requests += 1
+        requests[self._owner] = open + 1
+
+
+def _give_back(counted: dict[str, int], owner: str, taken: int) -> None:
+    rest = counted[owner] - taken
+    if rest:
+        counted[owner] = rest
+    else:
+        del counted[owner]

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 BACKLOG = 2048
 AT_ONCE = 64
-"""Connections taken, refused or ended before anything else in the loop has its turn."""
+"""Connections taken or refused before anything else in the loop has its turn."""
+ROOM = 8
+"""Connections that make way when there is no descriptor left; few, so that those that just came have their turn."""
 PAUSE_S = 0.05
 """How long none are taken when there is no descriptor to be had [s]."""
 
@@ -94,16 +96,21 @@ class Acceptor:
 
     async def _do_without(self, error: OSError) -> None:
         """Make room among those with the least claim; where there are none, refuse."""
-        now = self._loop.time()
-        if now - self._told_at >= QUIET_S:
-            self._log.warning("http.out_of_descriptors", problem=str(error), connections=len(self._connections))
-        self._told_at = now
-        if sum(self._connections.evict_one() for _ in range(AT_ONCE)):
+        if sum(self._connections.evict_one() for _ in range(ROOM)):
             await asyncio.sleep(0)  # they are closed at the end of this turn
         else:
             self._refuse()
             await asyncio.sleep(PAUSE_S)
+        self._tell(error)
         self._reserve()
+
+    def _tell(self, error: OSError) -> None:
+        now = self._loop.time()
+        if now - self._told_at >= QUIET_S:
+            # The log may have to open files for its first line, and then there is another time.
+            with contextlib.suppress(OSError):
+                self._log.warning("http.out_of_descriptors", problem=str(error), connections=len(self._connections))
+                self._told_at = now
 
     def _refuse(self) -> None:
         """Close connections with the descriptor that is kept for it: nobody shall wait for an answer in the backlog."""

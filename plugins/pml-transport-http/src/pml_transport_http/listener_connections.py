@@ -7,6 +7,7 @@ those who have not: they make way first, the one that has been there longest bef
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import ipaddress
 import sys
@@ -124,8 +125,9 @@ class Connections:
     def _tell(self, host: str, of_it: int) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._told_at >= QUIET_S:
-            self._told_at = now
-            self._log.warning("http.too_many_connections", address=host, of_it=of_it, of_all=len(self._all))
+            with contextlib.suppress(OSError):  # out of descriptors, the log may not be able to begin
+                self._log.warning("http.too_many_connections", address=host, of_it=of_it, of_all=len(self._all))
+                self._told_at = now
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()

@@ -25,8 +25,6 @@ BODY_RATE = 16 * 1024
 """Each so many bytes of a body that was let in give it another second, up to its time limit from then on [bytes]."""
 LINGER_S = 2.0
 """How long a client that was refused may take to read why [s]."""
-FIELD_BYTES = 4
-"""What a header takes besides its name and value [bytes]."""
 
 
 class Joining:
@@ -92,7 +90,8 @@ class Protocol(HttpToolsProtocol):
         """When what it owes must be there, on the loop's clock."""
         self._begun = self._known = self._admitted = False
         """Something of a head is there; a request was let in, ever; and this one."""
-        self._head_bytes = self._unparsed = 0
+        self._unparsed = 0
+        """What came since the parser last made something of it [bytes]."""
         self._status = HTTPStatus.BAD_REQUEST
         """Why the parser was stopped."""
 
@@ -166,31 +165,20 @@ class Protocol(HttpToolsProtocol):
             self._stop(HTTPStatus.TOO_EARLY)
         super().on_message_begin()
         self.scope["extensions"] = {ADMISSION: {ADMIT: self.admit}}
-        self._begun, self._admitted, self._head_bytes = True, False, 0
-
-    def on_url(self, url: bytes) -> None:
-        """A part of the target."""
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, or a trailer, which nobody asks for."""
-        self._count(len(name) + len(value) + FIELD_BYTES)
-        if self._phase is not Phase.HEAD:
-            return
-        super().on_header(name, value)
-        if len(self.headers) > self._settings.max_headers:
-            self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-
-    def _count(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._settings.max_header_bytes:
-            self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        self._begun, self._admitted = True, False
 
     def on_headers_complete(self) -> None:
         """The request can be served; its body is to come."""
+        settings, headers = self._settings, self.headers
+        if len(headers) > settings.max_headers or (
+            # No more can be in the head than came, of which a body may be a part.
+            self._unparsed > settings.max_header_bytes
+            and len(self.url) + sum(len(name) + len(value) for name, value in headers) > settings.max_header_bytes
+        ):
+            self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        self.headers = []  # trailers are nobody's
         self._begun, self._unparsed = False, 0
-        self._phase, self._due = Phase.BODY, self.loop.time() + self._settings.body_timeout_s
+        self._phase, self._due = Phase.BODY, self.loop.time() + settings.body_timeout_s
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -212,10 +200,12 @@ class Protocol(HttpToolsProtocol):
             self._due = inf
 
     def on_response_complete(self) -> None:
-        """The answer is written."""
-        super().on_response_complete()
-        if self._phase is Phase.ANSWER:
-            self._rest()
+        """The answer is written. Not the server's own: a timer for each answer is dear, and nothing is queued here."""
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self._phase is Phase.ANSWER:
+                self._rest()
 
     def _rest(self) -> None:
         self._phase, self._due = Phase.IDLE, self.loop.time() + self.timeout_keep_alive
