@@ -21,7 +21,8 @@ for line in sys.stdin:
     if "id" not in message:
         continue
     if method == "initialize":
-        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+        result = {"protocolVersion": params["protocolVersion"],
+                  "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
                   "serverInfo": {"name": "marking", "version": "1"}}
     elif method == "tools/list":
         says = {"name": "pay", "description": "Pays an amount.", "inputSchema": {"type": "object"}}
@@ -35,8 +36,16 @@ for line in sys.stdin:
             while not (marks.parent / "go").exists():
                 time.sleep(0.05)
         result = {"content": [{"type": "text", "text": "paid"}]}
-    else:
+    elif method == "resources/list":
+        result = {"resources": [{"uri": "bank://account", "name": "account"}]}
+    elif method == "prompts/list":
+        result = {"prompts": [{"name": "greet"}]}
+    elif method.endswith("/list") or method in ("ping", "server/discover"):
         result = {}
+    else:
+        with marks.open("a") as file:
+            file.write(method + "\\n")
+        result = {"contents": [], "messages": []}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
 """Leaves a mark of every call that reaches it; ``slow`` waits until the file ``go`` is there."""
@@ -156,6 +165,28 @@ def test_whatever_is_asked_for_is_rehearsed(locked):
         assert all(row["dry_run"] for row in rows(locked) if row["kind"] == "workflow")
 
 
+@pytest.mark.attack(
+    "A rehearsal-only key rehearses", "read a resource, get a prompt, subscribe, complete, or call a method"
+)
+def test_requests_besides_calls_reach_no_server(locked):
+    greet = {"ref": {"type": "ref/prompt", "name": "bank__greet"}, "argument": {"name": "a", "value": "b"}}
+    requests = (
+        ("resources/read", {"uri": "bank://account"}),
+        ("resources/subscribe", {"uri": "bank://account"}),
+        ("prompts/get", {"name": "bank__greet"}),
+        ("completion/complete", greet),
+        ("tasks/cancel", {"taskId": "t"}),
+        ("bank/withdraw", {}),
+    )
+    with locked.caller(locked.alice, path=locked.path) as alice, legacy(locked, locked.alice) as asked:
+        listed = asked("resources/list"), asked("prompts/list")
+        assert "bank" in json.dumps(listed)
+        for method, params in requests:
+            for meta in ({}, {LIVE: False}, {LIVE: READS}):
+                said = alice.ask(method, **params, meta=meta), asked(method, **params, _meta=meta)
+                assert not locked.reached(), (method, meta, said)
+
+
 def rows(gate):
     """All that was recorded, as far as it matters here."""
     with closing(sqlite3.connect(gate.folder / "home" / "pml.db")) as store:
@@ -202,7 +233,9 @@ def test_who_is_not_locked_is_served_for_real(tmp_path):
         assert "dry_run_only" not in bob.status()
         argument = {t["name"]: t for t in bob.ask("tools/list")["result"]["tools"]}["execute_workflow"]
         assert argument["inputSchema"]["properties"]["dry_run"]["default"] is False
-        assert len(made.reached()) == 1
+        bob.ask("resources/read", uri="bank://account")
+        bob.ask("prompts/get", name="bank__greet")
+        assert made.reached()[-2:] == ["resources/read", "prompts/get"]
 
 
 @pytest.mark.attack("A rehearsal-only key rehearses", "have a schedule call a tool in a gateway that only rehearses")
