@@ -242,3 +242,18 @@ async def test_what_such_a_server_answers_reaches_the_client_as_it_is():
 
 def parts_of(error: RpcError):
     return error.code, error.message, error.data
+
+
+@pytest.mark.attack("One way through means all of MCP", "push the tasks of others out of the gateway's memory")
+async def test_tasks_of_one_principal_make_no_way_for_those_of_another(monkeypatch):
+    monkeypatch.setattr(extensions, "REMEMBERED", 2)
+    a = Answering({"tasks": {}}, task="of-alice")
+    async with gateway({"a": a}) as made:
+        alice, mallory = Client(made, principal="alice"), Client(made, principal="mallory")
+        await alice.call("a__work")
+        for number in range(5):
+            a.task = f"t-{number}"
+            await mallory.call("a__work")
+        assert await alice.request("tasks/get", {"taskId": "of-alice"}) == {"done": "tasks/get"}
+        assert await refused(made, "tasks/get", {"taskId": "t-0"}, -32602, principal="mallory")
+        assert await mallory.request("tasks/get", {"taskId": "t-4"}) == {"done": "tasks/get"}

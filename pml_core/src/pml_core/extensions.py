@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .downstream import Server
 
 REMEMBERED = 10_000
-"""Task ids that are kept, the newest."""
+"""Tasks of each principal that are kept, the newest."""
 MAPS = ("extensions", "experimental", "tasks")
 """Members of the capabilities by which servers and clients tell of what the gateway need not understand."""
 TASK_METHODS = frozenset({"tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "tasks/update"})
@@ -56,8 +56,10 @@ class Extensions:
 
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
-        self._tasks: OrderedDict[str, dict[Owner, str]] = OrderedDict()
+        self._tasks: dict[str, dict[Owner, str]] = {}
         """Of each task, whose it is, and the name of what gave it out; two servers may have thought of one id."""
+        self._given: dict[str, OrderedDict[tuple[str, str], None]] = {}
+        """Server and id of the tasks of each principal, the newest last: nobody's make way for another's."""
 
     def declared(self) -> dict[str, Any]:
         """What all connected servers declare together; the first by name wins where two say the same."""
@@ -77,9 +79,17 @@ class Extensions:
         id = task.get("taskId") if isinstance(task, Mapping) else None
         if isinstance(id, str):
             self._tasks.setdefault(id, {})[Owner(server.name, session.principal)] = name
-            self._tasks.move_to_end(id)
-            if len(self._tasks) > REMEMBERED:
-                self._tasks.popitem(last=False)
+            given = self._given.setdefault(session.principal, OrderedDict())
+            given[server.name, id] = None
+            given.move_to_end((server.name, id))
+            if len(given) > REMEMBERED:
+                self._forget(*given.popitem(last=False)[0], session.principal)
+
+    def _forget(self, server: str, id: str, principal: str) -> None:
+        owners = self._tasks[id]
+        del owners[Owner(server, principal)]
+        if not owners:
+            del self._tasks[id]
 
     def owns(self, id: Any, session: Session, server: str | None = None) -> bool:
         """Whether a task is the session's; one that was given to nobody is an operator's."""

@@ -51,8 +51,7 @@ class Features:
 
     async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
         """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
-        key = LISTINGS[kind].key
-        return [shown for server, own, shown in await self._items(kind) if keeps(server.name, own[key])]
+        return [shown for _, _, shown in await self._items(kind, keeps)]
 
     async def prompt(self, name: str, keeps: Keeps) -> tuple[Server, str]:
         """The server that has a prompt, and its own name for it; one that ``keeps`` does not keep only for want of one.
@@ -62,11 +61,9 @@ class Features:
         Raises:
             RpcError: There is none, or several servers have one of that name.
         """
-        found = _prompts_named(name, await self._items("prompts"))
+        found = await self._prompts(name, keeps)
         if not found and await self._woken():
-            found = _prompts_named(name, await self._items("prompts"))
-        kept = [one for one in found if keeps(one[0].name, one[1]["name"])]
-        found = kept or found[:1]
+            found = await self._prompts(name, keeps)
         if len(found) == 1:
             return found[0][0], found[0][1]["name"]
         if not found:
@@ -74,6 +71,11 @@ class Features:
         candidates = [shown["name"] for _, _, shown in found]
         message = f"Several servers have a prompt {name}: say which of {', '.join(candidates)}"
         raise RpcError(INVALID_PARAMS, message, {"candidates": candidates})
+
+    async def _prompts(self, name: str, keeps: Keeps) -> list[Item]:
+        """Those of that name; one that is not kept only for want of one that is."""
+        kept = _prompts_named(name, await self._items("prompts", keeps))
+        return kept or _prompts_named(name, await self._items("prompts"))[:1]
 
     async def resource(self, uri: str, keeps: Keeps) -> tuple[Server, str]:
         """The server that has a resource, listed or by a template, and its own URI; as of :meth:`prompt`.
@@ -92,10 +94,14 @@ class Features:
         raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
 
     async def _listed_resource(self, uri: str, keeps: Keeps) -> tuple[Server, str] | None:
-        found = [(server, item["uri"]) for server, item, shown in await self._items("resources") if shown["uri"] == uri]
-        templates = await self._items("templates")
-        found += [(server, uri) for server, item, _ in templates if matches(item["uriTemplate"], uri)]
-        return next((one for one in found if keeps(one[0].name, one[1])), found[0] if found else None)
+        for kept in (keeps, None):
+            for server, item, shown in await self._items("resources", kept):
+                if shown["uri"] == uri:
+                    return server, item["uri"]
+            for server, item, _ in await self._items("templates"):
+                if matches(item["uriTemplate"], uri) and (kept is None or kept(server.name, uri)):
+                    return server, uri
+        return None
 
     async def _woken(self) -> bool:
         """Start the servers that were not needed yet, for what nobody else has; whether there were any."""
@@ -107,15 +113,23 @@ class Features:
         Raises:
             RpcError: None has.
         """
-        for server, item, shown in await self._items("templates"):
-            if template in (item["uriTemplate"], shown["uriTemplate"]):
-                return server
+        for kept in (keeps, None):
+            for server, item, shown in await self._items("templates", kept):
+                if template in (item["uriTemplate"], shown["uriTemplate"]):
+                    return server
         return (await self.resource(template, keeps))[0]
 
-    async def _items(self, kind: Kind) -> list[Item]:
+    async def _items(self, kind: Kind, keeps: Keeps | None = None) -> list[Item]:
+        """What servers have, under names that tell nothing of what ``keeps`` does not keep; None keeps all."""
         servers = [self._servers[name] for name in sorted(self._servers)]
         lists = await asyncio.gather(*(self._of(server, kind) for server in servers))
-        pairs = ((server, item) for server, items in zip(servers, lists, strict=True) for item in items)
+        key = LISTINGS[kind].key
+        pairs = (
+            (server, item)
+            for server, items in zip(servers, lists, strict=True)
+            for item in items
+            if keeps is None or keeps(server.name, item[key])
+        )
         return list(_shown(kind, pairs))
 
     async def _of(self, server: Server, kind: Kind) -> list[dict[str, Any]]:

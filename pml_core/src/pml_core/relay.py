@@ -19,6 +19,7 @@ from .members import with_member
 from .naming import name_of
 from .paging import page
 from .requests import send
+from .server_views import is_operator
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -229,7 +230,10 @@ class Relay:
         if level not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"logging/setLevel: {level!r} is none of {', '.join(LEVELS)}")
         self._conversation.log_level = level
-        servers = list(self._gateway.servers.values())
+        gateway, session = self._gateway, self._conversation.session
+        if gateway.dispatcher.rehearsals.mode(session, None):
+            return EMPTY  # what comes is sorted out here all the same
+        servers = [s for s in gateway.servers.values() if is_operator(session) or gateway.may_know(s.name, session)]
         # Servers that several clients share log for the one that wants most; what the others get is sorted out here.
         wanted = [c.log_level for c in self._gateway.conversations if c.log_level is not None]
         lowest = min(wanted, key=LEVELS.index, default=level)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Phase, ToolCall, hookimpl, setting
+from pml_hookspecs import Phase, ServerRequest, ToolCall, hookimpl, setting
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Outcome, Run, Services, Task, Wrapper
@@ -29,7 +29,7 @@ settings_type = Settings  # what the gateway reads [plugins.redact_patterns] wit
 
 
 class Redaction:
-    """Cleans all calls of tools, those of code and workflows as well. Implements :class:`pml_hookspecs.Wrapper`."""
+    """Cleans all calls of tools, those of code and workflows too, and other requests to servers: a `Wrapper`."""
 
     phase = Phase.ADAPT
 
@@ -43,17 +43,17 @@ class Redaction:
                 raise ValueError(f"[plugins.redact_patterns] patterns.{name} is no regular expression: {exc}") from exc
 
     async def __call__(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
-        if not isinstance(task, ToolCall):
+        if not isinstance(task, (ToolCall, ServerRequest)):
             return await call_next(task, run)
-        if self._settings.arguments and (arguments := self.clean(task.arguments, names=False)) != task.arguments:
+        given = task.arguments if isinstance(task, ToolCall) and self._settings.arguments else {}
+        if (arguments := self.clean(given, names=False)) != given:
             task = replace(task, arguments=arguments)
         outcome = await call_next(task, run)
         if not self._settings.results:
             return outcome
-        output, failed = self.clean(outcome.output), outcome.failure
-        failure = failed and replace(failed, message=self.clean(failed.message), details=self.clean(failed.details))
-        same = output == outcome.output and failure == outcome.failure
-        return outcome if same else replace(outcome, output=output, failure=failure)
+        made, failed = self.clean(outcome.output), outcome.failure
+        why = failed and replace(failed, message=self.clean(failed.message), details=self.clean(failed.details))
+        return outcome if (made, why) == (outcome.output, failed) else replace(outcome, output=made, failure=why)
 
     def clean(self, value: Any, *, names: bool = True) -> Any:
         """``value`` without what fits. ``names`` of members too: not of arguments, which tools know by their names."""
