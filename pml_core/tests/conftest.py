@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib
 import importlib.metadata
 import os
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 import stevedore
 
+from pml_core import trust
+from pml_core.config_files import PRESETS, PROJECT_FILES
+from pml_core.errors import OperatorError
 from pml_hookspecs import RawObject
 from pml_testing.gateway import ScriptedLink
 
@@ -29,9 +33,12 @@ class Place:
         self.home.mkdir()
 
     def write(self, name: str, text: str) -> Path:
-        """A file in the project."""
+        """A file in the project; its configuration is trusted, as far as it can be read."""
         path = self.project / name
         path.write_text(text, encoding="utf-8")
+        if name in (*PROJECT_FILES, PRESETS):
+            with contextlib.suppress(OperatorError):
+                trust.keep({path: trust.agreement_to(path, path.read_bytes())})
         return path
 
     def users(self, name: str, text: str) -> Path:

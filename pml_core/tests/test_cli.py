@@ -146,19 +146,19 @@ def test_a_reference_to_a_secret_is_shown_because_it_is_none(place, installation
 
 def test_explain_tells_meaning_type_default_and_every_layer(place, installation, capsys):
     users = place.users("config.yaml", "gateway: {call_timeout_s: 5}")
-    path = place.write("pml.toml", "[gateway]\ncall_timeout_s = 7")
+    place.write("pml.toml", "[gateway]\ncall_timeout_s = 7")
     (about,) = printed(capsys, "config", "explain", "gateway.call_timeout_s", "--json")
     assert (about["path"], about["value"], about["default"], about["source"]) == (
         "gateway.call_timeout_s",
-        7.0,
+        5.0,
         60.0,
-        str(path),
+        str(users),
     )
     assert "[s]" in about["description"]
     assert about["type"] == "float"
-    assert about["layers"] == [{"source": str(path), "value": 7}, {"source": str(users), "value": 5}]
+    assert about["layers"] == [{"source": str(users), "value": 5}]
     assert main(["config", "explain", "gateway.call_timeout_s"]) == 0
-    assert "gateway.call_timeout_s = 7.0" in capsys.readouterr().out
+    assert "gateway.call_timeout_s = 5.0" in capsys.readouterr().out
 
 
 def test_explain_knows_tables_servers_and_installed_plugins(place, installation, capsys):
@@ -220,7 +220,7 @@ def test_check_is_content_with_a_good_configuration(place, installation, capsys)
 )
 def test_check_names_what_is_wrong_with_status_1(place, installation, capsys, text, problem):
     installed(installation, place)
-    place.write("pml.toml", text)
+    place.users("config.toml", text)
     assert main(["config", "check"]) == 1
     assert problem in capsys.readouterr().out
     assert main(["config", "check", "--json"]) == 1

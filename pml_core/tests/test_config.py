@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pml_core import config_files
+from pml_core import config_files, trust
 from pml_core.config import GatewaySettings, ServerSettings, load
 from pml_core.errors import OperatorError
 from pml_hookspecs import setting
@@ -58,8 +58,8 @@ def test_the_default_execution_mode_is_real_and_only_two_values_are_accepted(pla
 def test_each_source_wins_over_those_after_it(place, monkeypatch):
     place.users("config.yaml", "gateway: {intent: user}")
     assert load().gateway.intent == "user"
-    place.write("pml.toml", '[gateway]\nintent = "project"')
-    assert load().gateway.intent == "project"
+    place.write("pml.toml", '[gateway]\nintent = "project"\npage_size = 7')
+    assert (load().gateway.intent, load().gateway.page_size) == ("user", 7)
     monkeypatch.setenv("PML_GATEWAY__INTENT", "environment")
     assert load().gateway.intent == "environment"
     place.write("other.toml", '[gateway]\nintent = "given"\nlog_level = "error"')
@@ -83,6 +83,8 @@ def test_the_project_can_be_another_folder_than_the_current_one(place, tmp_path)
     other = tmp_path / "other"
     other.mkdir()
     (other / "pml.yaml").write_text("gateway: {intent: there}")
+    assert load(project=other).gateway.intent == ""
+    trust.keep({other / "pml.yaml": trust.agreement_to(other / "pml.yaml", (other / "pml.yaml").read_bytes())})
     assert load(project=other).gateway.intent == "there"
 
 
@@ -110,8 +112,7 @@ def test_without_pml_home_the_folder_is_in_the_users_home(place, monkeypatch):
 
 def test_tables_of_several_files_are_merged_key_by_key(place):
     place.users("config.yaml", "servers: {git: {command: git-mcp, env: {A: a, B: b}}}\nplugins: {p: {x: 1, y: 2}}")
-    place.write("pml.toml", '[servers.git.env]\nB = "mine"\n[plugins.p]\ny = 3')
-    loaded = load()
+    loaded = load(place.write("given.toml", '[servers.git.env]\nB = "mine"\n[plugins.p]\ny = 3'))
     assert loaded.servers["git"].env == {"A": "a", "B": "mine"}
     assert loaded.tables["p"] == {"x": 1, "y": 3}
 
@@ -260,8 +261,7 @@ def test_the_short_way_does_not_import_pydantic(place):
 @pytest.mark.seed("EXP-26")
 def test_a_plugins_table_inside_gateway_is_an_alias(place):
     place.users("config.yaml", "gateway:\n  tools_exposure: hybrid\n  hybrid: {max_underlying_tools: 7, label: old}")
-    place.write("pml.toml", '[plugins.hybrid]\nlabel = "new"')
-    loaded = load()
+    loaded = load(place.write("given.toml", '[plugins.hybrid]\nlabel = "new"'))
     assert loaded.tables["hybrid"] == {"max_underlying_tools": 7, "label": "new"}
     assert loaded.gateway == GatewaySettings(tools_exposure="hybrid")
 
@@ -278,6 +278,6 @@ def test_the_alias_counts_in_every_source(place, monkeypatch):
 
 
 def test_executors_is_a_setting_of_the_gateway_and_no_alias(place):
-    place.write("pml.toml", '[gateway.executors]\nworkflow = "dag"')
+    place.users("config.toml", '[gateway.executors]\nworkflow = "dag"')
     assert load().gateway.executors == {"workflow": "dag"}
     assert load().tables == {}

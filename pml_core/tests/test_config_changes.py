@@ -101,10 +101,10 @@ def test_the_projects_file_comes_first_and_keeps_what_else_it_says_with_a_copy_b
 
 
 def test_a_source_that_comes_before_the_file_is_named(gateway, capsys):
-    gateway.write("pml.toml", '[gateway]\ntools_exposure = "full_proxy"\n')
-    assert main(["config", "--preset", "meta_only", "--user"]) == 0
+    users = gateway.users("config.toml", '[gateway]\ntools_exposure = "full_proxy"\n')
+    assert main(["config", "--preset", "meta_only", "--project"]) == 0
     out = capsys.readouterr().out
-    assert f"gateway.tools_exposure is 'full_proxy' in {gateway.project / 'pml.toml'}, which comes first" in out
+    assert f"gateway.tools_exposure is 'full_proxy' in {users}, which comes first" in out
 
 
 @pytest.mark.parametrize(("option", "format"), [("--print", "toml"), ("--dry-run", "toml")])
@@ -134,7 +134,7 @@ def test_a_preset_whose_mode_is_not_installed_is_refused_and_nothing_written(pla
 
 
 def test_a_mistake_that_is_there_already_is_no_hindrance(gateway, capsys):
-    gateway.write("pml.toml", '[gateway]\nstore = "none_such"\n')
+    gateway.users("config.toml", '[gateway]\nstore = "none_such"\n')
     assert main(["config", "--preset", "meta_only"]) == 0
 
 

@@ -52,7 +52,7 @@ def test_a_top_level_key_notes_is_as_unknown_as_any_other(place):
 
 
 def test_every_mistake_is_named_at_once(place, monkeypatch):
-    path = place.write("pml.toml", "[gateway]\nstrict = 'perhaps'\n[servers.git]\ncommand = 5\nargs = ['a', 1]")
+    path = place.users("config.toml", "[gateway]\nstrict = 'perhaps'\n[servers.git]\ncommand = 5\nargs = ['a', 1]")
     monkeypatch.setenv("PML_GATEWAY__CALL_TIMEOUT_S", "soon")
     message = refusal(overrides=["gateway.record_bytes=1"])
     assert f"gateway.strict ({path})" in message
@@ -182,7 +182,7 @@ def test_each_value_knows_its_source(place, monkeypatch):
         "gateway.tools_exposure": "--mode",
         "plugins.p.x": "--set",
         "gateway.log_level": "environment",
-        "gateway.intent": str(project),
+        "gateway.intent": str(users),
         "gateway.strict": str(users),
         "servers.git.command": str(project),
         "gateway.store": None,

@@ -53,9 +53,9 @@ def _nothing_stays():
 
 @pytest.fixture
 def policy(place, installation):
-    path = place.write("policy.py", POLICY)
+    path = place.users("policy.py", POLICY)
     path.chmod(0o644)
-    place.write("pml.toml", "[gateway]\nlocal = ['policy.py']\n")
+    place.users("config.toml", "[gateway]\nlocal = ['policy.py']\n")
     return path
 
 
@@ -75,7 +75,7 @@ def doctor(capsys, *words):
 
 
 async def test_a_file_is_a_hook_plugin_with_a_table_of_its_own(place, policy):
-    place.write("pml.toml", "[gateway]\nlocal = ['./policy.py']\n[plugins.policy]\ngreeting = 'hi '\ntimes = 2\n")
+    place.users("config.toml", "[gateway]\nlocal = ['./policy.py']\n[plugins.policy]\ngreeting = 'hi '\ntimes = 2\n")
     async with Gateway(load()) as gateway:
         client = Client(gateway)
         await client.initialize()
@@ -85,7 +85,7 @@ async def test_a_file_is_a_hook_plugin_with_a_table_of_its_own(place, policy):
 
 @pytest.mark.parametrize("where", ["home", "--config", "--set"])
 def test_a_path_is_relative_to_the_file_that_says_it(place, policy, monkeypatch, tmp_path, where):
-    place.write("pml.toml", "")
+    place.users("config.toml", "")
     said = "[gateway]\nlocal = ['plugins/policy.py']\n"
     folders = {"home": place.home, "--config": tmp_path / "elsewhere", "--set": place.project}
     (folders[where] / "plugins").mkdir(parents=True)
@@ -157,16 +157,16 @@ def test_a_file_that_is_no_hook_plugin_is_told_what_it_lacks(policy, capsys, sou
 
 
 def test_a_missing_file_is_told_with_the_path_that_was_looked_at(place, installation, capsys):
-    place.write("pml.toml", "[gateway]\nlocal = ['lost.py']\n")
+    place.users("config.toml", "[gateway]\nlocal = ['lost.py']\n")
     status, lines = doctor(capsys)
     assert status == 1
-    assert lines["hooks lost"]["detail"] == f"{place.project / 'lost.py'}: cannot be read: No such file or directory"
+    assert lines["hooks lost"]["detail"] == f"{place.home / 'lost.py'}: cannot be read: No such file or directory"
     assert "relative to the file that says it" in lines["hooks lost"]["remedy"]
 
 
 @pytest.mark.parametrize("name", ["Policy.py", "my-policy.py", "policy.txt", "policy"])
 def test_a_file_that_cannot_name_a_plugin_is_told_to_be_renamed(place, installation, capsys, name):
-    place.write(name, POLICY)
+    place.users(name, POLICY)
     record = one(overrides=[f"gateway.local=['{name}']"])
     assert record.state is State.INCOMPATIBLE
     assert repr(name) in record.problem
@@ -217,6 +217,7 @@ def test_a_name_that_a_distribution_has_belongs_to_neither(policy, installation)
 def test_two_files_of_one_name_clash(place, policy):
     (place.project / "other").mkdir()
     place.write("other/policy.py", POLICY).chmod(0o644)
+    place.write("policy.py", POLICY).chmod(0o644)
     records = local_plugins.found(load(overrides=["gateway.local=['policy.py', 'other/policy.py']"]))
     assert [record.state for record in records] == [State.INCOMPATIBLE] * 2
     assert all("also claimed by" in record.problem for record in records)
@@ -236,7 +237,7 @@ async def test_a_strict_gateway_refuses_to_start_with_a_broken_one(policy):
 
 
 def test_settings_that_do_not_fit_are_told_with_path_and_file(place, policy, capsys):
-    file = place.write("pml.toml", "[gateway]\nlocal = ['policy.py']\n[plugins.policy]\ntimez = 2\n")
+    file = place.users("config.toml", "[gateway]\nlocal = ['policy.py']\n[plugins.policy]\ntimez = 2\n")
     status, lines = doctor(capsys)
     assert status == 1
     assert f"plugins.policy.timez ({file}): unknown key; did you mean 'times'?" in lines["hooks policy"]["detail"]

@@ -70,7 +70,7 @@ def test_every_plugin_with_settings_takes_a_table_of_them(alone: Path) -> None:
     tables = {name: said(settings_type) for name, settings_type in types if settings_type is not None}
     text = "".join(f"[plugins.{name}]\n{table}" for name, table in tables.items())
     (alone / "pml.toml").write_text(text, encoding="utf-8")
-    config = load()
+    config = load(alone / "pml.toml")
     assert config.tables.keys() == tables.keys()
     about = {f"{record.kind} {record.name}" for record in RECORDS}
     assert [line for line in asyncio.run(doctor.examine(config)) if line.subject in about and not line.ok] == []

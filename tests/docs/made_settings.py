@@ -16,7 +16,8 @@ INTRODUCTION = """\
 # Settings
 
 What can be said in `pml.toml` or `pml.yaml`, in `PML_…` environment variables and with `--set PATH=VALUE`. First wins:
-`--set`, `--mode`, environment, the project's file (`--config`), the user's. `pml config` shows every value and where it
+`--set`, `--mode`, environment, the file given with `--config`, the user's. A project's file counts as it was when
+`pml trust` was said: it adds and narrows, and never wins. `pml config` shows every value and where it
 comes from, `pml config explain PATH` what it means, `pml config check` what is wrong.
 
 An environment variable is the path in capitals with two underscores between its parts:

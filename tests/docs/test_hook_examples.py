@@ -133,7 +133,7 @@ def test_checks(tmp_path):
         f'[gateway]\nlocal = ["{EXAMPLES / "checks.py"}"]\n\n[plugins.checks]\nprograms = ["sh", "no-such-program"]\n'
     )
     (tmp_path / "pml.toml").write_text(text, encoding="utf-8")
-    done = pml(tmp_path, "plugins", "doctor", "--json")
+    done = pml(tmp_path, "plugins", "doctor", "--json", "--config", "pml.toml")
     assert done.returncode == 1, done.stderr
     lines = {line["subject"]: line for line in json.loads(done.stdout)}
     (good,) = [line for subject, line in lines.items() if "program sh" in subject]

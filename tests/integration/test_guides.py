@@ -68,7 +68,8 @@ def checked(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("text", blocks("toml"))
 def test_every_toml_example_is_a_configuration_that_fits(tmp_path, checked, text):
-    (tmp_path / "pml.toml").write_text(text, encoding="utf-8")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text(text, encoding="utf-8")
     assert checked() == ""
 
 

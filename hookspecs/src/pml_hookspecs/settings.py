@@ -14,9 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
-from typing import TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
+ProjectRule: TypeAlias = Literal["", "set", "add", "lower", "never"] | tuple[Any, ...]
+"""What a trusted project's file may do with a setting, which it never takes from the user: ``"set"``, give it a value
+where the user's configuration says nothing, and tables further members; ``"add"``, make a list longer, as of
+prohibitions; ``"lower"``, make a number smaller; ``"never"``, nothing; or give it one of these values, as the one that
+is stricter. ``""`` is ``"never"`` for a guard's settings and ``"set"`` for all others."""
 
 
 def setting(
@@ -26,6 +31,7 @@ def setting(
     ge: float | None = None,
     le: float | None = None,
     secret: bool = False,
+    project: ProjectRule = "",
 ) -> T:
     """One field of a settings class.
 
@@ -35,8 +41,9 @@ def setting(
         ge: Least value allowed.
         le: Greatest value allowed.
         secret: Never shown: not by ``pml config``, not in logs, not in records.
+        project: What a trusted project's file may do with it.
     """
-    metadata = {"description": description, "ge": ge, "le": le, "secret": secret}
+    metadata = {"description": description, "ge": ge, "le": le, "secret": secret, "project": project}
     if callable(default):
         made: T = field(default_factory=default, repr=not secret, metadata=metadata)
         return made

@@ -46,7 +46,8 @@ def place(tmp_path):
         program = tmp_path / "bin" / name
         program.write_text(text.format(python=sys.executable))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    (tmp_path / "pml.toml").write_text("[plugins.access]\nrequired = true\n")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "config.toml").write_text("[plugins.access]\nrequired = true\n")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
     path = f"{tmp_path / 'bin'}{os.pathsep}{kept['PATH']}"
     return tmp_path, {**kept, "PATH": path, "PML_HOME": str(tmp_path / "home"), "COLUMNS": "200"}

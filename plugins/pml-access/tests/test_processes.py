@@ -77,7 +77,8 @@ def test_people_on_stdio_see_their_own_history_and_no_key_is_left_anywhere(site)
 
 @pytest.mark.seed("QRY-29")
 def test_where_keys_are_required_nothing_is_answered_without_one(site):
-    (site.folder / "pml.toml").write_text("[plugins.access]\nrequired = true\n")
+    (site.folder / "home").mkdir(exist_ok=True)
+    (site.folder / "home" / "config.toml").write_text("[plugins.access]\nrequired = true\n")
     needed = {"code": -32600, "message": "MCP API key authentication required"}
     assert [answer["error"] for answer in site.ask("list_recent_executions")] == [needed, needed]
     assert needed["message"] in site.said

@@ -44,7 +44,8 @@ def pml(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PML_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     text = CONFIGURATION.format(python=sys.executable, worker=WORKER)
-    (tmp_path / "pml.toml").write_text(text)
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.toml").write_text(text)
 
     def run(*words, given=""):
         monkeypatch.setattr("sys.stdin", io.StringIO(given))

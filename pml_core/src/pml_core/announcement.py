@@ -64,12 +64,23 @@ class Announcement:
         """Log what is doubtful (EXP-36, EXP-39) and what was ignored."""
         gateway = self._gateway
         self.warn_of_unknown_tables()
+        self.tell_of_projects()
         for line in self._doubts():
             if self._is_new(line):
                 gateway.log.warning(line)
         for note in gateway.config.notes:
             if self._is_new(note):
                 gateway.log.info("configuration", note=note)
+
+    def tell_of_projects(self) -> None:
+        """Log which projects' files count, which do not, and what of them does not."""
+        gateway = self._gateway
+        for line in (*gateway.config.ignored.values(), *gateway.config.refused):
+            if self._is_new(line):
+                gateway.log.warning(line)
+        for source in gateway.config.sources:
+            if source.is_projects and self._is_new(source.label):
+                gateway.log.info("a project's configuration is in force, as it was trusted", file=source.label)
 
     def warn_of_unknown_tables(self) -> None:
         """Log which ``[plugins.*]`` tables no installed plugin reads."""

@@ -193,12 +193,21 @@ class Assembly:
         """
         settings_type, fallback = getattr(plugin, "settings_type", None), getattr(plugin, "settings_fallback", "")
         try:
-            settings = self._config.plugin(record.name, settings_type, fallback)
+            settings = self._config.plugin(record.name, settings_type, fallback, guard=record.guard)
+            if settings_type is not None:
+                self._tell_dropped(record, settings_type, fallback)
         except OperatorError as exc:
             remedy = f"{exc.remedy}, or block {record.name if record.file else record.dist}."
             raise OperatorError(f"{record.label}: {exc.message}", remedy) from exc
         self._learn(secrets_in(settings))
         return settings
+
+    def _tell_dropped(self, record: Record, settings_type: type[Any], fallback: str) -> None:
+        """Log what a project's file says of a plugin and may not; once."""
+        for line in self._config.dropped(record.name, settings_type, fallback, guard=record.guard):
+            if line not in self._told:
+                self._log.warning(line)
+                self._told.add(line)
 
 
 def _tables_of(record: Record, plugin: Any) -> set[str]:

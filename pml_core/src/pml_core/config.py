@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pml_hookspecs import GATEWAY_SERVER, is_usual, setting
+from pml_hookspecs import is_usual, setting
 
-from . import client_configs, secret_values
-from .config_files import SECTIONS, candidates, read_file
+from . import client_configs, project_rules, secret_values, trust
+from .config_files import SECTIONS, Source, dig
 from .errors import OperatorError
 
 S = TypeVar("S")
 ENVIRONMENT_PREFIX = "PML_"
 SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|bearer|credential|cookie|session|dsn", re.IGNORECASE)
 DEFAULT_ENDPOINT = "default"
-PREFIX = re.compile(r"[A-Za-z0-9._-]{0,32}")
-SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,24 +32,36 @@ class GatewaySettings:
 
     tools_exposure: str = setting("meta_only", "Exposure mode: which tools clients see. An installed mode's name.")
     intent: str = setting("", "Hint at what the clients of this gateway do, for modes that select by it.")
-    execution_mode: Literal["real", "dry_run"] = setting("real", "What a call does when it does not say itself.")
+    execution_mode: Literal["real", "dry_run"] = setting(
+        "real", "What a call does when it does not say itself.", project=("dry_run",)
+    )
     dry_run_only: bool = setting(
-        default=False, description="Rehearse everything: no call, key, plan or schedule can ask for more."
+        default=False,
+        description="Rehearse everything: no call, key, plan or schedule can ask for more.",
+        project=(True,),
     )
-    store: str = setting("sqlite", "Where executions and the catalog are kept. An installed store's name.")
-    tracers: tuple[str, ...] = setting(("log", "store"), "Tracers that watch every call, by name.")
+    store: str = setting(
+        "sqlite", "Where executions and the catalog are kept. An installed store's name.", project="never"
+    )
+    tracers: tuple[str, ...] = setting(("log", "store"), "Tracers that watch every call, by name.", project="add")
     executors: dict[str, str] = setting(
-        dict, "Kind of task (workflow, durable, capability, code, code.<language>) to executor, where several run it."
+        dict,
+        "Kind of task (workflow, durable, capability, code, code.<language>) to executor, where several run it.",
+        project="never",
     )
-    block: tuple[str, ...] = setting((), "Plugins or distributions that are not to be loaded.")
+    block: tuple[str, ...] = setting((), "Plugins or distributions that are not to be loaded.", project="never")
     required: tuple[str, ...] = setting(
-        (), "Plugins or distributions that the gateway does not start without, whatever else is installed."
+        (),
+        "Plugins or distributions that the gateway does not start without, whatever else is installed.",
+        project="add",
     )
     local: tuple[str, ...] = setting(
-        (), "Files of Python, each a hook plugin named after it; relative to the configuration that names them."
+        (),
+        "Files of Python, each a hook plugin named after it; relative to the configuration that names them.",
+        project="add",
     )
     strict: bool = setting(
-        default=False, description="Refuse to start when any plugin fails, instead of going without."
+        default=False, description="Refuse to start when any plugin fails, instead of going without.", project=(True,)
     )
     call_timeout_s: float = setting(
         60.0, "Longest wait for a tool's answer, unless its server says otherwise [s].", ge=0.001
@@ -68,12 +78,17 @@ class GatewaySettings:
     durability: Literal["soon", "full"] = setting(
         "soon",
         "When a call's row is on disk: within a tenth of a second of its end, or, with full, before it is answered.",
+        project=("full",),
     )
     max_resumes: int = setting(
         5, "Most attempts to go on with a durable plan whose gateway goes down each time; then it has failed.", ge=1
     )
-    log_level: Literal["debug", "info", "warning", "error"] = setting("info", "Least severity that is logged.")
-    log_format: Literal["console", "json"] = setting("console", "Log lines for people or for machines.")
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "Least severity that is logged.", project="never"
+    )
+    log_format: Literal["console", "json"] = setting(
+        "console", "Log lines for people or for machines.", project="never"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,14 +157,6 @@ class EndpointSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Somewhere that settings come from."""
-
-    label: str
-    tree: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class Config:
     """What all sources together came to."""
 
@@ -163,13 +170,22 @@ class Config:
     """What was ignored, for the log."""
     endpoints: Mapping[str, EndpointSettings] = field(default_factory=dict)
     """Further ways in besides the one that ``[gateway]`` describes, which is called ``default``."""
+    ignored: Mapping[Path, str] = field(default_factory=dict)
+    """Projects' files that the user has not agreed to, and what to do about each."""
+    refused: tuple[str, ...] = ()
+    """What trusted projects' files say and may not, outside of the tables of plugins."""
+    runs: Mapping[str, str] = field(default_factory=dict)
+    """Digests of the files of Python that projects' files name, by absolute path: nothing else is run of them."""
 
-    def plugin(self, name: str, settings_type: type[S] | None, fallback: str = "") -> S | None:
+    def plugin(
+        self, name: str, settings_type: type[S] | None, fallback: str = "", *, guard: bool = False
+    ) -> S | None:  # fmt: skip
         """The settings of one plugin; None when it has none.
 
         Args:
             settings_type: A frozen dataclass made with :func:`pml_hookspecs.setting`.
             fallback: Another plugin's table that gives the fields this one does not set.
+            guard: It is one: a project's file has no say where a setting does not declare it.
 
         Raises:
             OperatorError: The table does not fit; every mistake is named with its source.
@@ -180,10 +196,25 @@ class Config:
                     f"plugins.{name} ({self.says(f'plugins.{name}')}): this plugin has no settings", "Remove the table"
                 )
             return None
-        declared = fields(settings_type)  # type: ignore[arg-type]
-        known = {f.name for f in declared}
-        inherited = {k: v for k, v in self.tables.get(fallback, {}).items() if k in known}
-        table = {**inherited, **self.tables.get(name, {})}
+        return self._shared(name, settings_type, fallback, guard=guard)[0]
+
+    def dropped(self, name: str, settings_type: type[Any], fallback: str = "", *, guard: bool = False) -> list[str]:
+        """One sentence for each setting of a plugin that a project's file sets and that does not count."""
+        reasons = self._shared(name, settings_type, fallback, guard=guard)[1]
+        return [f"plugins.{name}.{key} of a project's file does not count: {why}" for key, why in reasons.items()]
+
+    def _shared(
+        self, name: str, settings_type: type[S], fallback: str, *, guard: bool
+    ) -> tuple[S, dict[str, str]]:  # fmt: skip
+        known = {f.name for f in fields(settings_type)}  # type: ignore[arg-type]
+        own, project = project_rules.shares(self.sources, self.tables, (fallback, name), known)
+        settings = self._settings(name, settings_type, own)
+        if not project:
+            return settings, {}
+        theirs = self._settings(name, settings_type, project)
+        return project_rules.together(settings, own, theirs, project, guard=guard)
+
+    def _settings(self, name: str, settings_type: type[S], table: Mapping[str, Any]) -> S:
         missing: list[str] = []
         table = client_configs.expand_all(table, os.environ, missing)
         if missing:
@@ -192,6 +223,7 @@ class Config:
                 f"environment variable {unset} is not set; plugins.{name} ({where}) refers to it",
                 "Set it, or write the value itself",
             )
+        declared = fields(settings_type)  # type: ignore[arg-type]
         if not table and all(f.default is not MISSING or f.default_factory is not MISSING for f in declared):
             return settings_type()
         from .settings import validate_table
@@ -228,15 +260,6 @@ def _texts(options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
             yield key, value
         elif isinstance(value, Mapping):
             yield from _texts(value)
-
-
-def dig(tree: Any, path: Sequence[str]) -> Any:
-    """The value at ``path``, or None."""
-    for part in path:
-        if not isinstance(tree, Mapping) or part not in tree:
-            return None
-        tree = tree[part]
-    return tree
 
 
 def normalise(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,10 +303,12 @@ def parse_override(text: str) -> dict[str, Any]:
 def load(
     config: Path | None = None, *, overrides: Sequence[str] = (), mode: str | None = None, project: Path | None = None
 ) -> Config:
-    """Read every source and merge them; first wins: ``--set``, ``--mode``, environment, project's file, user's file.
+    """Read every source and merge them; first wins: ``--set``, ``--mode``, environment, user's file.
+
+    A trusted project's file adds to these and narrows them.
 
     Args:
-        config: Takes the place of the project's file; may be an MCP client's.
+        config: Takes the place of the project's file, and wins over the user's; may be an MCP client's.
         overrides: ``PATH=VALUE`` each.
         mode: Exposure mode.
         project: Folder whose ``pml.toml`` or ``pml.yaml`` counts; the current one if not given.
@@ -291,26 +316,58 @@ def load(
     Raises:
         OperatorError: A source cannot be read, or what it says does not fit; every mistake is named.
     """
-    files = [path for path in candidates(project or Path.cwd(), config) if path == config or path.is_file()]
-    sources = [Source("--set", parse_override(text)) for text in overrides]
+    reading = trust.read(project or Path.cwd(), config)
+    early = [Source("--set", parse_override(text)) for text in overrides]
     if mode is not None:
-        sources.append(Source("--mode", {"gateway": {"tools_exposure": mode}}))
-    simple, notes = not overrides, []
-    read = []
-    for path in files:
-        tree, from_client = read_file(path)
-        if from_client:
-            notes += [f"{path}: {note}" for note in tree.pop("notes")]
-        simple = simple and from_client
-        read.append(Source(str(path), normalise(tree)))
+        early.append(Source("--mode", {"gateway": {"tools_exposure": mode}}))
+    notes: list[str] = []
+    own: list[Source] = []
+    projects: list[Source] = []
+    for file in reading.files:
+        if file.is_clients:
+            notes += [f"{file.path}: {note}" for note in file.tree.pop("notes")]
+        source = Source(str(file.path), normalise(file.tree), file.is_projects)
+        (projects if file.is_projects else own).append(source)
+    simple = not overrides and not projects and all(file.is_clients for file in reading.files)
     if simple and not any(map(_is_setting, os.environ)):
-        return _plain(mode, (*sources, *read), notes)
+        return replace(_plain(mode, (*early, *own), notes), ignored=reading.ignored)
     from .settings import merge
 
-    gateway, servers, endpoints, tables, all_sources = merge(
-        [Source(s.label, normalise(s.tree)) for s in sources], read
-    )
-    return Config(gateway, servers, tables, all_sources, tuple(notes), endpoints)
+    trees = [source.tree for source in own]
+    early = [Source(s.label, normalise(s.tree)) for s in early]
+    beside = [Source(s.label, project_rules.added(s.tree, trees), is_projects=True) for s in projects]
+    gateway, servers, endpoints, tables, sources = merge(early, [*own, *beside])
+    made = Config(gateway, servers, tables, sources, tuple(notes), endpoints, reading.ignored, runs=reading.runs)
+    return _with_projects(made, projects, trees) if projects else made
+
+
+def _with_projects(config: Config, projects: Sequence[Source], own: Sequence[Mapping[str, Any]]) -> Config:
+    """The user's configuration, whose servers and endpoints are together already, with the rest of trusted projects.
+
+    Raises:
+        OperatorError: What these say does not fit.
+    """
+    from .settings import merge
+
+    # Servers and endpoints are together already; those that do not count need not even fit.
+    rest = [replace(s, tree={k: v for k, v in s.tree.items() if k not in project_rules.NAMED}) for s in projects]
+    theirs, _, _, tables, _ = merge((), rest, environment=False)
+    said = {k for s in config.sources if not s.is_projects for k in dig(s.tree, ("gateway",)) or ()}
+    added = {k for s in projects for k in dig(s.tree, ("gateway",)) or ()}
+    gateway, reasons = project_rules.together(config.gateway, said, theirs, added)
+    notes = [note for s in projects for note in project_rules.dropped(s.label, s.tree, own)]
+    notes += [f"gateway.{name} of a project's file does not count: {why}" for name, why in reasons.items()]
+    merged = {name: {**tables.get(name, {}), **config.tables.get(name, {})} for name in {**tables, **config.tables}}
+    shown = [
+        replace(s, tree={**s.tree, **project_rules.added(s.tree, own), "gateway": _without(s.tree, reasons)})
+        for s in projects
+    ]
+    sources = (*(s for s in config.sources if not s.is_projects), *shown)
+    return replace(config, gateway=gateway, tables=merged, sources=sources, refused=tuple(notes))
+
+
+def _without(tree: Mapping[str, Any], dropped: Container[str]) -> dict[str, Any]:
+    return {name: value for name, value in (tree.get("gateway") or {}).items() if name not in dropped}
 
 
 def _is_setting(variable: str) -> bool:
@@ -335,33 +392,3 @@ def make_server(table: Mapping[str, Any]) -> ServerSettings:
     given: dict[str, Any] = {k: tuple(v) if k in ("args", "inherit_env") else v for k, v in table.items() if k in known}
     options = {k: v for k, v in table.items() if k not in known and k != "options"}
     return ServerSettings(**given, options={**table.get("options", {}), **options})
-
-
-def server_problems(name: str, server: ServerSettings) -> list[str]:
-    """What is wrong with a server's table beyond the types of its values."""
-    problems = []
-    given = [key for key in ("command", "url", "address") if getattr(server, key)]
-    if name == GATEWAY_SERVER:
-        problems.append(f"servers.{name}: the name belongs to the gateway itself; choose another")
-    elif not SERVER_NAME.fullmatch(name) or "__" in name:
-        problems.append(f"servers.{name}: a name is letters, digits, '.', '-' and single '_'; choose another")
-    if not given:
-        problems.append(f"servers.{name}: says neither command nor url; add one of them")
-    elif len(given) > 1:
-        problems.append(f"servers.{name}: says {' and '.join(given)}; keep one of them")
-    if server.prefix is not None and not PREFIX.fullmatch(server.prefix):
-        problems.append(f"servers.{name}.prefix: letters, digits, '.', '-' and '_', or nothing; clients take no others")
-    if server.inherit_env and server.url:
-        problems.append(f"servers.{name}.inherit_env: makes sense only with a command")
-    if server.args and not server.command:
-        problems.append(f"servers.{name}.args: makes sense only with a command")
-    return problems
-
-
-def endpoint_problem(name: str) -> str:
-    """What is wrong with an endpoint's name; ``""`` when nothing is."""
-    if name == DEFAULT_ENDPOINT:
-        return "that is the endpoint that [gateway] describes; choose another name"
-    if not SERVER_NAME.fullmatch(name):
-        return "a name is letters, digits, '.', '-' and '_'; choose another"
-    return ""

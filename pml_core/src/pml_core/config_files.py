@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,29 +14,28 @@ from .errors import OperatorError
 
 SECTIONS = ("gateway", "servers", "endpoints", "plugins")
 
+PROJECT_FILES = ("pml.toml", "pml.yaml", "pml.yml")
+"""Names of configuration files in a project's folder."""
+PRESETS = "config/gateway-presets.yaml"
+"""Presets in a project's folder."""
+
 State: TypeAlias = Mapping[Path, "tuple[int, int, int] | None"]
 """What tells that a file has changed; None for one that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Somewhere that settings come from."""
+
+    label: str
+    tree: dict[str, Any]
+    is_projects: bool = False
+    """A trusted project's file: it may add and narrow, never loosen."""
 
 
 def home() -> Path:
     """The user's PML folder."""
     return Path(os.environ.get("PML_HOME") or Path.home() / ".pml")
-
-
-def candidates(project: Path, config: Path | None = None) -> list[Path]:
-    """Every file that counts if it exists, the project's before the user's; ``config`` is there or it is a mistake.
-
-    Args:
-        project: Folder whose files count.
-        config: Takes the place of the project's.
-    """
-    mine = [project / name for name in ("pml.toml", "pml.yaml", "pml.yml")] if config is None else [config]
-    return [*mine, *(home() / name for name in ("config.toml", "config.yaml", "config.yml"))]
-
-
-def default_files(project: Path) -> list[Path]:
-    """Configuration files that exist, the project's before the user's."""
-    return [path for path in candidates(project) if path.is_file()]
 
 
 def state_of(files: Sequence[Path]) -> State:
@@ -52,15 +52,34 @@ def _state_of(path: Path) -> tuple[int, int, int] | None:
 
 
 def read_file(path: Path) -> tuple[dict[str, Any], bool]:
-    """The tree in ``path`` and whether it is an MCP client's file, which gives servers only.
+    """What :func:`parsed` gives of the file at ``path``.
 
     Raises:
         OperatorError: It cannot be read or parsed.
     """
+    return parsed(raw_of(path), path)
+
+
+def raw_of(path: Path) -> bytes:
+    """What stands in a file.
+
+    Raises:
+        OperatorError: It cannot be read.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_bytes()
     except OSError as exc:
         raise OperatorError(f"{path}: cannot be read: {exc.strerror}", "Give the path of a file that exists.") from exc
+
+
+def parsed(raw: bytes, path: Path) -> tuple[dict[str, Any], bool]:
+    """The tree in ``raw``, which stands at ``path``, and whether it is an MCP client's, which gives servers only.
+
+    Raises:
+        OperatorError: It cannot be parsed.
+    """
+    try:
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise OperatorError(f"{path}: is not UTF-8 text (byte {exc.start})") from exc
     if path.suffix in (".yaml", ".yml"):
@@ -108,3 +127,12 @@ def _read_yaml(text: str, path: Path) -> dict[str, Any]:
 def _with_text_keys(tree: Any) -> Any:
     """YAML has keys of any type; a configuration has names."""
     return {str(k): _with_text_keys(v) for k, v in tree.items()} if isinstance(tree, dict) else tree
+
+
+def dig(tree: Any, path: Sequence[str]) -> Any:
+    """The value at ``path``, or None."""
+    for part in path:
+        if not isinstance(tree, Mapping) or part not in tree:
+            return None
+        tree = tree[part]
+    return tree

@@ -160,6 +160,7 @@ class Gateway:
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
         self.announcement.warn_of_unknown_tables()
+        self.announcement.tell_of_projects()
         self._choose_index()
         self.filters.use(self._gather("pml_filter_tools", self._refuse))
         self.catalog.filter_with(self.filters.refusing, self.filters.hides)

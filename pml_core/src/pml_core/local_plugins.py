@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import registry
+from . import registry, trust
 from .config import Config
-from .config_files import state_of
+from .config_files import dig, state_of
 from .errors import OperatorError
 from .registry import HOOK_GROUP, NAME, Record, State
 
@@ -33,18 +33,32 @@ class LocalFileError(OperatorError):
 class _EntryPoint(metadata.EntryPoint):
     """Stands where that of a distribution does; loads a file."""
 
+    digest: str | None
+    """Of what may be run; None: whatever stands there, the file is the user's own."""
+
     def load(self) -> Any:
-        return _run(self.name, Path(self.value))
+        return _run(self.name, Path(self.value), self.digest)
 
 
 def files(config: Config) -> list[Path]:
     """The files that are named, each as an absolute path."""
-    label = config.says(SETTING)
-    source = Path(label or "")
-    # Of what is said on the command line or in the environment, the label is no file.
-    folder = source.absolute().parent if source.is_file() else Path.cwd()
-    named = [os.path.normpath(folder / Path(name).expanduser()) for name in config.gateway.local]
-    return [Path(name) for name in dict.fromkeys(named)]
+    saying = [source for source in config.sources if dig(source.tree, trust.LOCAL)]
+    # The user's first word counts; what projects add was agreed to with each of them.
+    own = [source for source in saying if not source.is_projects][:1]
+    named: dict[Path, None] = {}
+    for source in (*own, *(source for source in saying if source.is_projects)):
+        path = Path(source.label)
+        # Of what is said on the command line or in the environment, the label is no file.
+        folder = trust.place_of(path).parent if path.is_file() else Path.cwd()
+        named |= dict.fromkeys(trust.runs_of(source.tree, folder))
+    return list(named)
+
+
+def _agreed(config: Config) -> dict[Path, str]:
+    """Digests of the files that projects name; ``""`` for one that was not agreed to."""
+    projects = [source for source in config.sources if source.is_projects]
+    named = [path for s in projects for path in trust.runs_of(s.tree, trust.place_of(Path(s.label)).parent)]
+    return {path: config.runs.get(str(path), "") for path in named}
 
 
 def found(config: Config, *, thorough: bool = False) -> list[Record]:
@@ -58,15 +72,18 @@ def found(config: Config, *, thorough: bool = False) -> list[Record]:
     installed = registry.discover(blocked, thorough=True) if thorough else registry.discover(blocked)
     if not config.gateway.local:
         return installed
-    records = [*installed, *(_record(path, blocked) for path in files(config))]
+    agreed = _agreed(config)
+    records = [*installed, *(_record(path, blocked, agreed.get(path)) for path in files(config))]
     registry.mark_clashes(records)
     _mark_twins(records)
     return sorted(records, key=lambda r: (r.group, r.name, r.dist))
 
 
-def _record(path: Path, blocked: frozenset[str]) -> Record:
+def _record(path: Path, blocked: frozenset[str], digest: str | None) -> Record:
     name, value = path.stem, os.path.normpath(path)
-    record = Record(HOOK_GROUP, name, value, f"{DISTRIBUTION}{name}", "", _EntryPoint(name, value, HOOK_GROUP))
+    point = _EntryPoint(name, value, HOOK_GROUP)
+    vars(point)["digest"] = digest
+    record = Record(HOOK_GROUP, name, value, f"{DISTRIBUTION}{name}", "", point)
     record.file, record.guard = value, True  # nobody asked what it is for; it may be a policy
     if name in blocked or record.dist in blocked:
         record.fail(State.BLOCKED, "blocked by [gateway] block")
@@ -111,7 +128,7 @@ def _check(found: os.stat_result, file: str) -> None:
         raise LocalFileError(problem, f"Read it, then: chmod go-w {file}")
 
 
-def _run(name: str, path: Path) -> ModuleType:
+def _run(name: str, path: Path, digest: str | None) -> ModuleType:
     """Run a file, and give what it defines.
 
     Raises:
@@ -122,6 +139,8 @@ def _run(name: str, path: Path) -> ModuleType:
         # The one that is open, whatever stands in its place by now.
         _check(os.fstat(file.fileno()), str(path))
         source = file.read()
+    if digest is not None and trust.digest_of(source) != digest:
+        raise LocalFileError(f"{trust.CHANGED} by its user", f"Read it, then: pml trust {path.parent}")
     module = ModuleType(f"{MODULE}{name}")
     module.__file__ = str(path)
     # Dataclasses look for their module there.

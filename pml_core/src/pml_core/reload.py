@@ -63,6 +63,7 @@ class Reload:
         gateway = self._gateway
         try:
             wanted = await asyncio.to_thread(self._read)
+            _refuse_lost(self._wanted, wanted)
             changes = list(_changes(self._wanted, wanted))
             if not changes:
                 gateway.log.debug("the configuration says what it said before")
@@ -132,6 +133,17 @@ class Reload:
         await gateway.fleet.change(config.servers)
         gateway.lists_may_differ()
         await exposures.leave_replaced()
+
+
+def _refuse_lost(old: Config, new: Config) -> None:
+    """Keep what is in force when a project's file in it is not what was trusted any more.
+
+    Raises:
+        OperatorError: It is not.
+    """
+    used = {source.label for source in old.sources if source.is_projects}
+    if lost := [line for path, line in new.ignored.items() if str(path) in used]:
+        raise OperatorError("\n".join(lost))
 
 
 def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> Sequence[tuple[str, ToolFilter]]:

@@ -24,14 +24,11 @@ from .config import (
     EndpointSettings,
     GatewaySettings,
     ServerSettings,
-    Source,
-    dig,
-    endpoint_problem,
     make_server,
     normalise,
-    server_problems,
 )
-from .config_files import SECTIONS
+from .config_files import SECTIONS, Source, dig
+from .config_problems import endpoint_problem, server_problems
 from .errors import OperatorError
 
 S = TypeVar("S")
@@ -71,7 +68,7 @@ def model_of(settings_type: type[Any], *, extra: Any = "forbid") -> type[BaseMod
 
 
 def merge(
-    early: Sequence[Source], files: Sequence[Source]
+    early: Sequence[Source], files: Sequence[Source], *, environment: bool = True
 ) -> tuple[
     GatewaySettings,
     dict[str, ServerSettings],
@@ -84,6 +81,7 @@ def merge(
     Args:
         early: Sources that win over the environment.
         files: Sources that the environment wins over.
+        environment: False: it says nothing.
 
     Raises:
         OperatorError: Names every mistake and its source.
@@ -110,7 +108,8 @@ def merge(
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            labelled[:] = [*early, Source(ENVIRONMENT, normalise(env_settings())), *files]
+            said = [Source(ENVIRONMENT, normalise(env_settings()))] if environment else []
+            labelled[:] = [*early, *said, *files]
             return tuple(InitSettingsSource(settings_cls, init_kwargs=source.tree) for source in labelled)
 
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, Session, View
 
-from .config import Source
+from .config_files import Source
 from .errors import OperatorError
 from .exposure import Exposure, MetaOnlyView
 from .exposures import META_ONLY

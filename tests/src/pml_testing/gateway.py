@@ -9,7 +9,8 @@ from dataclasses import fields
 from typing import Any
 
 from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
+from pml_core.config import Config, GatewaySettings, ServerSettings
+from pml_core.config_files import Source
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
 from pml_hookspecs import Handler, Identity, Origin, Peer, RawObject, encode

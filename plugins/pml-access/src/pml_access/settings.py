@@ -24,7 +24,7 @@ class Settings:
     """Who is let in, and whose agents are."""
 
     required: bool = setting(
-        False, "Let nobody in without a key, on stdio either; tokens in [plugins.http] count as keys."
+        False, "Let nobody in without a key, on stdio either; tokens in [plugins.http] count as keys.", project=(True,)
     )
     agents: dict[str, Agent] = setting(
         dict, "Owner, sharing and permits of agents, by name; what stands here, `pml access` does not change."

@@ -25,6 +25,7 @@ class Settings:
     require: tuple[str, ...] = setting(
         (),
         "What always needs approval, by pattern: tools ('mail:send_*'), or else ('files:@resource/*').",
+        project="add",
     )
     trust: tuple[str, ...] = setting((), "Tools that never do, by pattern; 'require' wins.")
     ask_client: bool = setting(

@@ -26,11 +26,13 @@ class Settings:
         "",
         "Folder of the audit; a leading ~ is the home folder. Empty: audit in the folder PML_HOME, or in ~/.pml. "
         "Several gateways may share it; not on a network drive.",
+        project="never",
     )
     fsync: Literal["always", "interval", "never"] = setting(
         "always",
         "When to wait for the disk: with all rows written together; each second; or never. A killed gateway loses "
         "nothing that was written with any of them, a power cut only with the others than the first.",
+        project="never",
     )
     wait_s: float = setting(
         1.0,
@@ -39,11 +41,14 @@ class Settings:
         le=60,
     )
     file_bytes: int = setting(16 * 1024 * 1024, "Size at which a new file is begun [bytes].", ge=4096)
-    queries: tuple[str, ...] = setting(QUERIES, "Tools that tell of executions, by pattern; each call makes a row.")
+    queries: tuple[str, ...] = setting(
+        QUERIES, "Tools that tell of executions, by pattern; each call makes a row.", project="never"
+    )
     hiding: tuple[str, ...] = setting(
         HIDING,
         "Tools that answer alike what is not there and what the caller may not have; each call that is answered so "
         "makes a row.",
+        project="never",
     )
     config_files: tuple[str, ...] = setting(
         (), "Files whose changes make a row, besides PML's own in the folder PML_HOME and the working directory."

@@ -21,6 +21,7 @@ class Settings:
     shared: bool = setting(
         False,
         "Let everybody run and find what anybody's code taught. False: only those whose own code did.",
+        project="never",
     )
     server: str = setting(
         "capability", "Name of the server that proven capabilities are listed under; no configured server may have it."

@@ -85,12 +85,17 @@ class Settings:
     """What things cost."""
 
     tools: dict[str, Price] = setting(
-        dict, "Prices by pattern of tool ids, such as 'search:*'; of several that fit, the longest counts."
+        dict,
+        "Prices by pattern of tool ids, such as 'search:*'; of several that fit, the longest counts.",
+        project="never",
     )
     models: dict[str, Model] = setting(
         dict,
         "Prices of tokens by pattern of models' names, such as 'large-*'; of several that fit, the longest counts.",
+        project="never",
     )
     estimates: bool = setting(
-        default=True, description="Note how many tokens each call's arguments and result are, as bytes / 4."
+        default=True,
+        description="Note how many tokens each call's arguments and result are, as bytes / 4.",
+        project="never",
     )

@@ -11,18 +11,22 @@ from pml_hookspecs import setting
 class Settings:
     """The table ``[plugins.hybrid]``. Tools are named ``server:tool``, or as clients see them: ``server__tool``."""
 
-    expose_meta_tools: bool = setting(True, "List the meta-tools, first.")
-    expose_underlying_tools: bool = setting(True, "List tools of servers: whitelisted and fitting ones.")
+    expose_meta_tools: bool = setting(True, "List the meta-tools, first.", project="set")
+    expose_underlying_tools: bool = setting(True, "List tools of servers: whitelisted and fitting ones.", project="set")
     apply_semantic_filter: bool = setting(
         True,
         "List the tools that fit the intent, and none but whitelisted ones without an intent; false: the first ones.",
+        project="set",
     )
     max_underlying_tools: int = setting(
-        50, "Most tools of servers to list [tools]; whitelisted ones come on top.", ge=0
+        50, "Most tools of servers to list [tools]; whitelisted ones come on top.", ge=0, project="set"
     )
-    semantic_threshold: float = setting(0.6, "Least relevance of a tool to the intent for it to be listed.", ge=0, le=1)
-    whitelisted_tools: list[str] = setting(list, "Tools listed in any case, in this order.")
+    semantic_threshold: float = setting(
+        0.6, "Least relevance of a tool to the intent for it to be listed.", ge=0, le=1, project="set"
+    )
+    whitelisted_tools: list[str] = setting(list, "Tools listed in any case, in this order.", project="set")
     blacklisted_tools: list[str] = setting(
         list,
         "Tools, or patterns such as 'server:*', that nobody sees or calls, whatever the mode; beats the whitelist.",
+        project="add",
     )

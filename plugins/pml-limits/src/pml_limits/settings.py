@@ -87,7 +87,7 @@ def _problems_of_rate(rate: str) -> Iterator[str]:
 class Settings:
     """What is limited."""
 
-    rules: dict[str, Rule] = setting(dict, "Limits by name; a task keeps to all that fit it.")
+    rules: dict[str, Rule] = setting(dict, "Limits by name; a task keeps to all that fit it.", project="set")
     shared: bool = setting(
         default=False,
         description="Count in the store, together with all gateways that use it, instead of in this process.",

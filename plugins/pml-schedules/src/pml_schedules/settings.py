@@ -46,7 +46,7 @@ class Schedule:
     arguments: dict[str, Any] = setting(dict, "Of the tool, or of the agent besides its message.")
     intent: str = setting("", "What it is for, in the history; a workflow's own comes first.")
     dry_run: bool = setting(False, "Rehearse only.")
-    principal: str = setting("", "For whom it runs, with what they may do. Empty: that of the plugin.")
+    principal: str = setting("", "For whom it runs, with what they may do. Empty: that of the plugin.", project="never")
     scopes: tuple[str, ...] = setting((), "Scopes that it runs with; system is refused.")
     missed: Missed = setting(
         "once", "What becomes of times at which no gateway was up: skip, once for all of them, or all."
@@ -144,7 +144,9 @@ def from_plain(plain: Mapping[str, Any]) -> Schedule:
 class Settings:
     """``[plugins.schedules]``."""
 
-    schedules: dict[str, Schedule] = setting(dict, "Schedules by name; `pml schedules add` makes more.")
+    schedules: dict[str, Schedule] = setting(
+        dict, "Schedules by name; `pml schedules add` makes more.", project="never"
+    )
     time_zone: str = setting("UTC", "Of schedules that name none.")
     principal: str = setting("local", "For whom schedules run that name nobody.")
     look_s: float = setting(

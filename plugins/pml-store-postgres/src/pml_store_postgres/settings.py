@@ -17,6 +17,7 @@ class Settings:
         "Address of the database: postgresql://user:password@host:port/database. What it leaves out is taken from "
         "libpq's environment variables and password file. Straight to the server or to a pooler that pools sessions.",
         secret=True,
+        project="never",
     )
     schema: str = setting("pml", "Schema that the tables are in; made when it is not there.")
     synchronous: Literal["FULL", "NORMAL"] = setting(
@@ -42,9 +43,11 @@ class Settings:
         "What has not ended stays.",
         ge=0,
         le=36_500,
+        project="never",
     )
     keep_bytes: int = setting(
         10 * 1024**3,
         "The oldest executions are deleted until what is stored is no larger [bytes]; 0: as large as it gets.",
         ge=0,
+        project="never",
     )

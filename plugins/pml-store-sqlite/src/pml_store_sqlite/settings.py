@@ -16,6 +16,7 @@ class Settings:
         "",
         "File to keep the data in; a leading ~ is the home folder. Empty: pml.db in the folder PML_HOME, or in ~/.pml. "
         "Not on a network drive.",
+        project="never",
     )
     synchronous: Literal["FULL", "NORMAL"] = setting(
         "NORMAL",
@@ -43,9 +44,11 @@ class Settings:
         "What has not ended stays.",
         ge=0,
         le=36_500,
+        project="never",
     )
     keep_bytes: int = setting(
         10 * 1024**3,
         "The oldest executions are deleted until what is stored is no larger [bytes]; 0: as large as it gets.",
         ge=0,
+        project="never",
     )

@@ -42,7 +42,9 @@ class Settings:
         256 * MIB, "Longest message taken from a server; a longer one fails its request [bytes].", ge=MIB
     )
     keyring: bool = setting(
-        True, "Keep logins in the system's keyring where there is one (extra `keyring`), not in the store."
+        True,
+        "Keep logins in the system's keyring where there is one (extra `keyring`), not in the store.",
+        project="never",
     )
 
     # The listener: clients that use the gateway.
@@ -50,12 +52,15 @@ class Settings:
         dict,
         "Bearer tokens that clients may present, by the principal each stands for; or tables with more about each.",
         secret=True,
+        project="never",
     )
     allowed_hosts: tuple[str, ...] = setting(
-        (), "Host headers to accept besides those of the bound address, such as `gateway.example:8808`."
+        (),
+        "Host headers to accept besides those of the bound address, such as `gateway.example:8808`.",
+        project="never",
     )
     allowed_origins: tuple[str, ...] = setting(
-        (), "Origins of web pages that may call the gateway, such as `https://app.example`."
+        (), "Origins of web pages that may call the gateway, such as `https://app.example`.", project="never"
     )
     session_idle_s: float = setting(
         1800.0, "Time after which a session without requests and streams is ended [s].", ge=1

@@ -7,10 +7,13 @@ import importlib
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pml_core.errors import OperatorError
 from pml_hookspecs import InvalidArguments
+
+if TYPE_CHECKING:
+    from pml_core.config import Config
 
 CORE_COMMANDS = {
     "serve": "serve",
@@ -23,6 +26,8 @@ CORE_COMMANDS = {
     "connect": "connect",
     "disconnect": "disconnect",
     "servers": "servers",
+    "trust": "trust",
+    "untrust": "trust",
 }
 """Commands and their modules."""
 
@@ -46,6 +51,25 @@ def add_sources(parser: argparse.ArgumentParser, *, below: bool = False) -> None
         metavar="PATH=VALUE",
         help="set one value; may be repeated",
     )
+
+
+_told: set[str] = set()
+
+
+def load_as_told(arguments: argparse.Namespace) -> Config:
+    """The configuration that the options of :func:`add_sources` ask for; files that do not count are named once.
+
+    Raises:
+        OperatorError: It cannot be read or does not fit.
+    """
+    from pml_core.config import load
+
+    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    for line in config.ignored.values():
+        if line not in _told:
+            print(f"pml: {line}", file=sys.stderr)
+            _told.add(line)
+    return config
 
 
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from typing import Any
 
-from . import add_sources
+from . import add_sources, load_as_told
 
 
 def add(subcommands: Any) -> None:
@@ -26,10 +26,9 @@ def add(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Log in or out; the exit status."""
-    from pml_core.config import load
     from pml_core.logins import log_in, log_out
 
-    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    config = load_as_told(arguments)
     if arguments.verb == "logout":
         asyncio.run(log_out(config, arguments.server))
         print(f"logged out of {arguments.server}")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from . import add_sources
+from . import add_sources, load_as_told
 from .output import print_columns
 
 if TYPE_CHECKING:
@@ -44,12 +44,11 @@ def _positive(text: str) -> int:
 def run_plugins(arguments: argparse.Namespace) -> int:
     """Measure and print."""
     from pml_core import local_plugins
-    from pml_core.config import load
     from pml_core.registry import State
 
     from .bench_measures import as_json, per_call, start_up
 
-    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    config = load_as_told(arguments)
     costs: list[Cost] = []
     for record in local_plugins.found(config):
         if record.state is State.FOUND:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pml_core import secret_values
-from pml_core.config import SECRET_NAME, Config, EndpointSettings, GatewaySettings, ServerSettings, dig, load
+from pml_core.config import SECRET_NAME, Config, EndpointSettings, GatewaySettings, ServerSettings
+from pml_core.config_files import dig
 from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
 
-from . import add_sources
+from . import add_sources, load_as_told
 from .config_change import add_options
 from .output import print_columns, print_json
 
@@ -59,7 +60,7 @@ def add(subcommands: Any) -> None:
 
 
 def _load(arguments: argparse.Namespace) -> Config:
-    return load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    return load_as_told(arguments)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -205,7 +206,8 @@ def run_check(arguments: argparse.Namespace) -> int:
     doubtful = []
     if not found:
         config = _load(arguments)
-        doubtful = doubts(config, settings_types(config))
+        types = settings_types(config)
+        doubtful = [*config.refused, *_dropped(config, types), *doubts(config, types)]
     if arguments.json:
         print_json({"ok": not found, "problems": found, "warnings": doubtful})
     elif found:
@@ -215,6 +217,10 @@ def run_check(arguments: argparse.Namespace) -> int:
         for line in doubtful:
             print(f"Warning: {line}")
     return 1 if found or (doubtful and arguments.strict) else 0
+
+
+def _dropped(config: Config, types: Mapping[str, type[Any]]) -> list[str]:
+    return [line for name in config.tables if name in types for line in config.dropped(name, types[name])]
 
 
 def run_presets(arguments: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pml_core.config import Config, load, normalise
-from pml_core.config_files import default_files, home, read_file
+from pml_core.config_files import PROJECT_FILES, home, read_file
 from pml_core.errors import OperatorError
 from pml_core.toml_text import TomlEditError
+from pml_core.trust import follow, in_force, projects_files
 
 from . import edited_file, toml_edit, yaml_edit
 from .output import print_json
@@ -55,11 +57,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def target(arguments: argparse.Namespace) -> Path:
     """The file to write: as asked, or the one that counts most here, or the user's."""
     project, users = Path.cwd(), home()
-    found = default_files(project)
+    found = in_force(project)
     if (asked := arguments.to or arguments.config) is not None:
         return Path(asked)
     if arguments.project:
-        return next((path for path in found if path.parent == project), project / PROJECTS_FILE)
+        return next((path for path in projects_files(project) if path.name in PROJECT_FILES), project / PROJECTS_FILE)
     if arguments.user:
         return next((path for path in found if path.parent == users), users / USERS_FILE)
     return found[0] if found else users / USERS_FILE
@@ -141,6 +143,8 @@ def apply(change: Change, arguments: argparse.Namespace, about: Mapping[str, Any
         print("Nothing is written.")
         return 1
     backup = edited_file.replace(change.file, change.file.encoded(change.text)) if write else None
+    if write and (why := follow(path, change.file.raw, change.file.encoded(change.text))):
+        print(f"pml: {why}", file=sys.stderr)
     notes = [*change.notes, *overruled(change.values, path)] if write or not diff else list(change.notes)
     if machine:
         values = {".".join(keys): value for keys, value in change.values.items()}
@@ -165,7 +169,7 @@ def _said(path: Path, backup: Path | None, *, diff: bool, write: bool) -> str:
 def overruled(values: Mapping[KeyPath, Any], path: Path) -> list[str]:
     """One sentence for each value that a source which comes first says otherwise."""
     try:
-        config = load(path if path.parent != home() and path not in default_files(Path.cwd()) else None)
+        config = load(path if path.parent != home() and path not in in_force(Path.cwd()) else None)
     except OperatorError as exc:
         return [str(exc)]
     return [line for keys, value in values.items() if (line := _overruled(config, keys, value, path))]

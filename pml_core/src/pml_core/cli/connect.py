@@ -95,19 +95,19 @@ def pml_command(*, shared: bool) -> list[str]:
     for candidate in (Path(sys.argv[0]), Path(sys.executable).with_name("pml")):
         if candidate.stem == "pml" and candidate.is_file():
             return [str(candidate.absolute())]
-    return [sys.executable, "-m", "pml_core"]
+    return [sys.executable, "-P", "-m", "pml_core"]
 
 
 def _options(arguments: argparse.Namespace) -> list[str]:
-    """Options of ``pml serve``. Clients start servers anywhere, so this folder's configuration is named."""
-    from pml_core.config_files import default_files
+    """Options of ``pml serve``. Clients start servers in any folder, so the configuration in force here is named."""
+    from pml_core.trust import in_force
 
     here = Path.cwd()
     config = arguments.config
     if config is not None and not config.is_file():
         raise OperatorError(f"--config {config}: there is no such file", "Give the path of a file that exists.")
     if config is None and not arguments.project and not arguments.url:
-        config = next((path for path in default_files(here) if path.parent == here), None)
+        config = next(iter(in_force(here)), None)
     options = [] if config is None else ["--config", str(config if arguments.project else config.absolute())]
     options += [] if arguments.mode is None else ["--mode", arguments.mode]
     if options and arguments.url:

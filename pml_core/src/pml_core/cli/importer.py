@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pml_core import client_configs, secret_values, toml_text
+from pml_core import client_configs, secret_values, toml_text, trust
 
 DEFAULT_TARGET = "pml.toml"
 BAD_INPUT = 2
@@ -282,14 +282,17 @@ def _merge(items: list[Item], arguments: argparse.Namespace) -> Report:
     except toml_text.TomlEditError as exc:
         raise ImportCommandError(f"{target}: {exc}") from None
     literal = _literal_secrets({**there, **tables})
+    why = ""
     if tables and not arguments.dry_run:
+        before = target.read_bytes() if target.exists() else None
         _write(target, merged, private=bool(literal))
+        why = trust.follow(target, before, merged.encode())
     return Report(
         items=tuple(items),
         target=target,
         written=bool(tables) and not arguments.dry_run,
         dry_run=arguments.dry_run,
-        notes=tuple(_warnings(items, literal, arguments)),
+        notes=(*_warnings(items, literal, arguments), *([why] if why else [])),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pml_core import local_plugins, registry
 
-from . import add_sources
+from . import add_sources, load_as_told
 from .output import print_columns, print_json
 
 CONNECT = "also start every server and list its tools, and put the plugins together as a gateway does"
@@ -39,9 +39,7 @@ def add(subcommands: Any) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> Any:
-    from pml_core.config import load
-
-    return load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    return load_as_told(arguments)
 
 
 def run_list(arguments: argparse.Namespace) -> int:

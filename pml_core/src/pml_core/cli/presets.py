@@ -9,7 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pml_core.config_files import home, read_file
+from pml_core import trust
+from pml_core.config_files import PRESETS, home, parsed, raw_of
 from pml_core.errors import OperatorError
 
 from .trees import KeyPath, flat
@@ -73,16 +74,17 @@ class Preset:
 
 
 def known(project: Path) -> dict[str, Preset]:
-    """Every preset by name: those that come with PML, then the user's, then the project's.
+    """Every preset by name: those that come with PML, then the user's, then the project's if they are trusted.
 
     Raises:
         OperatorError: A file of presets cannot be read, or is not one.
     """
     with resources.as_file(resources.files(__package__) / FILE) as own:
         found = _in_file(own, "pml")
-    for path in (home() / FILE, project / "config" / FILE):
-        if path.is_file():
-            found.update(_in_file(path, str(path)))
+    if (path := home() / FILE).is_file():
+        found.update(_in_file(path, str(path)))
+    if (path := project / PRESETS).is_file() and (raw := trust.raw_if_trusted(path)) is not None:
+        found.update(_in_tree(parsed(raw, path)[0], path, str(path)))
     return found
 
 
@@ -103,7 +105,10 @@ def named(name: str, project: Path) -> Preset:
 
 
 def _in_file(path: Path, source: str) -> dict[str, Preset]:
-    tree, _ = read_file(path)
+    return _in_tree(parsed(raw_of(path), path)[0], path, source)
+
+
+def _in_tree(tree: Mapping[str, Any], path: Path, source: str) -> dict[str, Preset]:
     presets = {}
     for name, said in tree.items():
         if not isinstance(said, Mapping) or not said:

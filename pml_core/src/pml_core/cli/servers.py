@@ -38,9 +38,9 @@ def run_accept(arguments: argparse.Namespace) -> int:
     """Show the changes and accept them; 1 where they were not accepted."""
     import asyncio
 
-    from pml_core.config import load
+    from . import load_as_told
 
-    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    config = load_as_told(arguments)
     if arguments.server not in config.servers:
         known = ", ".join(sorted(config.servers)) or "none"
         raise OperatorError(f"there is no server {arguments.server!r}; configured: {known}")

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from . import add_sources
+from . import add_sources, load_as_told
 
 RunWith = Callable[[argparse.Namespace, Any], Awaitable[int]]
 
@@ -34,9 +34,7 @@ def prepare(parser: argparse.ArgumentParser, plugin: str) -> None:
 
 def run(function: RunWith, plugin: str, arguments: argparse.Namespace) -> int:
     """Run a command with its plugin's services; the exit status."""
-    from pml_core.config import load
-
-    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    config = load_as_told(arguments)
     return asyncio.run(_run(function, plugin, arguments, config))
 
 
