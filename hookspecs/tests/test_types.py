@@ -177,7 +177,13 @@ class Settings:
 
 def test_a_setting_carries_its_description_and_bounds() -> None:
     limit = dataclasses.fields(Settings)[0]
-    assert dict(limit.metadata) == {"description": "Most tools to show [tools].", "ge": 0, "le": 99, "secret": False}
+    assert dict(limit.metadata) == {
+        "description": "Most tools to show [tools].",
+        "ge": 0,
+        "le": 99,
+        "secret": False,
+        "project": "",
+    }
     assert Settings().limit == 10
 
 

@@ -42,9 +42,11 @@ def examined(place, installation, capsys):
     points = {"pml.transport": {"scripted": "acme_stdio:Stdio", "stdio": "acme_stdio:Stdio"}}
     installation.add("acme", points, modules=modules)
 
-    def lines(text, *words):
-        place.write("pml.toml", text)
-        main(["plugins", "doctor", "--json", *words])
+    def lines(text, *words, file="pml.toml"):
+        """Of a project, or of a file that the user names: only that says which store there is."""
+        path = place.write(file, text)
+        named = [] if file == "pml.toml" else ["--config", str(path)]
+        main(["plugins", "doctor", "--json", *named, *words])
         return {line["subject"]: line for line in json.loads(capsys.readouterr().out)}
 
     return lines
@@ -75,7 +77,7 @@ def test_without_connecting_a_server_is_looked_at_as_far_as_that_goes(examined):
 
 
 def test_a_driver_that_is_named_and_not_installed_is_a_finding(examined):
-    lines = examined("[gateway]\nstore = 'nothing'\nexecutors = { code = 'nobody' }")
+    lines = examined("[gateway]\nstore = 'nothing'\nexecutors = { code = 'nobody' }", file="own.toml")
     assert "'nothing' is configured and not installed" in lines["store nothing"]["detail"]
     assert lines["executor nobody"]["ok"] is False
 
@@ -190,7 +192,7 @@ def test_connecting_tells_of_what_cannot_start_at_all(examined, installation):
     )
     source += "    async def __aexit__(self, *_): ...\n"
     installation.add("full", {"pml.store": {"full": "full_module:Store"}}, modules={"full_module": source})
-    line = examined("[gateway]\nstore = 'full'", "--connect")["start"]
+    line = examined("[gateway]\nstore = 'full'", "--connect", file="own.toml")["start"]
     assert (line["ok"], line["detail"]) == (False, "full: disk is full")
 
 
