@@ -7,13 +7,15 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from pml_core.cli import build_parser
 
 PATIENCE_S = 120.0
+COMMAND_S, AT_ONCE = 20.0, 3
 NOT_TRUSTED = "is ignored: it is not trusted yet; read it, then: pml trust"
 POLICY = """
 from pathlib import Path
@@ -73,11 +75,11 @@ class Folder:
             "[plugins.hybrid]\nblacklisted_tools = []\n"
         )
 
-    def pml(self, *words, cwd=None):
+    def pml(self, *words, cwd=None, patience_s=PATIENCE_S):
         return subprocess.run(
             [sys.executable, "-P", "-m", "pml_core", *words],
             capture_output=True, check=False, cwd=cwd or self.project, encoding="utf-8", env=self.environment,
-            stdin=subprocess.DEVNULL, timeout=PATIENCE_S,
+            stdin=subprocess.DEVNULL, timeout=patience_s,
         )  # fmt: skip
 
     def trust(self):
@@ -164,12 +166,14 @@ def test_every_command_that_reads_a_configuration_is_tried():
 
 
 @pytest.mark.attack("A folder is a stranger", "run code and start a server by any command that is given in the folder")
-@pytest.mark.parametrize("words", ALL, ids=" ".join)
-def test_no_command_runs_what_a_folder_names(folder, words):
-    if "--connect" in words:
-        pytest.skip("starts servers by itself")
-    folder.pml(*words)
-    assert folder.touched == []
+def test_no_command_runs_what_a_folder_names(folder):
+    def tried(words):
+        with suppress(subprocess.TimeoutExpired):  # some follow what happens until they are stopped
+            folder.pml(*words, patience_s=COMMAND_S)
+        return words, folder.touched
+
+    with ThreadPoolExecutor(AT_ONCE) as several:
+        assert [words for words, touched in several.map(tried, ALL) if touched] == []
 
 
 @pytest.mark.attack("A folder is a stranger", "run code, start a server and lift the blacklist under a client")
