@@ -379,3 +379,18 @@ def test_reading_clients_files_imports_nothing_heavy():
     code = "import sys, pml_core.client_configs; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pydantic", "rich", "mcp", "yaml", "tomllib", "structlog"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "env", "names"),
+    [
+        ("docker", ["run", "-i", "--rm", "-e", "GITHUB_TOKEN", "image"], {}, ["GITHUB_TOKEN"]),
+        ("docker", ["run", "--env=GITHUB_TOKEN", "--env", "B", "-e", "C=1", "image"], {"B": "x"}, ["GITHUB_TOKEN"]),
+        ("sh", ["-c", "exec server --token $API_KEY --home $HOME"], {}, ["API_KEY"]),
+        ("npx", ["-y", "server"], {"TOKEN": "x"}, None),
+    ],
+)
+def test_a_server_gets_by_name_what_its_command_line_mentions(command, args, env, names):
+    tree = {"mcpServers": {"one": {"command": command, "args": args, "env": env}}}
+    (server,) = client_configs.servers_in(tree, "x")
+    assert server.table().get("inherit_env") == names

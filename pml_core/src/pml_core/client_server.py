@@ -7,12 +7,15 @@ Fields as the clients' documentation has them in 2026: Claude Code (``type``, ``
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from pml_hookspecs import is_usual
 
 REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 """``${NAME}``, ``${env:NAME}``, ``${NAME:-default}``; groups: the name, and the default or None."""
@@ -21,6 +24,9 @@ GEMINI_ONLY = frozenset(("httpUrl", "trust", "includeTools", "excludeTools", "au
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 _DOLLAR_NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PASSES_ON = ("-e", "--env")
+"""Options by which docker and podman hand a variable of their own environment on, by its name."""
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SHORTEST_MS = 1000
 _REMOTE_TYPES = ("http", "streamable-http", "streamableHttp", "streamable_http", "sse")
@@ -66,6 +72,8 @@ class ImportedServer:
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    inherit_env: tuple[str, ...] = ()
+    """Variables that its command line mentions and ``env`` does not give: its client passed on all that it had."""
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -80,6 +88,7 @@ class ImportedServer:
             "command": self.command,
             "args": list(self.args),
             "env": dict(self.env),
+            "inherit_env": list(self.inherit_env),
             "cwd": self.cwd,
             "url": self.url,
             "headers": dict(self.headers),
@@ -151,6 +160,7 @@ class ServerReader:
             command=command,
             args=args,
             env=env,
+            inherit_env=self._inherited(command, args, env),
             cwd=cwd,
             url=url,
             headers=headers,
@@ -158,6 +168,17 @@ class ServerReader:
             enabled=enabled,
             notes=tuple(self._notes),
         )
+
+    def _inherited(self, command: str | None, args: tuple[str, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+        words = (command or "", *args)
+        given = [word for option, word in itertools.pairwise(words) if option in _PASSES_ON]
+        given += [word.partition("=")[2] for word in words if word.startswith("--env=")]
+        named = [name for name in given if _NAME.fullmatch(name)]
+        named += [name for word in words for name in _DOLLAR_NAME.findall(word)]
+        found = tuple(name for name in dict.fromkeys(named) if name not in env and not is_usual(name))
+        if found:
+            self._note(f"inherit_env names {', '.join(found)}, as its command line does")
+        return found
 
     def _wrong(self, path: str, message: str) -> None:
         self.problems.append(f"{path}: {message}")
