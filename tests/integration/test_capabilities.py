@@ -8,8 +8,9 @@ import pytest
 
 from pml_capabilities import Capabilities, plugin
 from pml_capabilities.library import COLLECTION
+from pml_capabilities.normal import owned
 from pml_executor_dag import Dag
-from pml_hookspecs import CapabilityRun, CodeRun, ExecutionQuery, MetaTool, Workflow, hookimpl
+from pml_hookspecs import CapabilityRun, CodeRun, ExecutionQuery, MetaTool, RpcError, Workflow, hookimpl
 from pml_sandbox_monty import Monty
 from pml_search_tools import plugin as search_tools
 from pml_store_sqlite import SqliteStore
@@ -19,7 +20,7 @@ from pml_testing.records import EVERYONE
 pytestmark = pytest.mark.anyio
 SOURCE = "found = await tools.files.read_file(path=path)\nreturn found"
 INTENT = "Read the notes of a day"
-NAME = "capability__read_notes_day"
+NAME = f"capability__{owned('read_notes_day', 'alice')}"
 READ_FILE = {
     "name": "read_file",
     "description": "Read a file",
@@ -131,7 +132,8 @@ async def test_what_one_learned_others_neither_see_nor_run(tmp_path):
         await alice.call("run_code", {"source": SOURCE, "inputs": {"path": "/a"}})
         await eventually(lambda: _is_first(alice, NAME))
         assert NAME not in await found(bob, "read the notes")
-        assert (await bob.call(NAME, {"path": "/a"}))["isError"]
+        with pytest.raises(RpcError, match="Unknown tool"):
+            await bob.call(NAME, {"path": "/a"})
         (document,) = (await gateway.store.documents.find(COLLECTION)).items
         answer = await bob.call("run_capability", {"id": document.key})
         assert answer["isError"]

@@ -20,9 +20,9 @@ def project(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.seed("EXP-28", "EXP-29", "EXP-30", "EXP-31")
 async def test_the_presets_are_those_that_come_with_the_gateway_and_the_users_own(project: Any) -> None:
-    (project / "config").mkdir()
+    (project / "home").mkdir()
     mine = "mine:\n  hybrid:\n    max_underlying_tools: 7\n"
-    (project / "config" / "gateway-presets.yaml").write_text(mine)
+    (project / "home" / "gateway-presets.yaml").write_text(mine)
     found = {preset.name: preset for preset in await presets.known()}
     assert {"meta_only", "hybrid_balanced", "hybrid_permissive", "full_proxy"} <= found.keys()
     assert found["hybrid_balanced"].mode == "hybrid"
@@ -31,8 +31,8 @@ async def test_the_presets_are_those_that_come_with_the_gateway_and_the_users_ow
 
 
 async def test_a_file_of_presets_that_is_none_is_told_as_it_is(project: Any) -> None:
-    (project / "config").mkdir()
-    (project / "config" / "gateway-presets.yaml").write_text("[")
+    (project / "home").mkdir()
+    (project / "home" / "gateway-presets.yaml").write_text("[")
     with pytest.raises(InvalidArguments, match=r"pml config presets --json failed: .*gateway-presets\.yaml"):
         await presets.known()
 

@@ -203,7 +203,7 @@ def agreements() -> dict[str, Agreement]:
             _check(os.fstat(file.fileno()))
             said = json.load(file)["files"]
         return {path: Agreement(one["sha256"], dict(one["runs"])) for path, one in said.items()}
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise OperatorError(f"{store()}: cannot be read: {exc}", "Remove it, and trust anew what you trust.") from exc
