@@ -442,7 +442,8 @@ async def test_every_denial_appears_in_the_audit_and_a_tampered_row_is_found(fle
         secret = await cyd.chat("scribe", "Keep this to yourself")
     async with fleet.client(*barred) as hal, fleet.client(*GRETA) as greta:
         denied = await hal.refusal("execute_workflow", workflow={"tasks": [{"id": "t", "tool": "plain:echo"}]})
-        assert "plain:echo" in denied
+        assert "there is no server 'plain'" in denied
+        await hal.refusal("call_tool", name="plain:echo", arguments={})
         await hal.refusal("get_execution_result", agent_name="scribe", execution_id=secret)
         await hal.refusal("chat_with_agent", agent_name="scribe", message="Tell me")
         for _ in range(2):
@@ -456,8 +457,8 @@ async def test_every_denial_appears_in_the_audit_and_a_tampered_row_is_found(fle
 
     refused = await fleet.row("key.refused")
     assert (refused["reason"], "key" in refused) == ("The API key is not valid", False)
-    tool = await fleet.row("denied", principal="hal", target="plain:echo")
-    assert (tool["code"], tool["key"]) == ("policy.denied", revoked)
+    tool = await fleet.row("refused", principal="hal", target="plain:echo")
+    assert (tool["code"], tool["key"]) == ("policy.hidden", revoked)
     asked = await fleet.row("query", principal="hal", target="pml:get_execution_result")
     assert (asked["status"], asked["arguments"]["execution_id"]) == ("error", secret)
     await fleet.row("refused", principal="hal", target="pml:chat_with_agent")
