@@ -20,7 +20,7 @@ from pml_core.errors import OperatorError
 from pml_hookspecs import RawObject
 from pml_testing.gateway import ScriptedLink
 
-OUR_API = "pml-hookspecs>=0.1,<1"
+OUR_API = "pml-hookspecs>=0.2,<1"
 KEPT = ("pml-core", "pml-hookspecs", "pml-testing")
 
 

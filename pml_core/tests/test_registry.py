@@ -29,7 +29,7 @@ def test_a_record_says_what_and_whose_it_is_without_importing_it(installation):
         "memo",
         "memo_plugin:Store",
     )
-    assert (record.dist, record.version, record.requires_api) == ("acme-store", "1.2", ">=0.1,<1")
+    assert (record.dist, record.version, record.requires_api) == ("acme-store", "1.2", ">=0.2,<1")
     assert (record.state, record.problem, record.error) == (State.FOUND, "", None)
     assert record.label == "store driver 'memo' (acme-store 1.2)"
     assert "memo_plugin" not in sys.modules

@@ -71,7 +71,7 @@ class OpenApiLink:
             raise TimeoutError(f"server {self._name!r} did not answer {method} within {timeout_s:g} s") from None
         except httpx2.HTTPStatusError as exc:
             return RawObject.of({"content": [{"type": "text", "text": str(exc)}], "isError": True})
-        except (*GONE, LookupError, ValueError) as exc:
+        except Exception as exc:  # also of fastmcp's own kinds
             if any(isinstance(one, GONE) for one in (exc, exc.__cause__)):
                 raise TransportError(f"server {self._name!r} did not answer: {exc!r}", retryable=True) from exc
             raise RpcError(INVALID_PARAMS, f"server {self._name!r}: {exc!r}") from exc

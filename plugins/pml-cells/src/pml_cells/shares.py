@@ -105,7 +105,7 @@ def _name(owner: str) -> str:
 def _read(path: Path) -> FolderSize:
     """Nothing for one that is just being written, or gone."""
     try:
-        size_bytes, files = path.read_text().split()
+        size_bytes, files = path.read_text(encoding="utf-8").split()
         return FolderSize(int(size_bytes), int(files))
     except (OSError, ValueError):
         return NOTHING
