@@ -179,7 +179,7 @@ async def test_a_program_that_cannot_be_started_is_a_fault_that_is_logged(monkey
 async def test_a_jail_that_cannot_be_put_up_starts_nothing_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(_self, _write):
+    def broken(_self, _write, *, writable):
         raise OSError("no such wall")
 
     monkeypatch.setattr(Jails, "__call__", broken)
