@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from schedules_kit import NOON, Gateway, finish, tool
@@ -11,6 +11,7 @@ from schedules_kit import NOON, Gateway, finish, tool
 from pml_hookspecs import Status, ToolCall
 from pml_schedules.ledger import CLAIMED, QUEUED, Claim, Ledger, State, execution_of
 from pml_schedules.settings import Schedule, Settings, to_plain
+from pml_schedules.times import Times
 
 pytestmark = pytest.mark.anyio
 MINUTE, HOUR = 60.0, 3600.0
@@ -91,8 +92,8 @@ async def test_what_cannot_be_recorded_is_tried_again(gateway):
     one = gateway(a=tool(cron="1 12 1 5 *"))
     await one.look()
     one.refusal = OSError("disk full")
-    with pytest.raises(OSError, match="disk full"):
-        await one.look(go_on_s=MINUTE)
+    await one.look(go_on_s=MINUTE)
+    assert one.said("a schedule cannot be looked after") == [{"schedule": "a", "problem": "disk full"}]
     one.refusal = None
     for _ in range(3):
         await one.look(go_on_s=31)
@@ -202,3 +203,38 @@ async def test_a_schedule_of_an_unknown_tool_or_agent_is_warned_of_once(gateway)
         "c": "tool: there is no tool 's:tol'; did you mean 's:tool'?",
     }
     assert len(one.said("a schedule would fail")) == 2
+
+
+async def test_the_last_date_that_there_is_holds_up_nobody(gateway):
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    one = gateway(
+        a=tool(), far=Schedule(tool="s:tool", every_s=60, until=end, jitter_s=5), late=tool(until=end, jitter_s=5)
+    )
+    await one.look()
+    for _ in range(4):
+        await one.look(go_on_s=MINUTE)
+        await finish(one)
+    assert one.said("a schedule cannot be looked after") == []
+    assert {key[0] for key in one.scheduler._due_at} == {"a", "far", "late"}
+    assert len([1 for _, _, _, how in one.started if how["schedule"] == "far"]) >= 3
+
+
+async def test_one_that_cannot_be_looked_after_holds_up_no_other_and_says_why_once(gateway, monkeypatch):
+    one = gateway(a=tool(), b=tool(), c=tool())
+    upright = Times.next
+
+    def broken(self, after):
+        if self.name == "b":
+            raise OverflowError("date value out of range")
+        return upright(self, after)
+
+    monkeypatch.setattr(Times, "next", broken)
+    await one.look()
+    for _ in range(3):
+        await one.look(go_on_s=MINUTE)
+        await finish(one)
+    begun = [how["schedule"] for _, _, _, how in one.started]
+    assert (begun.count("a"), begun.count("b"), begun.count("c")) == (3, 0, 3)
+    assert one.said("a schedule cannot be looked after") == [
+        {"schedule": "b", "problem": "date value out of range"},
+    ]

@@ -41,6 +41,8 @@ class Scheduler:
         """Claims that others have not begun yet, by key and version, and since when they are seen."""
         self._born_s = self._clock.elapsed_s()
         self._doubted: set[tuple[str, int]] = set()
+        self._stuck: dict[str, str] = {}
+        """Why a schedule could not be looked after the last time, by name."""
 
     def _read_declared(self) -> dict[str, Plan]:
         plans = {}
@@ -75,7 +77,7 @@ class Scheduler:
                 states[name] = await self._runs.settle(name, state, timeout_s)
         now = self._clock.now()
         for plan in plans.values():
-            await self._advance(plan, states.get(plan.name, State()), now)
+            await self._advance_alone(plan, states.get(plan.name, State()), now)
         await self._take_up(plans, states)
         self._doubt(plans)
         return self._rest_s(plans)
@@ -93,6 +95,17 @@ class Scheduler:
         return plans | self._declared
 
     # What is due
+
+    async def _advance_alone(self, plan: Plan, state: State, now: datetime) -> None:
+        """What is wrong with one schedule holds no other one up; the same problem is said once."""
+        problem = ""
+        try:
+            await self._advance(plan, state, now)
+        except Exception as exc:
+            problem = str(exc) or repr(exc)
+            if self._stuck.get(plan.name) != problem:
+                self._services.log.warning("a schedule cannot be looked after", schedule=plan.name, problem=problem)
+        self._stuck[plan.name] = problem
 
     async def _advance(self, plan: Plan, state: State, now: datetime) -> None:
         handled = state.handled.get(plan.digest)

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from .cron import moments
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST = datetime.max.replace(tzinfo=UTC)
+"""No date is later."""
 MILLISECOND = timedelta(milliseconds=1)
 FIRST_WINDOW = timedelta(minutes=2)
 """How far back due times are looked for at first; each further look goes four times as far."""
@@ -47,7 +49,7 @@ class Times:
             # What comes by the bare times is later than all that is jittered up to here.
             while jittered and jittered[0] <= moment:
                 yield heapq.heappop(jittered)
-            due = moment + self._jitter(moment)
+            due = _later(moment, self._jitter(moment))
             if due > after:
                 heapq.heappush(jittered, due)
         while jittered:
@@ -59,7 +61,7 @@ class Times:
         Takes no longer for a span of years than for one of hours.
         """
         if self.until is not None:
-            now = min(now, self.until + self._most_jitter)
+            now = min(now, _later(self.until, self._most_jitter))
         if now <= after:
             return []
         window = FIRST_WINDOW
@@ -104,3 +106,8 @@ class Times:
         digest = hashlib.sha256(f"{self.name}\n{moment.isoformat()}".encode()).digest()
         part = int.from_bytes(digest[:8]) / 2**64
         return round(part * self.jitter_s * 1000) * MILLISECOND
+
+
+def _later(moment: datetime, by: timedelta) -> datetime:
+    """``moment`` put off, or the last date that there is."""
+    return LAST if by > LAST - moment else moment + by
