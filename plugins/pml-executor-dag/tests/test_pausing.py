@@ -16,6 +16,7 @@ from pml_hookspecs import (
     CodeRun,
     Failure,
     InvalidArguments,
+    Retry,
     ServerStatus,
     Session,
     Status,
@@ -296,6 +297,42 @@ async def test_a_part_that_is_forgotten_is_not_run_again(make, world):
     here.calls.clear()
     told = await decide(here, ended)
     assert (told["tasks"][0]["error"]["code"], here.ran()) == ("workflow.forgotten", [])
+
+
+class Away:
+    """Documents that cannot be read the first time."""
+
+    def __init__(self, documents):
+        self._documents, self._away = documents, True
+
+    def __getattr__(self, name):
+        return getattr(self._documents, name)
+
+    async def get(self, *where):
+        if self._away:
+            self._away = False
+            raise OSError("no route to the database")
+        return await self._documents.get(*where)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "status", "ran"),
+    [(1, "failed", ["pay~undo"]), (2, "completed", ["b"])],
+)
+async def test_a_store_that_is_away_for_a_moment_fails_the_part_alone(make, world, monkeypatch, attempts, status, ran):
+    approver = Approver(make, "b")
+    here = world(approver)
+    paid = make.call("pay", step=Step(compensate=ToolCall(id="", tool="s:undo")))
+    part = Workflow(id="n", tasks=(make.call("a"), make.call("b", "a")), step=Step(retry=Retry(attempts=attempts)))
+    ended = await here.execute(make.flow(paid, part))
+    here.calls.clear()
+    approver.approved.add("b")
+    away = Away(here.documents)
+    monkeypatch.setattr(here.dag._services.store, "documents", away)
+    told = await decide(here, ended)
+    codes = [task["error"]["code"] for task in told["tasks"] if task.get("error")]
+    assert (told["status"], here.ran()) == (status, ran)
+    assert codes == ["store.unavailable"] * (attempts == 1)
 
 
 async def test_abort_undoes_what_ended_in_a_workflow_within(make, world):

@@ -100,6 +100,24 @@ async def test_code_that_runs_itself_is_refused_at_once(monty: Monty) -> None:
     assert (len(ends), codes[0]) == (3, "code.nested")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_code_that_other_code_waits_for_runs_while_all_turns_are_held(workers: int) -> None:
+    inner = CodeRun(id="inner", language="python", source="return 7")
+    outer = CodeRun(id="outer", language="python", source="return await tools.open.echo(a=1)", timeout_s=20.0)
+    arrived, all_there = [0], asyncio.Event()
+    async with Monty(Settings(workers=workers), services()) as made, asyncio.TaskGroup() as group:
+
+        async def nested(_call: Task, run: Run) -> Outcome:
+            arrived[0] += 1
+            if arrived[0] == workers:
+                all_there.set()
+            await all_there.wait()
+            return await made.execute(inner, run)
+
+        running = [group.create_task(made.execute(outer, FakeRun(nested))) for _ in range(workers)]
+    assert [task.result().output for task in running] == [7] * workers
+
+
 @pytest.mark.seed("DAG-8", "SBX-6")
 async def test_an_error_tells_its_line(run: Ran) -> None:
     failure = (await run("x = 1\n\ndef f():\n    raise ValueError('no good')\n\nf()")).failure
@@ -317,14 +335,26 @@ async def test_cancelling_stops_the_code_and_its_calls(monty: Monty) -> None:
 
 
 async def test_code_within_code_does_not_wait_for_ever() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
     async with Monty(Settings(workers=1), services()) as made:
-        inner = CodeRun(id="inner", language="python", source="1", timeout_s=0.3)
+        holds = CodeRun(id="holds", language="python", source="return await tools.open.slow()")
+        waits = CodeRun(id="waits", language="python", source="1", timeout_s=0.3)
 
         async def answer(task: Task, run: Run) -> Outcome:
-            return replace(await made.execute(inner, run), task_id=task.id)
+            assert isinstance(task, ToolCall)
+            if task.tool == "open:slow":
+                began.set()
+                await ended.wait()
+                return outcome(task.id, 1)
+            if task.arguments["which"] == "holds":
+                return replace(await made.execute(holds, run), task_id=task.id)
+            await began.wait()
+            failed = await made.execute(waits, run)
+            ended.set()
+            return replace(failed, task_id=task.id)
 
-        outer = CodeRun(id="outer", language="python", source="await tools.open.echo()")
-        failure = (await made.execute(outer, FakeRun(answer))).failure
+        source = "import asyncio\nawait asyncio.gather(*[tools.open.echo(which=which) for which in ('holds', 'waits')])"
+        failure = (await made.execute(CodeRun(id="outer", language="python", source=source), FakeRun(answer))).failure
     assert failure
     assert "longer than its limit of 0.3 s" in failure.message
 

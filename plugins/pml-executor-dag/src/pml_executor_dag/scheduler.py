@@ -155,10 +155,8 @@ class Scheduler:
                 job.filled = self._filled(job)
             except MissingError as exc:
                 return without_running(job.task, Status.ERROR, exc.failure, started_at)
-            try:
-                job.filled = await self.resumed(job, job.filled)
-            except InvalidArguments as exc:
-                return without_running(job.task, Status.ERROR, Failure("workflow.forgotten", str(exc)), started_at)
+            if (failure := await self.resume(job)) is not None:
+                return without_running(job.task, Status.ERROR, failure, started_at)
         task = job.filled if job.filled.id == job.path_id else replace(job.filled, id=job.path_id)
         return await attempt(task, self._run, started_at)
 
@@ -172,19 +170,28 @@ class Scheduler:
             self.arguments.setdefault(job.task.id, []).append(values)
         return task
 
-    async def resumed(self, job: Job, task: Task) -> Task:
-        """A workflow with what ended in it before it began to wait for somebody; any other task as it is.
+    async def resume(self, job: Job) -> Failure | None:
+        """Give a workflow what ended in it before it began to wait for somebody; any other task stays as it is.
 
-        Raises:
-            InvalidArguments: That is not known any more.
+        Returns:
+            Why that is not known; the job is not filled then, as the workflow would begin from its start.
         """
-        before = self._workflow.known.get(job.child)
+        task, before = job.filled, self._workflow.known.get(job.child)
         if before is None or before.failure is None or not isinstance(task, Workflow) or self._recall is None:
-            return task
+            return None
         id_ = before.failure.details.get("workflow_id")
         if not isinstance(id_, str):
-            return task
-        return replace(task, known={**task.known, **await self._recall(id_)})
+            return None
+        job.filled = None
+        try:
+            known = await self._recall(id_)
+        except InvalidArguments as exc:
+            return Failure("workflow.forgotten", str(exc))
+        except Exception as exc:
+            message = f"What had ended in this part cannot be read ({exc or type(exc).__name__}); nothing of it ran."
+            return Failure("store.unavailable", message, retryable=True)
+        job.filled = replace(task, known={**task.known, **known})
+        return None
 
     def _open(self, ids: Iterable[str]) -> None:
         """Begin tasks whose needs are over, and those that may begin because one of these is over at once."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task
+from pml_hookspecs import Failure, Outcome, Status, Task
 
 from .expansion import Expansion
 from .jobs import UNDO, Job, delay_s, fill_job
@@ -79,10 +79,8 @@ async def _one(done: Job, task: Task, ran: Scheduler, nodes: Mapping[str, Node],
     except (MissingError, KeyError) as exc:
         missing = exc if isinstance(exc, MissingError) else MissingError(f"task {exc} has no result")
         return _failed(task, missing.failure)
-    try:
-        job.filled = await ran.resumed(job, job.filled)
-    except InvalidArguments as exc:
-        return _failed(task, Failure("workflow.forgotten", str(exc)))
+    if (failure := await ran.resume(job)) is not None or job.filled is None:
+        return _failed(task, failure or Failure("workflow.forgotten", "There is nothing to run."))
     while True:
         outcome = await attempt(replace(job.filled, id=job.path_id), run, datetime.now(UTC))
         if outcome.cost_usd is not None:

@@ -36,7 +36,11 @@ class Settings:
         "Where the kernel cannot wall workers in: 'required' runs none, 'preferred' relies on Monty and warns.",
     )
     workers: int = setting(
-        8, "Pieces of code that run at once, some 10 MB each; one more for whoever has none.", ge=1, le=256
+        8,
+        "Pieces of code that run at once, some 10 MB each; one more for whoever has none, and as many for code "
+        "that other code waits for, at each depth.",
+        ge=1,
+        le=256,
     )
     timeout_s: float = setting(30.0, "Longest time of code that does not say itself [s].", ge=0.05, le=86400)
     memory_bytes: int = setting(128 * MIB, "Memory that code may use [bytes].", ge=MIB, le=64 << 30)
@@ -65,7 +69,8 @@ class Monty:
         self._workers: Workers | None = None
         self._checking: Checking | None = None
         self._making = asyncio.Lock()
-        self._turns: Turns | None = None
+        self._turns: list[Turns] | None = None
+        """By how deep code is nested."""
         self._entered = self._warned = False
         self._gone: Sequence[Wall] | None = None
         self._limited: Limits | None = None
@@ -153,21 +158,25 @@ class Monty:
 
     def _turn(self, principal: str, end_s: float | None = None) -> AbstractAsyncContextManager[None]:
         """One of the runs at once; waited for until ``end_s`` on the monotonic clock, or for as long as it takes."""
+        from pml_sandbox.nesting import MOST_NESTED, depth
         from pml_sandbox.turns import Turns
 
-        self._turns = self._turns or Turns(self._settings.workers)
-        return self._turns.turn(principal, end_s)
+        # Whoever waits holds a turn. Were they all of one kind, code could wait for what it holds itself.
+        self._turns = self._turns or [Turns(self._settings.workers) for _ in range(MOST_NESTED)]
+        return self._turns[min(depth(), MOST_NESTED - 1)].turn(principal, end_s)
 
     @asynccontextmanager
     async def _pool(self) -> AsyncIterator[Workers]:
         """The workers of all code; one of its own for code that runs while the gateway is not up."""
+        from pml_sandbox.nesting import MOST_NESTED
+
         from .workers import Workers
 
         chosen = self._settings
         if self._entered:
             async with self._making:
                 if self._workers is None:
-                    made = Workers(chosen.workers + 1, chosen.memory_bytes)
+                    made = Workers((chosen.workers + 1) * MOST_NESTED, chosen.memory_bytes)
                     await made.open()
                     self._workers = made
             yield self._workers
