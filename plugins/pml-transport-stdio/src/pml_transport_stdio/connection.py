@@ -64,15 +64,13 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._lines = Lines(settings.max_message_bytes)
         self._pending = Pending(self._expired)
-        self._turns = None if concurrent else Turns(self._write)
+        self._turns = None if concurrent else Turns(self._write, self._stuck)
         self._relaxed_bytes = settings.notify_buffer_bytes
         """What may be unwritten while notifications pass. :data:`ALWAYS_EXCEEDED` while some are held back, so that no
         other overtakes them."""
-        self._running: dict[asyncio.Task[None], Any] = {}
-        """Requests of the peer's that are being answered, with their ids."""
-        self._listening: set[asyncio.Task[None]] = set()  # those of them that go on for as long as the peer listens
-        self._withdrawn: set[asyncio.Task[None]] = set()
-        """Those that are being cancelled and get no answer."""
+        self._running: dict[asyncio.Task[None], Any] = {}  # requests of the peer's being answered, with their ids
+        self._listening: set[asyncio.Task[None]] = set()  # those that go on for as long as the peer listens
+        self._withdrawn: set[asyncio.Task[None]] = set()  # those that are being cancelled and get no answer
         self._error: TransportError | None = None
         self._ended = False
         self.counters = dict.fromkeys(("late", "unknown", "junk", "oversized", "dropped", "merged", "refused"), 0)
@@ -174,8 +172,11 @@ class Connection:
         if sent and method != "initialize":
             self.notify(CANCELLED, {"requestId": key, "reason": reason})
         if self._turns is not None:
-            self._turns.leave(key)
+            self._turns.abandon(key)
         return sent
+
+    def _stuck(self, problem: str) -> None:
+        self.end(TransportError(f"{self._peer} {problem}", retryable=True))
 
     # What arrives.
 
@@ -257,7 +258,7 @@ class Connection:
 
     def _answered(self, key: int) -> Request | None:
         request = self._pending.take(key)
-        if request is not None and self._turns is not None:
+        if self._turns is not None:
             self._turns.leave(key)
         # A request whose caller was cancelled in this turn of the loop is not taken back any more.
         return request
