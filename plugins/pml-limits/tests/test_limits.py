@@ -174,7 +174,25 @@ async def test_windows_that_are_over_make_way(clock, monkeypatch):
     for n in range(200):
         clock.now += 10
         await wrapper(call(), FakeRun(session=replace(ALICE, principal=f"p{n}")), following)
-    assert len(wrapper.rates.windows.windows) <= 51
+    assert len(wrapper.rates.windows.windows) <= 50
+
+
+async def test_a_new_name_costs_the_same_however_many_there_are(clock, monkeypatch):
+    monkeypatch.setattr(windows, "MOST", 500)
+    rolled = 0
+    upright = windows.Window.roll
+
+    def roll(window, now_s):
+        nonlocal rolled
+        rolled += 1
+        upright(window, now_s)
+
+    monkeypatch.setattr(windows.Window, "roll", roll)
+    wrapper, following = limiter(r={"rate": "2/minute", "per": ["agent"]}), Next()
+    for n in range(2000):
+        await wrapper(call(), FakeRun(session=replace(ALICE, agent=f"a{n}")), following)
+    assert len(wrapper.rates.windows.windows) == 500
+    assert rolled <= 2000 * (windows.LOOKED_AT + 1)
 
 
 # What counts

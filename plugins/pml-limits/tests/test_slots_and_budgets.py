@@ -181,6 +181,14 @@ async def test_a_task_is_ended_when_it_takes_too_long():
     assert ended == ["a"]
 
 
+async def test_a_timeout_from_within_is_not_told_as_the_rules():
+    async def times_out(task, run):
+        raise TimeoutError("the server's own")
+
+    with pytest.raises(TimeoutError, match="the server's own"):
+        await limiter(slow={"time_out_s": 60})(call(), FakeRun(), times_out)
+
+
 async def test_time_in_the_queue_is_not_time_of_the_task():
     wrapper, held = limiter(one={"concurrency": 1, "queue_s": 20, "time_out_s": 5}), Held()
     first, second = (asyncio.ensure_future(wrapper(call(), FakeRun(), held)) for _ in range(2))

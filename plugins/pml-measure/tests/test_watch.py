@@ -6,14 +6,17 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from pml_hookspecs import InvalidArguments, View
-from pml_measure.watch import watch
+from pml_measure.counting import counter
+from pml_measure.watch import Feed, watch
 
+NOW = datetime.now(UTC).replace(microsecond=0)
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-43", "GAP-23")]
 
 
@@ -72,6 +75,24 @@ async def test_an_execution_that_ends_is_seen_to_end(services: Any, history: Any
         "tools": 2,
         "last_hour": {"calls": 1, "searches": 0, "answer_tokens": 0},
     }
+
+
+async def test_what_is_older_than_the_days_is_forgotten(services: Any, history: Any, monkeypatch: Any) -> None:
+    class Later(datetime):
+        hours = 0
+
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return NOW.astimezone(tz) + timedelta(hours=cls.hours)
+
+    monkeypatch.setattr("pml_measure.watch.datetime", Later)
+    feed = Feed(services, 1, counter("estimate"))
+    for Later.hours in range(72):
+        record = history.ran("files:read_file", -60 * Later.hours)
+        await feed.refresh()
+        feed.tokens_of(record)
+    assert len(feed._records) in (24, 25)  # the borders may be a second apart
+    assert feed._tokens.keys() == feed._records.keys()
 
 
 async def test_what_cannot_be_watched_is_refused(services: Any, arguments: Any) -> None:

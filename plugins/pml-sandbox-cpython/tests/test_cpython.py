@@ -51,6 +51,7 @@ async def test_inputs_with_names_that_are_none_are_in_inputs(run: Ran) -> None:
     inputs = {"a-b": 1, "y": 2, "class": 3, "1x": 4, "tools": 5, "inputs": 6}
     source = "[inputs['a-b'], y, inputs['class'], inputs['tools'], inputs['inputs'], await tools.open.echo(a=1)]"
     assert (await run(source, inputs=inputs)).output == [1, 2, 3, 5, 6, {"a": 1}]
+    assert (await run(f"return {source}", inputs=inputs)).output == [1, 2, 3, 5, 6, {"a": 1}]
 
 
 @pytest.mark.parametrize(
@@ -286,6 +287,30 @@ async def test_there_are_no_packages_but_those_of_a_chosen_interpreter(run: Ran,
     assert (await run(task.source)).failure
     async with CPython(Settings(python=str(environment)), services()) as made:
         assert (await made.execute(task, FakeRun())).output == 42
+
+
+async def test_others_go_on_while_an_interpreter_is_asked_about_itself(tmp_path: Path) -> None:
+    slow, asked, answer = tmp_path / "python", tmp_path / "asked", tmp_path / "answer"
+    slow.write_text(
+        f'#!/bin/sh\ntouch {asked}\nwhile [ ! -e {answer} ]; do sleep 0.05; done\nexec {sys.executable} "$@"\n'
+    )
+    slow.chmod(0o755)
+    async with CPython(Settings(python=str(slow), spare=0), services()) as made:
+        tasks = [CodeRun(id="task", language="python", source="1") for _ in range(2)]
+        running = asyncio.gather(*(made.execute(task, FakeRun()) for task in tasks))
+        async with asyncio.timeout(20):
+            while not asked.exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(0.01)
+        answer.touch()
+        await running
+        assert len({id(bridge) for bridge in [made._made, await made._bridge()]}) == 1
+
+
+async def test_an_interpreter_that_cannot_be_started_fails_each_run_alone(tmp_path: Path) -> None:
+    async with CPython(Settings(python=str(tmp_path / "none")), services()) as made:
+        for _ in range(2):
+            with pytest.raises(OSError, match=r"\[plugins.cpython\] python"):
+                await made.execute(CodeRun(id="task", language="python", source="1"), FakeRun())
 
 
 def test_a_program_that_is_no_python_is_told_of() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
+from pathlib import Path
 
 import pytest
 
 from pml_hookspecs import CodeRun, Failure, Status, ToolCall
-from pml_sandbox_deno import Deno, Settings
+from pml_sandbox_deno import Deno, Settings, checker
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 from pml_testing.isolation import children
 
@@ -377,3 +379,11 @@ async def test_cancelling_code_cancels_its_calls_and_kills_it() -> None:
             await running
         assert cancelled.is_set()
         assert children() <= before
+
+
+def test_the_check_and_the_run_agree_on_names_that_no_input_can_have() -> None:
+    boot = (Path(checker.__file__).parent / "boot.js").read_text(encoding="utf-8")
+    [reserved] = re.findall(r"const RESERVED = \{(.*?)\};", boot, re.DOTALL)
+    assert frozenset(re.findall(r"(\w+): 1", reserved)) == checker.RESERVED
+    task = CodeRun(id="c", language="typescript", source="return a", inputs={"a": 1, "class": 2, "inputs": 3})
+    assert "const {a} = inputs;" in checker.source_of(task)

@@ -70,6 +70,18 @@ async def test_each_attempt_is_a_span_of_its_own(tracer, receiver):
 
 
 @pytest.mark.anyio
+async def test_a_server_that_is_added_later_is_told_and_names_of_clients_are_not_kept(receiver):
+    catalog = FakeCatalog([entry("contract:unmatched")], [])
+    async with OtelTracer(Settings(endpoint=receiver.endpoint), FakeServices(catalog=catalog)) as tracer:
+        wrapper, rest, task = Outgoing(tracer, catalog), Next(), ToolCall(id="c", tool=ToolId("contract:unmatched"))
+        await wrapper(task, watched(tracer), rest)
+        catalog._servers.append(ServerStatus(name="contract", state="up"))
+        await wrapper(task, watched(tracer), rest)
+        assert ["_meta" in (called.extra or {}) for called, _, _ in rest.calls] == [False, True]
+        assert wrapper._configured == {"contract"}
+
+
+@pytest.mark.anyio
 async def test_executions_that_nobody_told_of_and_other_tasks_pass(tracer):
     rest, run = Next(), FakeRun()
     for task in (ToolCall(id="c", tool=ToolId("contract:unmatched")), Workflow(id="w", tasks=())):

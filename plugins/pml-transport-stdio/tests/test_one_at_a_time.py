@@ -20,12 +20,6 @@ async def seen(link):
     return [message["params"].get("n", message["method"]) for message in messages][:-1]
 
 
-@pytest.fixture
-def short(monkeypatch):
-    """A server that goes on with what is not wanted is given up soon."""
-    monkeypatch.setattr(turns, "ABANDONED_S", SHORT_S)
-
-
 async def test_requests_wait_their_turn_in_order(connect):
     async with connect(allow_concurrent_requests=False) as link:
         calls = [asyncio.ensure_future(link.request("echo", {"n": n}, timeout_s=SOON_S)) for n in range(5)]

@@ -72,7 +72,10 @@ async def _life(services: Services, agents: Agents) -> AsyncIterator[None]:
     with suppress(Exception):  # it was logged, and is tried again
         await agents.current()
     services.spawn(_keep_up, agents, name="agents")
-    yield
+    try:
+        yield
+    finally:
+        _parts.pop(services.catalog, None)
 
 
 async def _keep_up(agents: Agents) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -63,6 +64,20 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
     from .chat import Witness
 
     return [Witness(agents_of(services))]
+
+
+@hookimpl
+def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
+    """What is kept for a gateway ends with it."""
+    return [_life(services)]
+
+
+@asynccontextmanager
+async def _life(services: Services) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        _agents.pop(services, None)
 
 
 @hookimpl

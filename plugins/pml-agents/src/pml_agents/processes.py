@@ -237,13 +237,17 @@ async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
         asyncio.CancelledError: The caller was cancelled meanwhile.
         Exception: Whatever ``work`` raises.
     """
+    # anyio cancels again in every turn of the loop, so without its shield this would spin until the end.
+    from anyio import CancelScope
+
     task = asyncio.get_running_loop().create_task(work)
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as exc:
-            cancelled = exc
+    with CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as exc:
+                cancelled = exc
     if cancelled is not None:
         raise cancelled
     task.result()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -50,9 +50,18 @@ def pml_access_watchers(services: Services) -> Iterable[AccessWatcher]:
 @hookimpl
 def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
     """The start and the end of the gateway, and what changes in between."""
+    return [_life(services)]
+
+
+@asynccontextmanager
+async def _life(services: Services) -> AsyncIterator[None]:
     from .lifespan import auditing
 
-    return [auditing(services, services.settings or Settings(), *_parts_of(services))]
+    try:
+        async with auditing(services, services.settings or Settings(), *_parts_of(services)):
+            yield
+    finally:
+        _parts.pop(services, None)
 
 
 @hookimpl

@@ -64,9 +64,12 @@ async def _life(services: Services) -> AsyncIterator[None]:
 
     publisher, learning = _parts_of(services)
     services.spawn(publisher.keep_in_step, name="publish")
-    yield
-    with suppress(TimeoutError):
-        await asyncio.wait_for(learning.settled(), LAST_LESSONS_S)
+    try:
+        yield
+    finally:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(learning.settled(), LAST_LESSONS_S)
+        _parts.pop(services, None)
 
 
 @hookimpl

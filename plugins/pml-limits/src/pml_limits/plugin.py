@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -37,11 +37,18 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
 def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
     """What goes on besides calls: budgets are written, leases renewed, use is told."""
     limiter = _limiters.get(services)
-    if limiter is None:
-        return []
+    return [] if limiter is None else [_life(limiter, services)]
+
+
+@asynccontextmanager
+async def _life(limiter: Limiter, services: Services) -> AsyncIterator[None]:
     from .upkeep import upkeep
 
-    return [upkeep(limiter, services)]
+    try:
+        async with upkeep(limiter, services):
+            yield
+    finally:
+        _limiters.pop(services, None)
 
 
 @hookimpl

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from math import floor
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from limits.storage.base import SlidingWindowCounterSupport, Storage
 
 MOST = 10_000
-"""Windows kept; above it, those that are over make way."""
+"""Windows kept: each new one above takes the place of another."""
+LOOKED_AT = 8
+"""How many of the oldest are looked at for one that is over; a new window costs no more, however many there are."""
 TURN_S = 1e-6
 """A stretch that begins at this very moment ends so much earlier [s]."""
 
@@ -76,7 +79,7 @@ class MemoryWindows(Storage, SlidingWindowCounterSupport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.windows: dict[str, Window] = {}
+        self.windows: OrderedDict[str, Window] = OrderedDict()
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -106,12 +109,20 @@ class MemoryWindows(Storage, SlidingWindowCounterSupport):
 
     def _new(self, key: str, expiry_s: int) -> Window:
         if len(self.windows) >= MOST:
-            now_s = time.time()
-            for known in self.windows.values():
-                known.roll(now_s)
-            self.windows = {k: w for k, w in self.windows.items() if w.previous or w.current}
+            self._make_way()
         window = self.windows[key] = Window(expiry_s)
         return window
+
+    def _make_way(self) -> None:
+        """Forget a window that is over; where none is found, the oldest of those that count."""
+        now_s = time.time()
+        for _ in range(LOOKED_AT):
+            key, window = self.windows.popitem(last=False)
+            window.roll(now_s)
+            if not (window.previous or window.current):
+                return
+            self.windows[key] = window
+        self.windows.popitem(last=False)
 
     # What other strategies would need
 

@@ -101,9 +101,11 @@ async def _in_time(task: Task, run: Run, call_next: CallNext, limit: Limit | Non
     if limit is None:
         return await call_next(task, run)
     try:
-        async with asyncio.timeout(limit.rule.time_out_s):
+        async with asyncio.timeout(limit.rule.time_out_s) as clock:
             return await call_next(task, run)
     except TimeoutError:
+        if not clock.expired():
+            raise
         message = f"{_what(task)} took longer than the {limit.rule.time_out_s:g} s that the rule {limit.name!r} allows."
         failure = _failure("limit.time_out", message, limit, limit.rule.time_out_s, 0.0)
         return await _over(task, failure, Status.TIMED_OUT, round(limit.rule.time_out_s * 1000))

@@ -68,8 +68,10 @@ class Feed:
         self._tokens: dict[str, tuple[str, int]] = {}
 
     async def refresh(self) -> None:
-        """Read what began or ended since the last time."""
+        """Read what began or ended since the last time, and forget what is older than those days."""
         since = datetime.now(UTC) - timedelta(days=self._days)
+        self._records = {id: one for id, one in self._records.items() if one.started_at >= since}
+        self._tokens = {id: counted for id, counted in self._tokens.items() if id in self._records}
         if self._records:
             since = max(since, max(one.started_at for one in self._records.values()) - UNFINISHED)
         async for record in records(self._services, since):

@@ -15,6 +15,7 @@ import sys
 import threading
 import types
 from contextlib import suppress
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 NAME = "<code>"
@@ -193,7 +194,7 @@ def run_body(order: dict[str, Any], scope: dict[str, Any]) -> Any:
             tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
         run(compile(tree, NAME, "exec", TOP_LEVEL_AWAIT, dont_inherit=True), scope)
         return scope.get("__value__")
-    names = [name for name in order["inputs"] if name.isidentifier() and name in scope]
+    names = [name for name in order["inputs"] if name in scope and name.isidentifier() and not iskeyword(name)]
     kind = "async def" if own(tree.body, (ast.Await, ast.AsyncFor, ast.AsyncWith)) else "def"
     around = ast.parse(f"{kind} __body__({', '.join(names)}):\n    pass")
     around.body[0].body = tree.body  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -72,6 +73,7 @@ class CPython:
             )
         self._settings, self._services = settings or Settings(), services
         self._made: Bridge | None = None
+        self._making = asyncio.Lock()
         self._entered = False
 
     async def __aenter__(self) -> Self:
@@ -86,7 +88,7 @@ class CPython:
 
     async def execute(self, task: CodeRun, run: Run) -> Outcome:
         """Run ``task`` to its end."""
-        return await self._bridge().run(task, run)
+        return await (await self._bridge()).run(task, run)
 
     async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
         """Whether code compiles, where the gateway's own interpreter runs it; another one may know another Python."""
@@ -98,35 +100,40 @@ class CPython:
 
         return check(task)
 
-    def _bridge(self) -> Bridge:
-        if self._made is None:
-            from pml_sandbox.bridge import Bridge
-            from pml_sandbox.limits import Limits
+    async def _bridge(self) -> Bridge:
+        async with self._making:
+            self._made = self._made or await self._make()
+            return self._made
 
-            from .dialect import PythonDialect
-            from .interpreter import find
+    async def _make(self) -> Bridge:
+        from pml_sandbox.bridge import Bridge
+        from pml_sandbox.limits import Limits
 
-            chosen = self._settings
-            interpreter = find(chosen.python)
-            limits = Limits(
-                timeout_s=chosen.timeout_s,
-                memory_bytes=chosen.memory_bytes,
-                max_calls=chosen.max_calls,
-                max_in_flight=chosen.max_in_flight,
-                frame_bytes=chosen.frame_bytes,
-                output_bytes=chosen.output_bytes,
-            )
-            self._made = Bridge(
-                PythonDialect(interpreter, Jails(interpreter, chosen.memory_bytes)),
-                limits,
-                catalog=self._services.catalog,
-                log=self._services.log,
-                spare=chosen.spare,
-                most_processes=chosen.max_processes,
-            )
-            if self._entered:
-                self._made.open()
-        return self._made
+        from .dialect import PythonDialect
+        from .interpreter import find
+
+        chosen = self._settings
+        # The interpreter is started and says where it lies, which takes what it takes.
+        interpreter = await asyncio.to_thread(find, chosen.python)
+        limits = Limits(
+            timeout_s=chosen.timeout_s,
+            memory_bytes=chosen.memory_bytes,
+            max_calls=chosen.max_calls,
+            max_in_flight=chosen.max_in_flight,
+            frame_bytes=chosen.frame_bytes,
+            output_bytes=chosen.output_bytes,
+        )
+        made = Bridge(
+            PythonDialect(interpreter, Jails(interpreter, chosen.memory_bytes)),
+            limits,
+            catalog=self._services.catalog,
+            log=self._services.log,
+            spare=chosen.spare,
+            most_processes=chosen.max_processes,
+        )
+        if self._entered:
+            made.open()
+        return made
 
 
 class Jails:

@@ -35,6 +35,16 @@ MOST_KNOWN = 1000
 _MISTAKE = re.compile(r"^(TS\d+) \[ERROR\]: (.*?)(?=^TS\d+ \[ERROR\]|\Z)", re.MULTILINE | re.DOTALL)
 _AT = re.compile(r"at file://\S+/code(\d+)\.ts:(\d+):(\d+)")
 _HEAD_LINES = 2
+RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        "arguments await break case catch class const continue debugger default delete do else enum eval export "
+        "extends false finally for function if implements import in inputs instanceof interface let new null package "
+        "private protected public return static super switch this throw tools true try typeof var void while with "
+        "yield",
+    )
+)
+"""Names that no input can have in code, as ``boot.js`` has them."""
 
 
 class TypeMistake(NamedTuple):
@@ -160,7 +170,7 @@ class Checker:
 
 def source_of(task: CodeRun) -> str:
     """The code as it will run, with types; its first line is the third."""
-    names = ",".join(name for name in task.inputs if name.isidentifier() and name.isascii())
+    names = ",".join(name for name in task.inputs if name.isidentifier() and name.isascii() and name not in RESERVED)
     head = '/// <reference path="./tools.d.ts" />\n'
     if task.program:
         return f"{head}export {{}}; declare const inputs: any;\n{task.source}"

@@ -38,7 +38,7 @@ class Outgoing:
     def __init__(self, tracer: OtelTracer, catalog: Catalog) -> None:
         self._tracer, self._catalog = tracer, catalog
         self._tells, self._baggage = tracer.options.propagate, tracer.options.baggage
-        self._configured: dict[str, bool] = {}
+        self._configured: set[str] = set()
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Tell the server, if one is called; hand on all else."""
@@ -51,10 +51,11 @@ class Outgoing:
 
     def _is_configured(self, server: str) -> bool:
         """False for what a plugin publishes: such tools run in this process."""
-        known = self._configured.get(server)
-        if known is None:
-            known = self._configured[server] = any(status.name == server for status in self._catalog.servers())
-        return known
+        if server in self._configured:
+            return True
+        # Only what is configured is remembered: other names are the clients', and a server can be added.
+        self._configured = {status.name for status in self._catalog.servers()}
+        return server in self._configured
 
     async def _call(self, task: ToolCall, run: Run, call_next: CallNext, watched: Watched) -> Outcome:
         call, outcome = Call(task, watched), None

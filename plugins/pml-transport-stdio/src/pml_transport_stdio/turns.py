@@ -59,8 +59,8 @@ class Turns:
 
     def _give_up(self) -> None:
         self._stuck(
-            f"did not say within {ABANDONED_S:g} s that it stopped working on a request that was cancelled, and may not "
-            "have another (allow_concurrent_requests is off); it is started again"
+            f"did not say within {ABANDONED_S:g} s that it stopped working on a request that was cancelled, and may "
+            "not have another (allow_concurrent_requests is off); it is started again"
         )
 
     def _next(self) -> None:
