@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from agents_kit import chat, gateway, happens, worker
@@ -145,12 +146,40 @@ async def test_the_turn_of_a_gateway_that_is_gone_is_over_when_its_lease_is(two,
     dead = Holder(two[0])
     await dead.got()
     await two[0]._services.stop()  # no sign of life any more
-    (lease,) = (await store.documents.get(turns.COLLECTION, "w")).value["runs"]
+    begun_s = time.monotonic()
     heir = Holder(two[1])
     await heir.got()
-    assert time.time() > lease["until_s"]
+    assert time.monotonic() - begun_s >= turns.LEASE_S
     await heir.leave()
     await dead.leave()
+
+
+class Clocks:
+    """Of machines that do not agree by an hour: each look at one is a look at another."""
+
+    def __init__(self):
+        self._early = False
+
+    def time(self):
+        self._early = not self._early
+        return time.time() + (-3600 if self._early else 3600)
+
+
+async def test_no_clock_of_another_machine_ends_a_turn(two, store, monkeypatch):
+    monkeypatch.setattr(turns, "time", Clocks())
+    monkeypatch.setattr(turns, "BEAT_S", 0.05)
+    for _ in range(4):
+        runs, other = Holder(two[0]), None
+        await runs.got()
+        other = Holder(two[1])
+        await other.waits()
+        with pytest.raises(TimeoutError):
+            await other.got(within_s=0.5)
+        await runs.leave()
+        await other.got()
+        await other.leave()
+    document = await store.documents.get(turns.COLLECTION, "w")
+    assert document.expires_at - datetime.now(UTC) > timedelta(hours=1)
 
 
 async def goes_by(clock, time_s):

@@ -6,12 +6,15 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import Status, ToolCall
-from pml_limits import slots
+from pml_limits import leases, slots
 from pml_limits.settings import Rule, Settings
 from pml_limits.wrapper import Limiter
 from pml_store_sqlite.settings import Settings as SqliteSettings
@@ -126,9 +129,53 @@ async def test_the_slots_of_a_killed_gateway_are_free_again_once_its_lease_is_ov
             assert (await limiter(task, FakeRun(), Next())).failure.code == "limit.concurrency"
             other.kill()
             assert (await limiter(task, FakeRun(), Next())).failure.code == "limit.concurrency"
-            real = slots.time.time
-            monkeypatch.setattr(slots.time, "time", lambda: real() + slots.LEASE_S + 1)
+            later = SimpleNamespace(monotonic=lambda: time.monotonic() + slots.LEASE_S + 1)
+            monkeypatch.setattr(leases, "time", later)
             assert (await limiter(task, FakeRun(), Next())).status is Status.OK
+
+
+class Clocks:
+    """Of machines that do not agree by an hour: each look at one is a look at another."""
+
+    def __init__(self):
+        self._early = False
+
+    def time(self):
+        self._early = not self._early
+        return time.time() + (-3600 if self._early else 3600)
+
+    def monotonic(self):
+        return time.monotonic()
+
+
+async def test_no_clock_of_another_machine_frees_a_slot(monkeypatch):
+    monkeypatch.setattr(slots, "time", Clocks())
+    store, rules = MemoryStore(), Settings(rules={"r": Rule(concurrency=1)}, shared=True)
+    mine, other = (Limiter(FakeServices("limits", store=store), rules).shared_slots for _ in range(2))
+    (limit,) = Limiter(FakeServices("limits", store=store), rules).rules.of(
+        ToolCall(id="x", tool="fs:read"), FakeRun().session
+    ).slots  # fmt: skip
+    for _ in range(6):
+        token = await mine.take(limit)
+        assert await other.take(limit) is None
+        await mine.give_back(limit, token)
+    token = await mine.take(limit)
+    (document,) = (await store.documents.find(slots.COLLECTION)).items
+    assert document.expires_at - datetime.now(UTC) > timedelta(hours=1)
+    await mine.give_back(limit, token)
+
+
+async def test_who_was_gone_before_a_gateway_started_is_known_to_be_after_one_lease(monkeypatch):
+    store, rules = MemoryStore(), Settings(rules={"r": Rule(concurrency=1)}, shared=True)
+    dead, heir = (Limiter(FakeServices("limits", store=store), rules) for _ in range(2))
+    (limit,) = dead.rules.of(ToolCall(id="x", tool="fs:read"), FakeRun().session).slots
+    assert await dead.shared_slots.take(limit)
+    renewing = asyncio.ensure_future(heir.shared_slots.renew())
+    await asyncio.sleep(0.05)
+    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + slots.LEASE_S + 1))
+    assert await heir.shared_slots.take(limit)
+    renewing.cancel()
+    await asyncio.wait([renewing])
 
 
 async def test_leases_of_a_gateway_that_lives_are_renewed(monkeypatch):

@@ -1,21 +1,20 @@
 """Whose turn it is: one run at a time of each agent, over all gateways that share the store.
 
 Each agent has one document: who runs, and who waits, in the order they came. Whoever is in it says so again every few
-seconds; who does not is taken for gone. Nobody is told when another gateway's run ends, so those who wait look now and
-then; within one gateway they are told.
+seconds; whom this gateway sees silent for a whole lease is taken for gone. Nobody is told when another gateway's run
+ends, so those who wait look now and then; within one gateway they are told.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import math
 import os
 import random
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pml_hookspecs import encode
 
 from .failures import AgentError
+from .leases import Leases
 from .processes import to_the_end
 
 if TYPE_CHECKING:
@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COLLECTION = "agents.turns"
+PARTS = ("runs", "waits")
+"""Of a document. ``until_s`` of an entry is its sign of life: others see whether it changes, not what it says."""
 LEASE_S, BEAT_S = 20.0, 5.0
 """Who did not say so again for the first time is gone; how often it is said [s]."""
+KEPT_S = 7200.0
+"""After which a document that nobody changed is forgotten: far more than clocks of different machines differ by [s]."""
 POLL_S = 0.25
 """How often those who wait look whether another gateway's run has ended [s]."""
 ATTEMPTS = 60
@@ -80,6 +84,7 @@ class Turns:
         self._alone: dict[str, dict[str, Any]] = {}
         """As the documents, while they cannot be had."""
         self._beating = False
+        self._leases = Leases()
         self._gateway = f"{socket.gethostname()}:{os.getpid()}"
 
     @asynccontextmanager
@@ -158,7 +163,7 @@ class Turns:
         async with self._locks.setdefault(name, asyncio.Lock()):
             if ticket.alone:
                 value = self._alone.setdefault(name, {})
-                _apply(value, change)
+                _apply(value, change, self._tickets)
             else:
                 try:
                     value = await self._write(name, change)
@@ -170,7 +175,7 @@ class Turns:
                     self._services.log.warning("turns are counted by this gateway alone", problem=str(exc))
                     ticket.alone = True
                     value = self._alone.setdefault(name, {})
-                    _apply(value, change)
+                    _apply(value, change, self._tickets)
         self._tell(name, value, alone=ticket.alone)
 
     async def _write(self, name: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -179,15 +184,19 @@ class Turns:
             found = await documents.get(COLLECTION, name)
             before = b"{}" if found is None else encode(found.value)
             value: dict[str, Any] = json.loads(before)
-            _apply(value, change)
+            _apply(value, change, self._living(name, value))
             if encode(value) == before:
                 return value
-            expires_at = datetime.now(UTC) + timedelta(seconds=2 * LEASE_S)
+            expires_at = datetime.now(UTC) + timedelta(seconds=KEPT_S)
             version = 0 if found is None else found.version
             if await documents.put(COLLECTION, name, value, expires_at=expires_at, if_version=version) is not None:
                 return value
             await asyncio.sleep(random.uniform(0, min(LONGEST_PAUSE_S, 0.001 * 2**attempt)))  # noqa: S311 - no secret
         raise RuntimeError(f"{COLLECTION} {name}: {ATTEMPTS} times another gateway was faster")
+
+    def _living(self, name: str, value: Mapping[str, Any]) -> set[str]:
+        marks = {entry["token"]: entry["until_s"] for part in PARTS for entry in value.get(part, ())}
+        return self._leases.living(name, marks, self._tickets, LEASE_S)
 
     def _tell(self, name: str, value: Mapping[str, Any], *, alone: bool) -> None:
         """Tell those of this gateway what became of them."""
@@ -234,27 +243,27 @@ class Turns:
 
 
 async def all_turns(services: Services) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Who runs and who waits, by agent; those that are gone are left out."""
+    """Who runs and who waits, by agent; without those that said so last long ago, by the clock of this machine."""
     page = await services.store.documents.find(COLLECTION, limit=1000)
     found = {}
     for document in page.items:
         value: dict[str, Any] = json.loads(encode(document.value))
-        _forget_gone(value)
+        now_s = time.time()
+        _keep(value, {entry["token"] for part in PARTS for entry in value.get(part, ()) if entry["until_s"] > now_s})
         found[document.key] = {"runs": value["runs"], "waits": value["waits"]}
     return found
 
 
-def _apply(value: dict[str, Any], change: Callable[[dict[str, Any]], None]) -> None:
+def _apply(value: dict[str, Any], change: Callable[[dict[str, Any]], None], living: Container[str]) -> None:
     """Change a document's value in place, and give turns to those whose they are."""
-    _forget_gone(value)
+    _keep(value, living)
     change(value)
     _promote(value)
 
 
-def _forget_gone(value: dict[str, Any]) -> None:
-    now_s = time.time()
-    for part in ("runs", "waits"):
-        value[part] = [entry for entry in value.get(part, ()) if entry["until_s"] > now_s]
+def _keep(value: dict[str, Any], living: Container[str]) -> None:
+    for part in PARTS:
+        value[part] = [entry for entry in value.get(part, ()) if entry["token"] in living]
 
 
 def _promote(value: dict[str, Any]) -> None:
@@ -287,8 +296,7 @@ def _entry(ticket: Ticket, gateway: str) -> dict[str, Any]:
         "most": ticket.most,
         "gateway": gateway,
         "since_s": round(time.time(), 3),
-        # Nobody renews what is not in the store, and it cannot outlive its gateway.
-        "until_s": math.inf if ticket.alone else round(time.time() + LEASE_S, 3),
+        "until_s": round(time.time() + LEASE_S, 3),
     }
 
 
@@ -297,12 +305,12 @@ def _look(value: dict[str, Any]) -> None:
 
 
 def _remove(value: dict[str, Any], ticket: Ticket) -> None:
-    for part in ("runs", "waits"):
+    for part in PARTS:
         value[part] = [entry for entry in value[part] if entry["token"] != ticket.token]
 
 
 def _renew(value: dict[str, Any], mine: list[Ticket], gateway: str) -> None:
-    known = {entry["token"]: entry for part in ("runs", "waits") for entry in value[part]}
+    known = {entry["token"]: entry for part in PARTS for entry in value[part]}
     for ticket in mine:
         if ticket.token in known:
             known[ticket.token]["until_s"] = round(time.time() + LEASE_S, 3)

@@ -7,9 +7,11 @@ import random
 import secrets
 import time
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .changes import Changes
+from .leases import Leases
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
 COLLECTION = "limits.slots"
 LEASE_S = 30.0
 """A slot of a gateway that is gone is free again after this time [s]."""
+KEPT_S = 7200.0
+"""After which a document that nobody changed is forgotten: far more than clocks of different machines differ by [s]."""
 RENEW_S = 10.0
 """How often a gateway says that it still needs its slots [s]."""
+LOOKED_AT = 1000
+"""Documents that are looked at when the gateway starts."""
 POLL_S = 0.1
 """How often whoever queues looks whether another gateway has given one back [s]."""
 
@@ -98,6 +104,8 @@ class SharedSlots:
         """``alone`` gives them out while the store is out of order."""
         self._changes, self._alone, self._outage = Changes(services, COLLECTION), alone, outage
         self._held: dict[str, tuple[str, Limit]] = {}
+        self._leases = Leases()
+        self._services = services
 
     async def take(self, limit: Limit) -> str | None:
         """What :meth:`give_back` takes; None when there was none free in time."""
@@ -122,15 +130,16 @@ class SharedSlots:
 
     async def _try(self, limit: Limit, token: str) -> bool:
         def take(value: dict[str, Any]) -> bool:
-            now_s = time.time()
-            holders = {holder: end_s for holder, end_s in value.get("holders", {}).items() if end_s > now_s}
+            found = value.get("holders", {})
+            living = self._leases.living(limit.key, found, self._held, LEASE_S)
+            holders = {holder: end_s for holder, end_s in found.items() if holder in living}
             if len(holders) >= limit.rule.concurrency:
                 return False
-            holders[token] = now_s + LEASE_S
+            holders[token] = time.time() + LEASE_S
             value.update(holders=holders, rule=limit.name, whose=dict(limit.whose))
             return True
 
-        return await self._changes.change(limit.key, take, keep_s=2 * LEASE_S)
+        return await self._changes.change(limit.key, take, keep_s=KEPT_S)
 
     async def give_back(self, limit: Limit, token: str) -> None:
         """Free a slot. One that cannot be freed now is free when its time is over."""
@@ -142,12 +151,13 @@ class SharedSlots:
             value.get("holders", {}).pop(token, None)
 
         try:
-            await self._changes.change(limit.key, give, keep_s=2 * LEASE_S)
+            await self._changes.change(limit.key, give, keep_s=KEPT_S)
         except Exception as exc:
             self._outage.noted("slots are freed late", exc)
 
     async def renew(self) -> None:
         """Say again and again which are still needed, until cancelled."""
+        await self._look()
         while True:
             await asyncio.sleep(RENEW_S)
             for key in {key for key, _ in self._held.values()}:
@@ -157,9 +167,16 @@ class SharedSlots:
                     value.setdefault("holders", {}).update(dict.fromkeys(mine, time.time() + LEASE_S))
 
                 try:
-                    await self._changes.change(key, again, keep_s=2 * LEASE_S)
+                    await self._changes.change(key, again, keep_s=KEPT_S)
                 except Exception as exc:
                     self._outage.noted("other gateways may take more slots than there are", exc)
+
+    async def _look(self) -> None:
+        """See who holds what, so that those who are gone already are known to be when their lease is over."""
+        with suppress(Exception):  # the store is away; whoever takes a slot says so
+            page = await self._services.store.documents.find(COLLECTION, limit=LOOKED_AT)
+            for document in page.items:
+                self._leases.living(document.key, document.value.get("holders", {}), self._held, LEASE_S)
 
     async def settle(self) -> None:
         """Wait for what is being written."""
