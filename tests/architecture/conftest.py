@@ -83,9 +83,9 @@ class Distribution:
 
 
 def _plugins() -> list[Distribution]:
-    """Those with code: ``plugins/pml`` only names others."""
+    """Those with code: the metapackage only names others."""
     found = [Distribution(path.parent) for path in sorted((ROOT / "plugins").glob("*/pyproject.toml"))]
-    return [one for one in found if one.name != "pml"]
+    return [one for one in found if (one.folder / "src").is_dir()]
 
 
 PLUGINS = _plugins()

@@ -21,6 +21,7 @@ TOGETHER = ("py311-all-lowest", "py312-all-lowest", "py312-all-highest", "py313-
 NEIGHBOURS = "py313-neighbours-highest"
 EVERYTHING = ("types", "imports", "docs", "kill", "e2e-gateway", "e2e-peers", "py311-broken", NEIGHBOURS)
 """More lanes that hold every plugin."""
+PUBLISHED = ("hookspecs", "pml_core", "tests", "plugins/*", "examples/*")
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -64,6 +65,25 @@ def test_it_is_named_after_its_folder(plugin: Distribution) -> None:
     assert plugin.name.startswith("pml-")
 
 
+LICENCE = "LICENSE"
+SAID_BY_ALL = ("license", "requires-python", "authors", "classifiers", "urls")
+"""What each distribution says of itself in the very words of the metapackage."""
+
+
+def test_every_wheel_will_say_whose_it_is_and_carry_the_licence(root: Path) -> None:
+    """Builders see nothing outside a distribution's folder, so each has a copy of both."""
+    folders = [path.parent for where in PUBLISHED for path in sorted(root.glob(f"{where}/pyproject.toml"))]
+    projects = {one: tomllib.loads((one / "pyproject.toml").read_text(encoding="utf-8"))["project"] for one in folders}
+    wanted = {key: projects[root / "plugins" / "pml-gateway"][key] for key in SAID_BY_ALL}
+    assert all(wanted.values())
+    said = {one.name: {key: projects[one].get(key) for key in wanted} for one in folders}
+    assert {name: texts for name, texts in said.items() if texts != wanted} == {}
+    assert [one.name for one in folders if LICENCE not in projects[one].get("license-files", [])] == []
+    text = (root / LICENCE).read_bytes()
+    copies = {one: one / LICENCE for one in folders}
+    assert [one.name for one, copy in copies.items() if not copy.is_file() or copy.read_bytes() != text] == []
+
+
 def test_it_has_tests(plugin: Distribution) -> None:
     assert list((plugin.folder / "tests").rglob("test_*.py")) != []
 
@@ -71,7 +91,7 @@ def test_it_has_tests(plugin: Distribution) -> None:
 def test_it_asks_for_the_hook_specs_with_a_range_and_for_nothing_else_of_ours(
     plugin: Distribution, plugins: list[Distribution]
 ) -> None:
-    ours = {"pml", "pml-core", "pml-testing", "pml-hookspecs", *(one.name for one in plugins)}
+    ours = {"pml-gateway", "pml-core", "pml-testing", "pml-hookspecs", *(one.name for one in plugins)}
     libraries = set() if plugin.library else {one.name for one in plugins if one.library}
     asked = {found.group(): line for line in plugin.project["dependencies"] if (found := REQUIREMENT_NAME.match(line))}
     assert (ours & asked.keys()) - libraries == {"pml-hookspecs"}
@@ -134,12 +154,12 @@ def test_the_workspace_installs_it(distribution: Distribution, workspace: Mappin
 
 
 def test_the_demo_runs_on_the_standard_set(root: Path, workspace: Mapping[str, Any]) -> None:
-    document = tomllib.loads((root / "plugins" / "pml" / "pyproject.toml").read_text(encoding="utf-8"))
+    document = tomllib.loads((root / "plugins" / "pml-gateway" / "pyproject.toml").read_text(encoding="utf-8"))
     standard = {
         found.group() for line in document["project"]["dependencies"] if (found := REQUIREMENT_NAME.match(line))
     }
     group = workspace["dependency-groups"]["demo"]
-    assert {name.partition("~=")[0] for name in standard} | {"pml-hookspecs", "pml-demo", "pml"} == set(group)
+    assert {name.partition("~=")[0] for name in standard} | {"pml-hookspecs", "pml-demo", "pml-gateway"} == set(group)
 
 
 def test_the_import_contracts_know_it(plugin: Distribution, workspace: Mapping[str, Any]) -> None:
@@ -154,7 +174,7 @@ def test_the_import_contracts_know_it(plugin: Distribution, workspace: Mapping[s
 
 
 def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
-    text = (root / "plugins" / "pml" / "pyproject.toml").read_text(encoding="utf-8")
+    text = (root / "plugins" / "pml-gateway" / "pyproject.toml").read_text(encoding="utf-8")
     assert plugin.library or f'"{plugin.name}~=' in text
 
 

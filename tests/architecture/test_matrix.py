@@ -71,7 +71,7 @@ def sources_of_example(example: Path) -> list[Path]:
 
 
 def test_every_folder_that_is_a_distribution_is_of_a_known_kind(plugins: list[Distribution]) -> None:
-    core = {"hookspecs", "pml_core", "tests", "plugins/pml"}
+    core = {"hookspecs", "pml_core", "tests", "plugins/pml-gateway"}
     examples = {folder.relative_to(ROOT).as_posix() for folder in EXAMPLES}
     assert folders() == core | {one.path for one in plugins} | examples
 
@@ -81,7 +81,7 @@ def test_every_folder_that_is_a_distribution_is_of_a_known_kind(plugins: list[Di
 def test_every_distribution_is_tested_together_on_the_oldest_and_the_newest(
     what: str, end: str, lanes: configparser.ConfigParser, plugins: list[Distribution]
 ) -> None:
-    wanted = {"core": set(), "all": {one.path for one in plugins} | {"plugins/pml"}}
+    wanted = {"core": set(), "all": {one.path for one in plugins} | {"plugins/pml-gateway"}}
     wanted["examples"] = {f"examples/{folder.name}" for folder in EXAMPLES}
     named = [name.removeprefix("testenv:") for name in lanes.sections() if name.endswith(f"-{what}-{end}")]
     assert named

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from made import Distribution, cell, distributions
 
-METAPACKAGE = "pml"
+METAPACKAGE = "pml-gateway"
 INTRODUCTION = """\
 # Plugin catalogue
 
-Every part of PML is a distribution. `pip install pml` brings those whose extra is *standard*, and
-`pip install 'pml[EXTRA]'` the others; each can be installed by its own name. `pml plugins list` shows what is there,
-`pml plugins doctor` what is wrong with it. Uninstalling one leaves a gateway that does the rest.
+Every part of PML is a distribution. `pip install pml-gateway` brings those whose extra is *standard*, and
+`pip install 'pml-gateway[EXTRA]'` the others; each can be installed by its own name. `pml plugins list` shows what is
+there, `pml plugins doctor` what is wrong with it. Uninstalling one leaves a gateway that does the rest.
 
 A driver (exposure mode, executor, transport, tracer, store) is named in the configuration; a hook plugin takes effect
 because it is installed, unless `[gateway] block` names it. Each name leads to the distribution's own page.
@@ -54,8 +54,8 @@ def _name(requirement: str) -> str:
 
 def _metapackage() -> list[str]:
     (meta,) = [one for one in distributions() if one.name == METAPACKAGE]
-    rows = [
-        f"| `pml[{extra}]` | {', '.join(f'`{_name(line)}`' for line in lines if _name(line) != METAPACKAGE) or 'all'} |"
-        for extra, lines in sorted(meta.project["optional-dependencies"].items())
-    ]
+    rows = []
+    for extra, lines in sorted(meta.project["optional-dependencies"].items()):
+        brought = ", ".join(f"`{_name(line)}`" for line in lines if _name(line) != METAPACKAGE)
+        rows.append(f"| `{METAPACKAGE}[{extra}]` | {brought or 'all'} |")
     return ["## Extras", "", "| install | brings |", "|---|---|", *rows]

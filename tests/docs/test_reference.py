@@ -39,7 +39,7 @@ def test_every_distribution_is_in_the_catalogue(root):
     folders = [path.parent for path in root.glob("plugins/*/pyproject.toml")]
     assert len(folders) > 30
     for folder in folders:
-        assert f"`{folder.name}`" in text or folder.name == "pml"
+        assert f"`{folder.name}`" in text or folder.name == "pml-gateway"
 
 
 def test_a_docstring_becomes_markdown():

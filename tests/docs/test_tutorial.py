@@ -42,11 +42,11 @@ def wheels(tmp_path_factory):
         made = module.Built(Path(given).resolve())
     else:
         made = module.Built(tmp_path_factory.mktemp("dist"))
-        folders = [one.folder for one in made.named("pml", "pml-testing")]
+        folders = [one.folder for one in made.named("pml-gateway", "pml-testing")]
         work = tmp_path_factory.mktemp("unpacked")
         done = module.run(sys.executable, "-P", "-c", module.BUILD, made.folder, work, *folders)
         assert done.status == 0, done.said
-    return [made.wheel(one) for one in made.named("pml", "pml-testing")]
+    return [made.wheel(one) for one in made.named("pml-gateway", "pml-testing")]
 
 
 class Shell:

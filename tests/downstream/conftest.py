@@ -75,7 +75,7 @@ class Distribution:
     @property
     def ours_to_test(self) -> list[str]:
         """Our distributions that its tests need, besides what it needs itself."""
-        return [found.group() for line in self.project["test"] if (found := re.match(r"pml-[a-z-]+[a-z]|pml\b", line))]
+        return [found.group() for line in self.project["test"] if (found := re.match(r"pml-[a-z-]+[a-z]", line))]
 
 
 DISTRIBUTIONS = [Distribution(path.parent) for where in WHERE for path in sorted(ROOT.glob(f"{where}/pyproject.toml"))]

@@ -85,7 +85,8 @@ def together(
     built: Built, environment: Any, examples: list[Distribution], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Environment]:
     """All examples with the standard set, configured."""
-    made: Environment = environment([built.wheel(one) for one in built.named("pml", *(one.name for one in examples))])
+    wanted = built.named("pml-gateway", *(one.name for one in examples))
+    made: Environment = environment([built.wheel(one) for one in wanted])
     documents = tmp_path_factory.mktemp("documents")
     (documents / "pets.json").write_text(json.dumps(PETS), encoding="utf-8")
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=documents)) as server:

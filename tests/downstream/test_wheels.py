@@ -7,16 +7,15 @@ import tarfile
 import tomllib
 import zipfile
 from email import message_from_string
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Built, Distribution, Environment
 
+ROOT = Path(__file__).parents[2]
 ALSO_AS_SDIST = ("pml-hookspecs", "pml-core", "pml-transport-stdio", "pml-store-sqlite", "pml-example-by-role")
 
 
@@ -66,17 +65,26 @@ def test_the_metadata_say_what_it_is(built: Built, distribution: Distribution) -
     assert (metadata["Name"], metadata["Version"]) == (project["name"], project["version"])
     assert metadata["Summary"] == project["description"]
     assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Author"] == "PML contributors"
+    assert "LICENSE" in metadata.get_all("License-File", [])
+    assert {line.partition(", ")[0] for line in metadata.get_all("Project-URL", [])} >= {"Source", "Changelog"}
+    systems = {line for line in metadata.get_all("Classifier", []) if line.startswith("Operating System")}
+    assert systems == {"Operating System :: MacOS", "Operating System :: POSIX :: Linux"}
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert str(metadata.get_payload()).lstrip().startswith("# ")
     assert [need for need in metadata.get_all("Requires-Dist", []) if "@" in need] == []
 
 
+def test_a_wheel_carries_the_licence(built: Built, distribution: Distribution) -> None:
+    assert of(inside(built, distribution), "licenses/LICENSE") == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
 def test_a_wheel_has_its_module_typed_and_nothing_else(built: Built, distribution: Distribution) -> None:
     files = inside(built, distribution)
     code = {PurePosixPath(name) for name in files if ".dist-info/" not in name}
-    if distribution.name == "pml":
-        assert code <= {PurePosixPath("pml/__init__.py")}
+    if distribution.name == "pml-gateway":
+        assert code == set()
         return
     assert {path.parts[0] for path in code} == {distribution.module}
     assert PurePosixPath(distribution.module, "py.typed") in code
