@@ -117,3 +117,37 @@ def test_error_codes_are_explained_once_and_in_order(documented: list[str]) -> N
 def test_the_readme_shows_the_test_command_that_ci_runs(root: Path) -> None:
     readme = (root / "README.md").read_text(encoding="utf-8")
     assert re.search(r"^<!-- command: test -->\n+```(?:sh|bash|console)?\n(?:.+\n)+```$", readme, re.MULTILINE)
+
+
+SOMEBODY_ELSES = re.compile(
+    r"(?:(?:pip3?|pipx|tool) (?:install|run|inject|upgrade)|uv add|uvx)(?: -\S+)* ['\"]?pml(?![\w./-])"
+    r"|(?<![\w-])pml\[[a-z]"
+    r"|pypi\.org/p(?:roject)?/pml(?![\w-])"
+)
+TOLD = {".md", ".py", ".toml", ".tmpl", ".yaml", ".yml", ".ini", ".sh", ".tape", ""}
+"""Ends of the names of files that say something to people."""
+
+
+def test_nobody_is_told_to_install_what_is_somebody_elses(root: Path) -> None:
+    """On the index, ``pml`` is an unrelated library; ours is ``pml-gateway``, with its extras."""
+    wrong = ("pip install pml", "uv pip install -U 'pml[team]'", "uvx pml serve", "With `pml[code]`, code runs")
+    right = ("pip install pml-gateway", "uvx --from pml-gateway pml serve", "pml-gateway[team]", "pml-testing[replay]")
+    assert [text for text in (*wrong, *right) if SOMEBODY_ELSES.search(text)] == [*wrong]
+    # What is made from the code says what the code says, and is held to it elsewhere.
+    made, here = root / "docs" / "reference", Path(__file__)
+    files = [
+        path
+        for path in _tracked(root)
+        if path.suffix in TOLD and made not in path.parents and path != here and path.is_file()
+    ]
+    assert len(files) > 1000
+    said = {path: SOMEBODY_ELSES.search(path.read_text(encoding="utf-8")) for path in files}
+    assert {path.relative_to(root).as_posix(): found[0] for path, found in said.items() if found} == {}
+
+
+def _tracked(root: Path) -> Iterator[Path]:
+    """Every file of the tree but for what is hidden or was made."""
+    for path in root.iterdir():
+        if path.name.startswith(".") or path.name in ("__pycache__", "build", "dist", "node_modules"):
+            continue
+        yield from _tracked(path) if path.is_dir() else [path]

@@ -102,11 +102,12 @@ class Ended:
         return self.out + self.error
 
 
-def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Ended:
+def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None, told: str = "") -> Ended:
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
         env=env,
+        input=told,
         capture_output=True,
         encoding="utf-8",
         timeout=LIMIT_S,
@@ -147,6 +148,23 @@ class Built:
     def in_isolation(one: Distribution, into: Path) -> None:
         """Build one as an integrator does."""
         uv("build", "--quiet", "--no-sources", one.folder, "--out-dir", into)
+
+    def by(self, tool: str, place: Path, *words: str, told: str = "") -> Ended:
+        """Run ``pml`` in a place of its own, as a tool brings it that is asked for ``pml-gateway`` and no more."""
+        found, bins = f"--find-links={self.folder}", str(place / "bin")
+        env = {**os.environ, "PML_HOME": str(place / "home"), "UV_NO_SOURCES": "1"}
+        env |= {"UV_TOOL_DIR": str(place / "tools"), "UV_TOOL_BIN_DIR": bins}
+        env |= {"PIPX_HOME": str(place / "pipx"), "PIPX_BIN_DIR": bins}
+        here = ("--python", sys.executable)
+        if tool == "uvx":
+            made = (uv_command(), "tool", "run", "--quiet", *here, found, "--from", "pml-gateway", "pml", *words)
+            return run(*made, cwd=place, env=env, told=told)
+        install = {
+            "uv": (uv_command(), "tool", "install", "--quiet", *here, found),
+            "pipx": (sys.executable, "-m", "pipx", "install", *here, f"--pip-args={found}"),
+        }
+        done = run(*install[tool], "pml-gateway", cwd=place, env=env)
+        return run(place / "bin" / "pml", *words, cwd=place, env=env, told=told) if done.status == 0 else done
 
     def named(self, *names: str) -> list[Distribution]:
         """With all of ours that they need, so that none is looked for elsewhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tarfile
 import tomllib
@@ -131,6 +132,15 @@ def test_the_doctor_finds_every_plugin_of_every_wheel_well(
     ]
     assert groups
     assert [name for group in groups for name in group if name not in listed] == []
+
+
+@pytest.mark.parametrize("tool", ["uv", "pipx", "uvx"])
+def test_a_tool_that_installs_commands_needs_nothing_but_the_name(tool: str, built: Built, tmp_path: Path) -> None:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "wheels", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    done = built.by(tool, tmp_path, "serve", told=f"{hello}\n")
+    assert done.status == 0, done.said
+    assert json.loads(done.out)["result"]["serverInfo"]["name"] == "pml"
 
 
 def test_sdists_can_be_installed_from(built: Built, environment: Any) -> None:
