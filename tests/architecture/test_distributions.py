@@ -68,6 +68,8 @@ def test_it_is_named_after_its_folder(plugin: Distribution) -> None:
 LICENCE = "LICENSE"
 SAID_BY_ALL = ("license", "requires-python", "authors", "classifiers", "urls")
 """What each distribution says of itself in the very words of the metapackage."""
+MACOS = "Operating System :: MacOS"
+NOT_ON_MACOS = {"pml-sandbox-cpython"}
 
 
 def test_every_wheel_will_say_whose_it_is_and_carry_the_licence(root: Path) -> None:
@@ -76,8 +78,9 @@ def test_every_wheel_will_say_whose_it_is_and_carry_the_licence(root: Path) -> N
     projects = {one: tomllib.loads((one / "pyproject.toml").read_text(encoding="utf-8"))["project"] for one in folders}
     wanted = {key: projects[root / "plugins" / "pml-gateway"][key] for key in SAID_BY_ALL}
     assert all(wanted.values())
+    there = {**wanted, "classifiers": [line for line in wanted["classifiers"] if line != MACOS]}
     said = {one.name: {key: projects[one].get(key) for key in wanted} for one in folders}
-    assert {name: texts for name, texts in said.items() if texts != wanted} == {}
+    assert [name for name, texts in said.items() if texts != (there if name in NOT_ON_MACOS else wanted)] == []
     assert [one.name for one in folders if LICENCE not in projects[one].get("license-files", [])] == []
     text = (root / LICENCE).read_bytes()
     copies = {one: one / LICENCE for one in folders}

@@ -92,7 +92,8 @@ class GatewayHooks:
         the plugin's :class:`Services`, for commands that look at the user's catalog, store or settings: the catalog is
         as it was last time, or with ``--connect``, which such parsers are given together with ``--config``, ``--mode``
         and ``--set``, as the servers list it now. With both, ``run`` is called first and may return None to say that
-        it takes the services.
+        it takes the services. A parser that also sets ``needs_gateway=True`` starts a gateway, or servers, without
+        being told ``--connect``: it is refused with a message where those do not run.
 
         An :class:`InvalidArguments` that either raises becomes a message and exit status 2. Called while the command
         line is parsed: import nothing heavy here.

@@ -15,7 +15,7 @@ from typing import Any
 
 from pml_hookspecs import CatalogEntry, Check, Store, TransportError
 
-from . import health, local_plugins, registry
+from . import health, local_plugins, registry, systems
 from .assembly import Assembly, named_drivers, unknown_tables
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
@@ -116,7 +116,7 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
     """
     open_store = OpenStore()
     assembly = _assembly(config, open_store, thorough=True)
-    lines = list(_settings_and_imports(assembly))
+    lines = [*_system(), *_settings_and_imports(assembly)]
     async with AsyncExitStack() as stack:
         with suppress(Exception):  # the lines of the store say why
             open_store.store = await _store(assembly, config, stack)
@@ -139,6 +139,12 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
             lines.append(_server(name, config, assembly, known.get(name, "")))
         lines += changed.get(name, ())
     return lines
+
+
+def _system() -> Iterator[Line]:
+    """One line where no gateway runs, none elsewhere."""
+    if not systems.gateway_runs_here():
+        yield Line("system Windows", ok=False, detail=systems.SUPPORTED, remedy=systems.REMEDY)
 
 
 def _settings_and_imports(assembly: Assembly) -> Iterator[Line]:

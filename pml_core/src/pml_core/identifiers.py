@@ -16,7 +16,8 @@ class _Pool:
 
     def __init__(self) -> None:
         self._digits, self._at = "", POOL_DIGITS
-        os.register_at_fork(after_in_child=self._empty)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._empty)
 
     def _empty(self) -> None:
         self._at = POOL_DIGITS

@@ -117,7 +117,7 @@ def _check(found: os.stat_result, file: str) -> None:
     """
     if not stat.S_ISREG(found.st_mode):
         raise LocalFileError("is no file", "Name a file of Python.")
-    if os.name != "posix":
+    if not hasattr(os, "getuid"):
         return
     if found.st_uid not in (os.getuid(), 0):
         problem = f"belongs to another user (uid {found.st_uid}), who could have the gateway do anything"

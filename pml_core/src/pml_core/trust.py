@@ -210,7 +210,8 @@ def agreements() -> dict[str, Agreement]:
 
 
 def _check(found: os.stat_result) -> None:
-    if os.name == "posix" and (found.st_uid not in (os.getuid(), 0) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+    others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if hasattr(os, "getuid") and (found.st_uid not in (os.getuid(), 0) or others_write):
         raise OperatorError(f"{store()}: others can write it", f"See whether it is yours, then: chmod 600 {store()}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -114,6 +113,8 @@ class Files:
 
 
 def _lock(fd: int, *, shared: bool) -> bool:
+    import fcntl  # not on every system that imports this module
+
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:

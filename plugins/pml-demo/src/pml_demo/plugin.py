@@ -26,7 +26,7 @@ def pml_commands(subcommands: Any) -> None:
     parser.add_argument("--no-node", dest="node", action="store_false", help="leave out the servers written for Node")
     parser.add_argument("--keep", action="store_true", help="keep the temporary folder")
     parser.add_argument("--verbose", action="store_true", help="show the gateway's log")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, needs_gateway=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterable, Sequence
 from errno import EBADF
@@ -51,6 +50,8 @@ class LineFile:
             raise
 
     def _take(self) -> None:
+        import fcntl  # not on every system that imports this module
+
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as exc:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import select
 import stat
@@ -33,6 +32,8 @@ def grow_pipe(fd: int) -> None:
 
     Not for every pipe from the start: Linux allows a user 64 MiB of pipe buffers, and shrinks all pipes beyond that.
     """
+    import fcntl  # not on every system that imports this module
+
     set_size = getattr(fcntl, "F_SETPIPE_SZ", None)
     if set_size is not None:
         with contextlib.suppress(OSError):

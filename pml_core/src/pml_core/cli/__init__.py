@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pml_core import systems
 from pml_core.errors import OperatorError
 from pml_hookspecs import InvalidArguments
 
@@ -129,6 +130,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _reported(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
     """Run a command; a mistake of the user's becomes a message and an exit status."""
     try:
+        if not systems.gateway_runs_here():
+            _tell_of_system(arguments)
         return run(arguments)
     except OperatorError as exc:
         print(f"pml: {exc.message}", file=sys.stderr)
@@ -143,3 +146,14 @@ def _reported(run: Callable[[argparse.Namespace], int], arguments: argparse.Name
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _tell_of_system(arguments: argparse.Namespace) -> None:
+    """Say that no gateway runs on this system.
+
+    Raises:
+        OperatorError: The command starts one, or servers.
+    """
+    if getattr(arguments, "needs_gateway", False) or getattr(arguments, "connect", False):
+        raise OperatorError(f"this is Windows; {systems.SUPPORTED}", systems.REMEDY)
+    print(f"pml: this is Windows; {systems.SUPPORTED}", file=sys.stderr)

@@ -50,7 +50,7 @@ def add(subcommands: Any) -> None:
     parser.add_argument(
         "--allow-unknown", action="store_true", help="go on with settings of plugins that are not installed"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, needs_gateway=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
