@@ -66,8 +66,7 @@ class Connection:
         self._pending = Pending(self._expired)
         self._turns = None if concurrent else Turns(self._write, self._stuck)
         self._relaxed_bytes = settings.notify_buffer_bytes
-        """What may be unwritten while notifications pass. :data:`ALWAYS_EXCEEDED` while some are held back, so that no
-        other overtakes them."""
+        """Unwritten while notifications pass. :data:`ALWAYS_EXCEEDED` while some are held back: none overtakes them."""
         self._running: dict[asyncio.Task[None], Any] = {}  # requests of the peer's being answered, with their ids
         self._listening: set[asyncio.Task[None]] = set()  # those that go on for as long as the peer listens
         self._withdrawn: set[asyncio.Task[None]] = set()  # those that are being cancelled and get no answer
