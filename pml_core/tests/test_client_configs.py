@@ -51,7 +51,7 @@ def test_claude_code_writes_types_headers_and_milliseconds():
     assert local.table() == {"command": "${BIN:-uvx}", "args": ["x"]}
     assert far.table() == {"url": "https://h/mcp", "headers": {"Authorization": "Bearer ${T}"}, "timeout_s": 5.0}
     assert (local.notes, far.notes) == ((), ())
-    assert "Streamable HTTP" in old.notes[0]
+    assert (old.table(), old.notes) == ({"url": "https://h/sse", "protocol": "auto"}, ())
 
 
 CLAUDE_STATE = {
@@ -131,7 +131,12 @@ def test_vs_code_settings_hold_servers_too(tree):
 
 def test_windsurf_writes_server_urls_and_disabled_tools():
     server = one({"serverUrl": "https://h/mcp", "headers": {"A": "${env:T}"}, "disabled": True, "disabledTools": ["x"]})
-    assert server.table() == {"url": "https://h/mcp", "headers": {"A": "${env:T}"}, "enabled": False}
+    assert server.table() == {
+        "url": "https://h/mcp",
+        "headers": {"A": "${env:T}"},
+        "protocol": "auto",
+        "enabled": False,
+    }
     assert server.notes == ("disabledTools is not used by PML; all tools of the server are taken in",)
 
 

@@ -23,7 +23,7 @@ def test_of_a_command_and_a_url_the_type_decides(kind, kept, left):
 
 def test_what_means_nothing_for_a_url_is_left_out_with_a_note():
     server = one({"url": "https://h", "args": ["x"], "env": {"A": "b"}, "cwd": "/"})
-    assert server.table() == {"url": "https://h"}
+    assert server.table() == {"url": "https://h", "protocol": "auto"}
     assert len(server.notes) == 3
 
 

@@ -127,7 +127,11 @@ def test_importing_writes_tables_and_says_what_comes_next(project, capsys):
             "args": ["-y", "server-github", "--header", "X-Key: sesame77"],
             "env": {"GITHUB_TOKEN": TOKEN, "LOG": "info"},
         },
-        "far-away": {"url": "https://h/mcp?api_key=sesame88", "headers": {"Authorization": "Bearer sesame99"}},
+        "far-away": {
+            "url": "https://h/mcp?api_key=sesame88",
+            "headers": {"Authorization": "Bearer sesame99"},
+            "protocol": "auto",
+        },
     }
     assert "pml.toml: 2 added." in shown
     assert "github: autoApprove is not used by PML" in shown
@@ -307,10 +311,10 @@ def test_pml_itself_is_not_imported(project, capsys):
     assert list(servers_in(project)) == ["a"]
 
 
-def test_of_one_clients_files_the_projects_counts_first(project, capsys):
+def test_a_folders_file_takes_no_place_of_what_is_the_users_own(project, capsys):
     client_file(project, {"github": {"command": "here"}, "x": {"command": "x"}}, ".cursor/mcp.json")
     answer = document(capsys, "--from", "cursor")
-    assert servers_in(project)["github"] == {"command": "here"}
+    assert servers_in(project)["github"]["command"] == "npx"
     assert set(servers_in(project)) == {"github", "x", "far-away"}
     assert [(s["name"], "comes first" in s["reason"]) for s in answer["skipped"]] == [("github", True)]
 

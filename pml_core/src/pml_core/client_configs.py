@@ -9,23 +9,27 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
 from . import codex_config, jsonc
-from .client_server import GEMINI_ONLY, REFERENCE, ImportedServer, ServerReader, join, kind_of
+from .client_server import GEMINI_ONLY, REFERENCE, ImportedServer, ServerReader, kind_of
 
 __all__ = [
     "CLIENTS",
     "ClientConfigError",
     "ImportedServer",
     "NoServersError",
+    "every",
     "expand",
     "is_gateway",
     "known_files",
     "looks_like",
+    "mistakes",
+    "named",
+    "parsed",
     "read",
     "servers_in",
 ]
@@ -54,7 +58,7 @@ def looks_like(tree: object) -> bool:
     if not isinstance(tree, Mapping):
         return False
     scopes = list(_scopes(tree))
-    if [scope.path for scope in scopes] != ["servers"]:
+    if [scope.keys for scope in scopes] != [("servers",)]:
         return bool(scopes)
     servers = scopes[0].servers
     if not isinstance(servers, Mapping):
@@ -75,14 +79,43 @@ def read(text: str, where: str, *, project: Path | None = None) -> list[Imported
         ClientConfigError: Not JSON or TOML (with line and column), no servers' key in it, or servers of the wrong
             shape: all mistakes at once, each with its path. :class:`NoServersError` when only the key is missing.
     """
+    return servers_in(parsed(text, where), where, project=project)
+
+
+def every(text: str, where: str, *, project: Path | None, problems: list[str]) -> list[ImportedServer]:
+    """The sound servers in a client's file, under the names that the file gives, of which one can have several.
+
+    Args:
+        text: As for :func:`read`.
+        where: As for :func:`read`.
+        project: As for :func:`read`.
+        problems: What is wrong with the others is added here, each with its path.
+
+    Raises:
+        ClientConfigError: As for :func:`read`, but not for single servers.
+    """
+    return _every(parsed(text, where), where, project, problems)
+
+
+def mistakes(where: str, problems: Sequence[str]) -> ClientConfigError:
+    """The error that tells of all ``problems`` of one file."""
+    count = f"{len(problems)} mistake{'s' if len(problems) > 1 else ''}"
+    return ClientConfigError("\n".join((f"{where}: {count} to correct", *(f"  {problem}" for problem in problems))))
+
+
+def parsed(text: str, where: str) -> Any:
+    """The tree in a client's file.
+
+    Raises:
+        ClientConfigError: Not JSON or TOML, with line and column.
+    """
     if PurePath(where).suffix == ".toml" or f"[{codex_config.SERVERS}" in text:
-        return servers_in(_toml(text, where), where, project=project)
+        return _toml(text, where)
     try:
-        tree = jsonc.loads(text)
+        return jsonc.loads(text)
     except jsonc.JsonSyntaxError as exc:
         place = f":{exc.line}:{exc.column}" if exc.line else ""
         raise ClientConfigError(f"{where}{place}: not valid JSON: {exc.message}. Correct it there.") from None
-    return servers_in(tree, where, project=project)
 
 
 def _toml(text: str, where: str) -> Mapping[str, Any]:
@@ -96,6 +129,14 @@ def _toml(text: str, where: str) -> Mapping[str, Any]:
 
 def servers_in(tree: object, where: str, *, project: Path | None = None) -> list[ImportedServer]:
     """The same as :func:`read`, for what is parsed already."""
+    problems: list[str] = []
+    found = _every(tree, where, project, problems)
+    if problems:
+        raise mistakes(where, problems)
+    return named(found, override=project is not None)
+
+
+def _every(tree: object, where: str, project: Path | None, problems: list[str]) -> list[ImportedServer]:
     if not isinstance(tree, Mapping):
         raise ClientConfigError(f"{where}: expected an object with mcpServers or servers, found {kind_of(tree)}.")
     scopes = list(_scopes(tree))
@@ -111,11 +152,9 @@ def servers_in(tree: object, where: str, *, project: Path | None = None) -> list
     gemini = ".gemini" in PurePath(where).parts
     found: list[ImportedServer] = []
     for scope in scopes:
-        found += reader.read(scope.servers, scope.path, dollar_names=gemini or _is_gemini(scope.servers))
-    if reader.problems:
-        count = f"{len(reader.problems)} mistake{'s' if len(reader.problems) > 1 else ''}"
-        raise ClientConfigError("\n".join((f"{where}: {count} to correct", *(f"  {p}" for p in reader.problems))))
-    return _named(found, override=project is not None)
+        found += reader.read(scope.servers, scope.keys, gemini=gemini or _is_gemini(scope.servers))
+    problems += reader.problems
+    return found
 
 
 def expand(value: str, environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
@@ -197,25 +236,25 @@ def is_gateway(server: ImportedServer) -> bool:
 class _Scope:
     """An object of servers, and the project it is for; None for every project."""
 
-    path: str
+    keys: tuple[str, ...]
     servers: object
     project: str | None = None
 
 
 def _scopes(tree: Mapping[str, Any]) -> Iterator[_Scope]:
     if "mcpServers" in tree:
-        yield _Scope("mcpServers", tree["mcpServers"])
+        yield _Scope(("mcpServers",), tree["mcpServers"])
     if codex_config.SERVERS in tree:
-        yield _Scope(codex_config.SERVERS, codex_config.in_common_terms(tree[codex_config.SERVERS]))
+        yield _Scope((codex_config.SERVERS,), codex_config.in_common_terms(tree[codex_config.SERVERS]))
     if "servers" in tree and _in_vscode_terms(tree):
-        yield _Scope("servers", tree["servers"])
+        yield _Scope(("servers",), tree["servers"])
     if "mcp.servers" in tree:
-        yield _Scope('["mcp.servers"]', tree["mcp.servers"])
+        yield _Scope(("mcp.servers",), tree["mcp.servers"])
     if "servers" in (mcp := _mapping(tree, "mcp")):
-        yield _Scope("mcp.servers", mcp["servers"])
+        yield _Scope(("mcp", "servers"), mcp["servers"])
     for name, settings in _mapping(tree, "projects").items():
         if isinstance(settings, Mapping) and "mcpServers" in settings:
-            yield _Scope(f"{join('projects', name)}.mcpServers", settings["mcpServers"], name)
+            yield _Scope(("projects", name, "mcpServers"), settings["mcpServers"], name)
 
 
 def _in_vscode_terms(tree: Mapping[str, Any]) -> bool:
@@ -258,7 +297,7 @@ def _is_gemini(servers: object) -> bool:
     return any(isinstance(raw, Mapping) and GEMINI_ONLY & set(raw) for raw in tables)
 
 
-def _named(servers: Iterable[ImportedServer], *, override: bool) -> list[ImportedServer]:
+def named(servers: Iterable[ImportedServer], *, override: bool) -> list[ImportedServer]:
     """The servers under names that PML can use, each name once.
 
     Args:

@@ -11,8 +11,8 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pml_hookspecs import is_usual
@@ -77,10 +77,14 @@ class ImportedServer:
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    protocol: str = ""
+    """``"auto"`` where its client would also try HTTP with SSE."""
     timeout_s: float | None = None
     enabled: bool = True
     notes: tuple[str, ...] = ()
     """One line each for what was left out, changed or needs doing; no secrets."""
+    keys: tuple[str, ...] = field(default=(), compare=False)
+    """Where it stands in the file, its own name there last."""
 
     def table(self) -> dict[str, Any]:
         """The ``[servers.<name>]`` table with the keys that are set, in the order they are best read."""
@@ -92,15 +96,18 @@ class ImportedServer:
             "cwd": self.cwd,
             "url": self.url,
             "headers": dict(self.headers),
+            "protocol": self.protocol,
             "timeout_s": self.timeout_s,
         }
-        table = {key: value for key, value in table.items() if value not in (None, [], {})}
+        table = {key: value for key, value in table.items() if value not in (None, "", [], {})}
         return table if self.enabled else {**table, "enabled": False}
 
 
-def join(path: str, key: str) -> str:
+def join(path: str, *keys: str) -> str:
     """The path of a member: ``a.b``, or ``a["b c"]`` for a key that would not read well."""
-    return f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{json.dumps(key)}]"
+    for key in keys:
+        path += f".{key}" if _PLAIN_KEY.fullmatch(key) else f"[{json.dumps(key)}]"
+    return path
 
 
 def kind_of(value: object) -> str:
@@ -121,26 +128,31 @@ class ServerReader:
         self.problems: list[str] = []
         self._inputs, self._allowed, self._excluded = inputs, allowed, excluded
         self._notes: dict[str, None] = {}
-        self._dollar_names = False
+        self._gemini = False
 
-    def read(self, servers: object, path: str, *, dollar_names: bool) -> Iterator[ImportedServer]:
-        """The servers in the object at ``path``, under the names the file gives them.
+    def read(self, servers: object, keys: Sequence[str], *, gemini: bool) -> Iterator[ImportedServer]:
+        """The sound servers in the object at ``keys``, under the names the file gives them.
 
-        ``dollar_names`` says whether ``$NAME`` refers to an environment variable, as it does for Gemini CLI.
+        ``gemini`` says whether they are Gemini CLI's, where ``$NAME`` refers to an environment variable.
         """
-        self._dollar_names = dollar_names
+        path = join(*keys)
+        self._gemini = gemini
         if not isinstance(servers, Mapping):
             self._wrong(path, f"must be an object of servers, is {kind_of(servers)}")
             return
         for name, raw in servers.items():
             if isinstance(raw, Mapping):
-                yield self._server(name, raw, join(path, name))
+                before = len(self.problems)
+                server = self._server(name, raw, join(path, name))
+                if len(self.problems) == before:
+                    yield replace(server, keys=(*keys, name))
             else:
                 self._wrong(join(path, name), f'must be an object such as {{"command": "npx"}}, is {kind_of(raw)}')
 
     def _server(self, name: str, raw: Mapping[str, Any], path: str) -> ImportedServer:
         self._notes = {}
         command, url = self._address(raw, path)
+        protocol = self._protocol(raw) if url else ""
         args = self._array(raw, path, "args")
         env, headers = self._object(raw, path, "env"), self._object(raw, path, "headers")
         cwd = self._text(raw, path, "cwd")
@@ -164,6 +176,7 @@ class ServerReader:
             cwd=cwd,
             url=url,
             headers=headers,
+            protocol=protocol,
             timeout_s=timeout_s,
             enabled=enabled,
             notes=tuple(self._notes),
@@ -196,8 +209,6 @@ class ServerReader:
         command, *urls = (self._text(raw, path, key) for key in _ADDRESSES)
         url = next(filter(None, urls), None)
         kind = raw.get("type", raw.get("transport"))
-        if kind == "sse" and url:
-            self._note("type sse is read as http; the server must speak Streamable HTTP")
         if command and url:
             remote = kind in _REMOTE_TYPES
             self._note(f"{'command' if remote else 'url'} is left out, because the server has a command and a url")
@@ -205,6 +216,12 @@ class ServerReader:
         if not any(raw.get(key) for key in _ADDRESSES):
             self._wrong(path, "has neither command nor url; add one of them")
         return command, url
+
+    def _protocol(self, raw: Mapping[str, Any]) -> str:
+        """How to reach an address: clients that are not told its kind try both, as for Gemini CLI's ``url``."""
+        kind = raw.get("type", raw.get("transport"))
+        streamable = kind in _REMOTE_TYPES and kind != "sse"
+        return "" if streamable or (self._gemini and raw.get("httpUrl")) else "auto"
 
     def _text(self, raw: Mapping[str, Any], path: str, key: str) -> str | None:
         value = raw.get(key)
@@ -257,7 +274,7 @@ class ServerReader:
                 path, "holds a character that no program can be given (NUL or half a surrogate pair); remove it"
             )
             return None
-        if self._dollar_names:
+        if self._gemini:
             value = _DOLLAR_NAME.sub(r"${\1}", value)
         return _VARIABLE.sub(self._variable, value)
 

@@ -6,6 +6,7 @@ What is not of the right shape stays as it is, so that the reader of servers nam
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 SERVERS = "mcp_servers"
@@ -20,6 +21,8 @@ def in_common_terms(servers: object) -> object:
 
 def _server(raw: Mapping[str, Any]) -> dict[str, Any]:
     server = dict(raw)
+    if "url" in server:
+        server.setdefault("type", "http")  # Codex speaks nothing else
     _merge(server, "headers", server.pop("http_headers", None))
     named = server.pop("env_http_headers", None)
     _merge(server, "headers", _references(named) if isinstance(named, Mapping) else named)
@@ -46,3 +49,12 @@ def _merge(server: dict[str, Any], key: str, more: object) -> None:
         return
     before = server.get(key, {})
     server[key] = {**before, **more} if isinstance(before, Mapping) and isinstance(more, Mapping) else more
+
+
+def trusts(tree: Mapping[str, Any], project: Path) -> bool:
+    """Whether the user's ``config.toml``, parsed, trusts a folder, by the nearest that it names."""
+    projects = tree.get("projects")
+    known = projects if isinstance(projects, Mapping) else {}
+    tables = (known.get(str(folder)) for folder in (project, *project.parents))
+    levels = (table["trust_level"] for table in tables if isinstance(table, Mapping) and "trust_level" in table)
+    return next(levels, None) == "trusted"

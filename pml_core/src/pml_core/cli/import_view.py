@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pml_core import secret_values
+from pml_core import client_configs, secret_values
 
 from .importer import DEFAULT_TARGET, printable
 
@@ -69,19 +69,26 @@ def _short(source: str) -> str:
 
 
 def _found_lines(report: Report) -> Iterator[str]:
-    for path, reason in report.unread:
-        yield f"\nCannot be used: {reason if reason.startswith(path) else f'{path}: {reason}'}"
+    yield from _unread(report)
     yield from _reasons(report)
     clients = dict.fromkeys(item.client for item in report.items)
     if not clients:
         yield "No MCP client has servers configured in the usual places. Import a file of yours: pml import FILE"
         return
-    yield "\nImport the servers of one client, or of one file:"
+    yield "\nImport the servers of one client, of all, or of one file:"
     yield from (f"  pml import --from {client}" for client in clients)
+    yield "  pml import --all"
     yield "  pml import FILE"
 
 
+def _unread(report: Report) -> Iterator[str]:
+    for where, reason in report.unread:
+        known = where in client_configs.CLIENTS or reason.startswith(where)
+        yield f"\nLeft out, because it cannot be used: {reason if known else f'{where}: {reason}'}"
+
+
 def _imported_lines(report: Report) -> Iterator[str]:
+    yield from _unread(report)
     yield from _item_notes(report)
     yield from _variable_lines(report)
     yield from (f"\nWarning: {note}." for note in report.notes)

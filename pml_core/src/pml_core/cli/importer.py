@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pml_core import client_configs, secret_values, toml_text, trust
+from pml_core import client_configs, client_files, secret_values, toml_text, trust
 
 DEFAULT_TARGET = "pml.toml"
 BAD_INPUT = 2
@@ -55,7 +55,7 @@ class Report:
 
     items: tuple[Item, ...]
     unread: tuple[tuple[str, str], ...] = ()
-    """Files that could not be read, with the reason."""
+    """Files and clients of which something could not be read, with the reason."""
     target: Path | None = None
     """The file to write; None when nothing was to be imported yet."""
     written: bool = False
@@ -70,11 +70,14 @@ def add(subcommands: Any) -> None:
         help="take over the servers of an MCP client",
         description=(
             "Read the servers that Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Gemini CLI or Codex has "
-            "configured and add them to pml.toml. Without FILE and --from, show what there is to import."
+            "configured and add them to pml.toml. Without FILE, --from and --all, show what there is to import."
         ),
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="a client's file; - reads standard input")
     parser.add_argument("--from", dest="client", choices=client_configs.CLIENTS, help="read the files of this client")
+    parser.add_argument(
+        "--all", action="store_true", help="read the files of every client; of one name, the first counts"
+    )
     parser.add_argument(
         "--to", metavar="FILE", type=Path, default=Path(DEFAULT_TARGET), help="write here (default: pml.toml)"
     )
@@ -142,60 +145,69 @@ def printable(text: str) -> str:
 
 
 def _report(arguments: argparse.Namespace) -> Report:
-    if arguments.file is None and arguments.client is None:
-        if arguments.only or arguments.force:
-            raise ImportCommandError("--only and --force need to know what to import: give FILE or --from CLIENT")
-        items, unread = _known()
+    given = [arguments.file is not None, arguments.client is not None, arguments.all]
+    if not any(given) and (arguments.only or arguments.force):
+        raise ImportCommandError("--only and --force need to know what to import: give FILE, --from CLIENT or --all")
+    if sum(given) > 1:
+        raise ImportCommandError("FILE, --from and --all exclude each other: keep one of them")
+    unread: list[tuple[str, str]] = []
+    if arguments.file is not None:
+        items = _from_file(arguments.file, unread)
+    elif arguments.client is not None:
+        items = _from_client(arguments.client, unread)
+    else:
+        entries = _of_all(unread)
+        items = _items(client_files.first_of_each(entries) if arguments.all else entries)
+    if not any(given):
         return Report(items=tuple(items), unread=tuple(unread))
-    if arguments.file is not None and arguments.client is not None:
-        raise ImportCommandError("FILE and --from exclude each other: keep one of them")
-    items = _from_client(arguments.client) if arguments.client else _from_file(arguments.file)
     items = _chosen(items, arguments.only or ())
     if arguments.secrets == "references":
         items = _with_references(items)
-    return _merge(items, arguments)
+    return replace(_merge(items, arguments), unread=tuple(unread))
 
 
-def _known() -> tuple[list[Item], list[tuple[str, str]]]:
-    """What all clients have, and the files that could not be read."""
-    items, unread = [], []
-    for client, path in client_configs.known_files(Path.home(), Path.cwd()):
-        if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises for folders that may not be entered
-            continue
+def _of_all(unread: list[tuple[str, str]]) -> list[client_files.Entry]:
+    """What all clients have. What could not be read is added to ``unread``."""
+    entries: list[client_files.Entry] = []
+    for client in client_configs.CLIENTS:
         try:
-            items += _items(_text(path), path, client)
-        except client_configs.NoServersError:
-            continue
-        except (ImportCommandError, client_configs.ClientConfigError) as exc:
-            unread.append((str(path), str(exc)))
-    return items, unread
+            entries += client_files.of_client(client, Path.home(), Path.cwd(), unread)
+        except client_configs.ClientConfigError as exc:
+            unread.append((client, str(exc)))
+    return entries
 
 
-def _from_client(client: str) -> list[Item]:
-    """The servers of one client, those of the project first. Of several of one name the first counts."""
-    paths = [path for known, path in client_configs.known_files(Path.home(), Path.cwd()) if known == client]
-    files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - as above
-    if not files:
+def _from_client(client: str, unread: list[tuple[str, str]]) -> list[Item]:
+    """The servers of one client. What is wrong with single ones is added to ``unread``."""
+    if not client_files.files(client, Path.home(), Path.cwd()):
+        paths = [path for known, path in client_configs.known_files(Path.home(), Path.cwd()) if known == client]
         looked = "\n".join(f"  {path}" for path in paths)
         raise ImportCommandError(f"{client} has no file here; looked for\n{looked}\nGive the file: pml import FILE")
-    items: list[Item] = []
-    for path in files:
-        try:
-            items += _items(_text(path), path, client)
-        except client_configs.NoServersError:
-            continue
-    return _first_of_each(items)
+    return _items(client_files.of_client(client, Path.home(), Path.cwd(), unread))
 
 
-def _from_file(file: str) -> list[Item]:
-    if file == "-":
-        text = _decoded(sys.stdin.buffer.read(), STANDARD_INPUT)
-        return [_item(server, STANDARD_INPUT) for server in client_configs.read(text, STANDARD_INPUT)]
-    return [_item(server, file) for server in client_configs.read(_text(Path(file)), file)]
+def _from_file(file: str, unread: list[tuple[str, str]]) -> list[Item]:
+    where = STANDARD_INPUT if file == "-" else file
+    text = _decoded(sys.stdin.buffer.read(), STANDARD_INPUT) if file == "-" else client_files.text_of(Path(file))
+    problems: list[str] = []
+    servers = client_configs.every(text, where, project=None, problems=problems)
+    if problems and not servers:
+        raise client_configs.mistakes(where, problems)
+    unread += [(where, problem) for problem in problems]
+    return [_item(server, where) for server in client_configs.named(servers, override=False)]
 
 
-def _items(text: str, path: Path, client: str) -> list[Item]:
-    return [_item(server, str(path), client) for server in client_configs.read(text, str(path), project=Path.cwd())]
+def _items(entries: Iterable[client_files.Entry]) -> list[Item]:
+    """What counts, and, skipped, what is hidden by a server that differs."""
+    items = []
+    for entry in entries:
+        item = _item(entry.server, str(entry.path), entry.client)
+        if entry.hidden_by is None or item.action == "skipped":
+            items.append(item)
+        elif entry.differs:
+            reason = f"a server of this name in {entry.hidden_by} comes first"
+            items.append(replace(item, action="skipped", reason=reason))
+    return items
 
 
 def _item(server: client_configs.ImportedServer, source: str, client: str = "") -> Item:
@@ -205,31 +217,11 @@ def _item(server: client_configs.ImportedServer, source: str, client: str = "") 
     return item
 
 
-def _text(path: Path) -> str:
-    try:
-        return _decoded(path.read_bytes(), str(path))
-    except OSError as exc:
-        raise ImportCommandError(
-            f"{path}: cannot be read: {exc.strerror}. Give a file that exists and can be read"
-        ) from None
-
-
 def _decoded(raw: bytes, where: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise ImportCommandError(f"{where}: is not UTF-8 text (byte {exc.start}). Save it as UTF-8") from None
-
-
-def _first_of_each(items: Iterable[Item]) -> list[Item]:
-    kept: dict[str, Item] = {}
-    later = []
-    for item in items:
-        first = kept.setdefault(item.server.name, item)
-        if first is not item and first.table != item.table:
-            reason = f"a server of this name in {first.source} comes first"
-            later.append(replace(item, action="skipped", reason=reason))
-    return [*kept.values(), *later]
 
 
 def _chosen(items: list[Item], names: Iterable[str]) -> list[Item]:

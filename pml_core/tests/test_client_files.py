@@ -1,0 +1,193 @@
+"""What a user decided in a client still holds for what is imported of it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pml_core import client_files
+from pml_core.cli import main
+from pml_core.client_configs import ClientConfigError
+
+
+@pytest.fixture
+def user(place, tmp_path, monkeypatch):
+    """The folder of a user with no client."""
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    return folder
+
+
+def write(path: Path, tree: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(tree if isinstance(tree, str) else json.dumps(tree))
+
+
+def claude(place, user, *, mine=(), here=(), brought=(), state=None, **settings) -> None:
+    """Claude Code's files: servers of each scope, each called as what it runs, and settings by ``user`` and so on."""
+    entry = {"mcpServers": {name: {"command": "here"} for name in here}, **(state or {})}
+    servers = {name: {"command": "mine"} for name in mine}
+    write(user / ".claude.json", {"mcpServers": servers, "projects": {str(place.project): entry}})
+    write(place.project / ".mcp.json", {"mcpServers": {name: {"command": "brought"} for name in brought}})
+    places = {"users": user / ".claude/settings.json", "folders": place.project / ".claude/settings.json"}
+    places["local"] = place.project / ".claude/settings.local.json"
+    for name, tree in settings.items():
+        write(places[name], tree)
+
+
+def imported(place, *words) -> dict:
+    assert main(["import", *words]) == 0
+    servers = tomllib.loads((place.project / "pml.toml").read_text())["servers"]
+    return {name: (table.get("command"), table.get("enabled", True)) for name, table in servers.items()}
+
+
+TRUSTED = {"hasTrustDialogAccepted": True}
+ALL, ONE, NOT = (
+    {"enableAllProjectMcpServers": True},
+    {"enabledMcpjsonServers": ["x"]},
+    {"disabledMcpjsonServers": ["x"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "settings", "started"),
+    [
+        ({}, {}, False),
+        ({}, {"users": ALL}, True),
+        ({}, {"users": ONE}, True),
+        ({}, {"users": {"enabledMcpjsonServers": ["y"]}}, False),
+        (ONE, {}, True),
+        (NOT, {"users": ALL}, False),
+        ({}, {"folders": ALL}, False),
+        ({}, {"local": ONE}, False),
+        (TRUSTED, {"folders": ALL}, True),
+        (TRUSTED, {"local": ONE}, True),
+        (TRUSTED, {"local": ONE, "folders": NOT}, False),
+        ({}, {"users": ALL, "local": NOT}, False),
+        ({"disabledMcpServers": ["x"], **ONE}, {}, False),
+        (ONE, {"users": {"permissions": {"deny": ["mcp__x"]}}}, False),
+        (ONE, {"folders": {"permissions": {"deny": ["mcp__x__*", "Bash"]}}}, False),
+    ],
+)
+@pytest.mark.attack
+def test_what_a_folder_brings_to_claude_code_starts_when_its_user_approved_it(
+    place, user, state, settings, started, capsys
+):
+    claude(place, user, brought=["x"], state=state, **settings)
+    assert imported(place, "--from", "claude-code") == {"x": ("brought", started)}
+    assert ("x: is disabled, because" in capsys.readouterr().out) is not started
+
+
+@pytest.mark.attack
+def test_a_cloned_folder_does_not_replace_a_server(place, user, capsys):
+    claude(place, user, mine=["a", "b", "c"], here=["b"], brought=["a", "b", "d"])
+    assert imported(place, "--from", "claude-code") == {
+        "a": ("mine", True),
+        "b": ("here", True),
+        "c": ("mine", True),
+        "d": ("brought", False),
+    }
+    assert "comes first" in capsys.readouterr().out
+
+
+def test_what_is_approved_counts_between_what_is_here_and_what_is_everywhere(place, user):
+    claude(place, user, mine=["a", "b"], here=["b"], brought=["a", "b"], state={"enabledMcpjsonServers": ["a", "b"]})
+    assert imported(place, "--from", "claude-code") == {"a": ("brought", True), "b": ("here", True)}
+
+
+def test_settings_that_cannot_be_read_approve_nothing(place, user, capsys):
+    claude(place, user, mine=["a"], users="{")
+    assert main(["import", "--from", "claude-code"]) == 2
+    assert "settings.json:1:2: not valid JSON" in capsys.readouterr().err
+    write(user / ".claude/settings.json", "")
+    assert imported(place, "--from", "claude-code") == {"a": ("mine", True)}
+
+
+def test_the_users_own_folder_brings_nothing(user, monkeypatch):
+    write(user / ".claude.json", {"mcpServers": {"a": {"command": "mine"}}})
+    write(user / ".cursor/mcp.json", {"mcpServers": {"b": {"command": "mine"}}})
+    for client in ("claude-code", "cursor"):
+        (entry,) = client_files.of_client(client, user, user, [])
+        assert entry.server.enabled
+        assert not entry.is_refused
+
+
+@pytest.mark.parametrize(
+    ("levels", "command", "enabled"),
+    [
+        ({}, "mine", False),
+        ({"": "trusted"}, "brought", True),
+        ({"": "untrusted", "..": "trusted"}, "mine", False),
+        ({"..": "trusted"}, "brought", True),
+    ],
+)
+@pytest.mark.attack
+def test_codex_has_a_folders_servers_when_the_folder_is_trusted(place, user, levels, command, enabled):
+    folders = {str((place.project / up).resolve()): level for up, level in levels.items()}
+    trust = "".join(f'[projects."{folder}"]\ntrust_level = "{level}"\n' for folder, level in folders.items())
+    write(user / ".codex/config.toml", f'[mcp_servers.a]\ncommand = "mine"\n{trust}')
+    write(
+        place.project / ".codex/config.toml",
+        '[mcp_servers.a]\ncommand = "brought"\n[mcp_servers.b]\ncommand = "brought"\n',
+    )
+    assert imported(place, "--from", "codex") == {"a": (command, True), "b": ("brought", enabled)}
+
+
+def test_one_malformed_server_is_said_and_the_others_are_imported(place, user, capsys):
+    write(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": 5}, "b": {"command": "x"}, "c": {}, "d": []}})
+    assert imported(place, "--from", "cursor") == {"b": ("x", True)}
+    said = capsys.readouterr().out
+    for path in ("mcpServers.a.command: must be text", "mcpServers.c: has neither", "mcpServers.d: must be an object"):
+        assert f"{user}/.cursor/mcp.json: {path}" in said
+    assert main(["import", str(user / ".cursor/mcp.json"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [server["name"] for server in document["servers"]] == ["b"]
+    assert len(document["skipped"]) == 3
+
+
+def test_when_no_server_is_sound_nothing_is_imported(place, user):
+    write(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": 5}}})
+    with pytest.raises(ClientConfigError, match="1 mistake to correct"):
+        client_files.of_client("cursor", user, place.project, [])
+
+
+def test_all_clients_are_imported_at_once(place, user, capsys):
+    claude(place, user, mine=["git", "a"])
+    write(user / ".cursor/mcp.json", {"mcpServers": {"git": {"command": "other"}, "a": {"command": "mine"}}})
+    write(user / ".codex/config.toml", '[mcp_servers.c]\ncommand = "codex"\n')
+    write(user / ".gemini/settings.json", "{")
+    assert imported(place, "--all") == {"git": ("mine", True), "a": ("mine", True), "c": ("codex", True)}
+    said = capsys.readouterr().out
+    assert f"git: a server of this name in {user}/.claude.json comes first" in said
+    assert "a: a server of this name" not in said
+    assert f"{user}/.gemini/settings.json:1:2: not valid JSON" in said
+    assert main(["import"]) == 0
+    assert "pml import --all" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--all", "--from", "cursor"], ["--all", "x.json"]])
+def test_all_clients_and_one_exclude_each_other(place, user, words, capsys):
+    assert main(["import", *words]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "server", "protocol"),
+    [
+        ("claude-code", ".claude.json", {"type": "sse", "url": "https://h"}, "auto"),
+        ("claude-code", ".claude.json", {"type": "http", "url": "https://h"}, None),
+        ("cursor", ".cursor/mcp.json", {"url": "https://h/sse"}, "auto"),
+        ("gemini-cli", ".gemini/settings.json", {"url": "https://h"}, "auto"),
+        ("gemini-cli", ".gemini/settings.json", {"httpUrl": "https://h"}, None),
+    ],
+)
+def test_an_address_is_reached_as_its_client_would(place, user, client, path, server, protocol):
+    write(user / path, {"mcpServers": {"a": server}})
+    assert main(["import", "--from", client]) == 0
+    table = tomllib.loads((place.project / "pml.toml").read_text())["servers"]["a"]
+    assert table.get("protocol") == protocol
