@@ -80,3 +80,27 @@ def test_what_a_reference_stands_for_is_kept_nowhere(gate):
     kept = [path for path in (gate.folder / "home").rglob("*") if path.is_file()]
     assert kept
     assert [str(path) for path in kept if ITS_OWN.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.attack("A server's environment", "print what env_file gave it, also after the file was changed")
+def test_what_a_file_of_variables_says_is_kept_nowhere(gate):
+    first, second = "first-of-the-file-1", "second-of-the-file-2"
+    secrets = gate.folder / "secrets.env"
+    secrets.write_text(f"MINE={first}\n")
+    gate.server("teller", script=TELLER, env_file="secrets.env")
+    gate.server("late", script=TELLER, env_file="secrets.env", start="lazy")
+    gate.server("fallen", script=FALLEN, env_file="secrets.env")
+    with gate.serving(), gate.caller(BOB) as bob:
+        assert json.loads(bob.text("teller__tell", mine=first))["MINE"] == first
+        assert json.loads(bob.text("late__tell"))["MINE"] == first
+        shown = json.dumps(bob.status()) + gate.log.read_text()
+    with gate.serving(), gate.caller(BOB) as bob:  # whose catalog is kept, so that the lazy one has not started
+        secrets.write_text(f"MINE={second}\n")
+        assert json.loads(bob.text("late__tell", mine=second))["MINE"] == second
+        shown += json.dumps(bob.status()) + gate.pml("executions", "list", "--json") + gate.pml("config")
+    shown += gate.log.read_text()
+    kept = [path for path in (gate.folder / "home").rglob("*") if path.is_file()]
+    assert kept
+    for secret in (first, second):
+        assert secret not in shown
+        assert [str(path) for path in kept if secret.encode() in path.read_bytes()] == []

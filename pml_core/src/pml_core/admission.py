@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -65,13 +65,18 @@ def plain(filters: Iterable[tuple[str, Any]]) -> tuple[tuple[str, ToolFilter], .
 class Filters:
     """All tool filters as one. A tool is kept by ``True`` alone: all else that a filter does counts as "drop"."""
 
-    def __init__(self, filters: Iterable[tuple[str, ToolFilter]], log: Any) -> None:
-        """``filters`` are with the plugins that contribute them.
+    def __init__(
+        self,
+        filters: Iterable[tuple[str, ToolFilter]],
+        log: Any,
+        refused: Callable[[CatalogEntry], str | None] = lambda _entry: None,
+    ) -> None:
+        """``filters`` are with the plugins that contribute them; ``refused`` names the setting that drops an entry.
 
         Raises:
             OperatorError: As :func:`plain`.
         """
-        self._log = log
+        self._log, self._refused = log, refused
         self._told: set[str] = set()
         self.use(filters)
 
@@ -93,7 +98,9 @@ class Filters:
         self._hiding = tuple(pair for pair in self._filters if getattr(pair[1], "hides", False))
 
     def refusing(self, entry: CatalogEntry, session: Session) -> str | None:
-        """Name of the first plugin whose filter drops ``entry``; None when every one keeps it."""
+        """Name of the setting, or the first plugin, that drops ``entry``; None when all keep it."""
+        if (setting := self._refused(entry)) is not None:
+            return setting
         for plugin, keeps in self._filters:
             try:
                 kept = keeps(entry, session)

@@ -17,8 +17,10 @@ from typing import Any
 
 from pml_hookspecs import is_usual
 
-REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-"""``${NAME}``, ``${env:NAME}``, ``${NAME:-default}``; groups: the name, and the default or None."""
+KEYRING = "keyring:"
+"""Begins the name of what the system's keyring has."""
+REFERENCE = re.compile(r"\$\{(?:env:)?((?<!env:)keyring:(?:(?!:-)[^{}\s])+|[A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+"""``${NAME}``, ``${env:NAME}``, ``${keyring:NAME}``, ``${NAME:-default}``; groups: the name, the default or None."""
 GEMINI_ONLY = frozenset(("httpUrl", "trust", "includeTools", "excludeTools", "authProviderType"))
 """Keys of a server that only Gemini CLI writes."""
 

@@ -8,21 +8,20 @@ defaults for the rest, does not pay for it at start-up.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pml_hookspecs import is_usual, setting
+from pml_hookspecs import setting
 
-from . import client_configs, project_rules, secret_values, trust
+from . import client_configs, project_rules, server_values, trust
 from .config_files import SECTIONS, Source, dig
 from .errors import OperatorError
+from .tool_rules import ToolRules
 
 S = TypeVar("S")
 ENVIRONMENT_PREFIX = "PML_"
-SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|bearer|credential|cookie|session|dsn", re.IGNORECASE)
 DEFAULT_ENDPOINT = "default"
 
 
@@ -99,11 +98,20 @@ class ServerSettings:
     args: tuple[str, ...] = setting((), "Its arguments.")
     url: str = setting("", "Address of a server that runs already (https://host/mcp).")
     address: str = setting("", "Instead of command or url: <transport>:<what the transport understands>.")
-    env: dict[str, str] = setting(dict, "Environment variables for the program; ${NAME} refers to the gateway's own.")
+    env: dict[str, str] = setting(
+        dict,
+        "Environment variables for the program; ${NAME} refers to the gateway's own, "
+        "${keyring:NAME} to the system's keyring.",
+    )
     inherit_env: tuple[str, ...] = setting(
         (),
         "Variables of the gateway's own environment that the program gets besides the usual ones (PATH, HOME, locale, "
         "proxies, folders for temporary files, certificates): names, or beginnings such as 'DOCKER_*'.",
+    )
+    env_file: str = setting(
+        "",
+        "File of NAME=VALUE lines, relative to the configuration that names it: variables for the program, which env "
+        "overrides, and what ${NAME} in this table refers to first. Its values are secrets. Read at each start.",
     )
     headers: dict[str, str] = setting(dict, "HTTP headers for a url; ${NAME} refers to an environment variable.")
     cwd: str | None = setting(None, "Working directory of the program.")
@@ -130,6 +138,11 @@ class ServerSettings:
     max_queued: int = setting(16384, "Requests that wait for it; further ones are refused at once.", ge=0)
     methods: tuple[str, ...] = setting(
         (), "Methods besides MCP's own that clients may send it, by name or pattern, such as 'vendor/*'."
+    )
+    tools: ToolRules = setting(
+        ToolRules(),
+        "Which of its tools may be had, in any mode and by anybody: allow = [...], deny = [...], patterns of its own "
+        "names for them; deny wins.",
     )
     reset_timeout_on_progress: bool = setting(
         default=False, description="Whether each sign of progress gives a call all of its time again."
@@ -218,11 +231,8 @@ class Config:
         missing: list[str] = []
         table = client_configs.expand_all(table, os.environ, missing)
         if missing:
-            unset, where = ", ".join(sorted(set(missing))), self.says(f"plugins.{name}")
-            raise OperatorError(
-                f"environment variable {unset} is not set; plugins.{name} ({where}) refers to it",
-                "Set it, or write the value itself",
-            )
+            where = f"plugins.{name} ({self.says(f'plugins.{name}')})"
+            raise OperatorError(server_values.unset(missing, where), "Set it, or write the value itself")
         declared = fields(settings_type)  # type: ignore[arg-type]
         if not table and all(f.default is not MISSING or f.default_factory is not MISSING for f in declared):
             return settings_type()
@@ -240,26 +250,7 @@ class Config:
 
         What every server's process is given anyway is no secret, whoever refers to it.
         """
-        referred = {name for source in self.sources for name in client_configs.references(source.tree)}
-        yield from (os.environ.get(name, "") for name in sorted(referred) if not is_usual(name))
-        for server in self.servers.values():
-            written = {"env": server.env, "headers": server.headers, "args": list(server.args), "url": server.url}
-            for secret in secret_values.found_in(written):
-                yield secret.value
-            for name, value in {**server.env, **server.headers, **dict(_texts(server.options))}.items():
-                text = client_configs.expand(value, os.environ)[0]
-                if SECRET_NAME.search(name):
-                    yield text
-                    yield text.rpartition(" ")[2]  # "Bearer abc": the token alone is as secret
-
-
-def _texts(options: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Every text in a table of options, with the key it stands under."""
-    for key, value in options.items():
-        if isinstance(value, str):
-            yield key, value
-        elif isinstance(value, Mapping):
-            yield from _texts(value)
+        return server_values.secrets_of([source.tree for source in self.sources], self.servers)
 
 
 def normalise(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,7 +317,8 @@ def load(
     for file in reading.files:
         if file.is_clients:
             notes += [f"{file.path}: {note}" for note in file.tree.pop("notes")]
-        source = Source(str(file.path), normalise(file.tree), file.is_projects)
+        tree = server_values.anchored(normalise(file.tree), trust.place_of(file.path).parent)
+        source = Source(str(file.path), tree, file.is_projects)
         (projects if file.is_projects else own).append(source)
     simple = not overrides and not projects and all(file.is_clients for file in reading.files)
     if simple and not any(map(_is_setting, os.environ)):
@@ -386,9 +378,13 @@ def _plain(mode: str | None, sources: tuple[Source, ...], notes: list[str]) -> C
     return Config(gateway, servers, {}, sources, tuple(notes))
 
 
+MADE: Mapping[str, Callable[[Any], Any]] = {"args": tuple, "inherit_env": tuple, "tools": ToolRules.of}
+"""What makes values of other types of those that files have."""
+
+
 def make_server(table: Mapping[str, Any]) -> ServerSettings:
     """Server settings from values that are known to be of the right types."""
     known = {f.name for f in fields(ServerSettings)} - {"options"}
-    given: dict[str, Any] = {k: tuple(v) if k in ("args", "inherit_env") else v for k, v in table.items() if k in known}
+    given: dict[str, Any] = {k: MADE[k](v) if k in MADE else v for k, v in table.items() if k in known}
     options = {k: v for k, v in table.items() if k not in known and k != "options"}
     return ServerSettings(**given, options={**table.get("options", {}), **options})

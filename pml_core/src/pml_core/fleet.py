@@ -45,6 +45,7 @@ class Fleet:
                 call_timeout_s=limits.call_timeout_s,
                 upstream=gateway.upstream,
                 redact=gateway.redactor.text,
+                learn_secrets=gateway.redactor.learn,
             )
             if settings.prefix is not None:
                 gateway.catalog.prefix(name, settings.prefix)

@@ -45,6 +45,7 @@ from .services import PluginServices
 from .standing import Standing
 from .status import status_of
 from .supervisor import Supervisor
+from .tool_rules import refusal
 from .tracing import NamedTracer, Tracing
 from .upstream import Upstream
 from .views import LiveViews
@@ -120,7 +121,7 @@ class Gateway:
         self.suggesters: list[tuple[str, Suggester]] = []
         self.embedder: Embedder | None = None
         self.store: Store | None = None
-        self.filters = Filters((), self.log)
+        self.filters = Filters((), self.log, refusal(lambda: self.config.servers, self.catalog))
         self.rehearsals = Rehearsals(lambda: self.config)
         self.exposures: Exposures
         self.views, self.announcement = LiveViews(self), Announcement(self)

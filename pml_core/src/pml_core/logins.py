@@ -49,7 +49,7 @@ async def _transport_of(config: Config, server: str) -> AsyncIterator[tuple[Tran
         raise OperatorError(f"there is no server {server!r}; configured: {known}")
     gateway = Gateway(config)
     try:
-        endpoint = endpoint_of(server, settings, os.environ)
+        endpoint = endpoint_of(server, settings, os.environ, gateway.redactor.learn)
         await gateway.open_store()
         yield gateway.transport(scheme_of(endpoint.address)), endpoint, gateway
     except NotImplementedError as exc:

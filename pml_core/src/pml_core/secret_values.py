@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 from .client_server import REFERENCE
 
 MASK = "********"
+SECRET_NAME = re.compile(r"key|token|secret|passw|pwd|auth|bearer|credential|cookie|session|dsn", re.IGNORECASE)
+"""In the name of what may be one: what is shown is masked, what is logged redacted."""
 
 _PARTS = ("env", "headers", "args", "url", "command", "cwd")
 """What every server's table may have; the rest are options of its transport, of any shape."""

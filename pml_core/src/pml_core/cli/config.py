@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pml_core import secret_values
-from pml_core.config import SECRET_NAME, Config, EndpointSettings, GatewaySettings, ServerSettings
+from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSettings
 from pml_core.config_files import dig
 from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
+from pml_core.secret_values import SECRET_NAME
 
 from . import add_sources, load_as_told
 from .config_change import add_options

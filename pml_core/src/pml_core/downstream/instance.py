@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from pml_core.client import Client, current_client
-from pml_core.endpoints import endpoint_of, scheme_of
+from pml_core.endpoints import found_endpoint, scheme_of
 from pml_core.members import with_meta, without_envelope
 from pml_hookspecs import EMPTY, Link, Origin, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import META_SUBSCRIPTION_ID
@@ -170,10 +170,8 @@ class Instance:
 
     async def _connected(self) -> None:
         """One connection from start to loss."""
-        import os
-
         wiring = self._wiring
-        endpoint = endpoint_of(wiring.name, wiring.settings, os.environ)
+        endpoint = await found_endpoint(wiring.name, wiring.settings, wiring.learn_secrets)
         transport = wiring.open_transport(scheme_of(endpoint.address))
         async with AsyncExitStack() as stack:
             async with asyncio.timeout(wiring.start_timeout_s):

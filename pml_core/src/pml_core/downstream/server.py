@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,6 +59,7 @@ class Server:
         call_timeout_s: float,
         upstream: Upstream | None = None,
         redact: Callable[[str], str] = str,
+        learn_secrets: Callable[[Iterable[str]], None] = lambda _values: None,
     ) -> None:
         """Nothing starts yet.
 
@@ -72,6 +73,7 @@ class Server:
             call_timeout_s: Longest wait for an answer.
             upstream: The clients, for what it asks of them; none if not given.
             redact: Takes secrets out of what its status says, which may quote its stderr.
+            learn_secrets: Is told its secrets before it starts.
         """
         self.name, self.settings = name, settings
         self._catalog, self._log, self._redact = catalog, log.bind(server=name), redact
@@ -87,6 +89,7 @@ class Server:
             start_timeout_s=start_timeout_s,
             call_timeout_s=self._call_timeout_s,
             quota=self.quota,
+            learn_secrets=learn_secrets,
         )
         self._remembered, self._retired = asyncio.Event(), False
         self.tools = Tools(self._wiring, self._published, self._log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ class Wiring:
     start_timeout_s: float
     call_timeout_s: float
     quota: Quota
+    learn_secrets: Callable[[Iterable[str]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
