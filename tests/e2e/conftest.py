@@ -24,8 +24,20 @@ SERVERS = Path(__file__).with_name("servers")
 INSTALLER = Path(__file__).with_name("install_node_tools.sh")
 INSTALL_S = 300.0
 SERVING, LISTENING_S = "serving MCP at ", 60.0
+STARTED_S = 10.0
 PML = str(Path(sys.executable).with_name("pml"))
 FETCH = Environment(runtime="python", requirements=("mcp-server-fetch==2026.10.24",), servers=("fetch",))
+
+
+async def _started(client: Client) -> None:
+    """Wait, within a bound, until no server is starting any more."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(STARTED_S):
+            states = {"starting"}
+            while "starting" in states:
+                status = (await client.read_resource("pml://status")).contents[0].text
+                states = {server["state"] for server in json.loads(status)["servers"]}
+                await asyncio.sleep(0.05 if "starting" in states else 0)
 
 
 @dataclass
@@ -86,7 +98,7 @@ class Site:
     ) -> AsyncIterator[Client]:
         """The official SDK's client, connected to a gateway that lives as long as the block.
 
-        ``listed`` lists the tools first, as clients do, which waits for the servers.
+        ``listed`` lists the tools first, as clients do, and gives the servers time to start.
         """
         command, *arguments = self.serve(*options)
         parameters = StdioServerParameters(command=command, args=arguments, env=self.environment, cwd=self.folder)
@@ -98,6 +110,7 @@ class Site:
                 try:
                     if listed:
                         await client.list_tools()
+                        await _started(client)
                     yield client
                 except Exception as exc:  # kept out of the SDK's task groups, which would wrap it
                     failure = exc

@@ -35,6 +35,9 @@ class ExposureMode(Protocol):
     the same order. MCP requires lists to be stable, and the gateway caches on it. A mode does not fetch, rename or
     check permissions: the gateway renders names, and :meth:`ExposureHooks.pml_filter_tools` removes what the session
     may not have. Hidden is not forbidden: a tool that a mode did not list can still be called.
+
+    One may have a member ``whole_catalog: bool``, False where it picks none but the gateway's own tools: its list waits
+    for no server. Without it, the first lists wait, within a bound, for servers never seen before.
     """
 
     async def select(self, catalog: Catalog, session: Session) -> Selection:

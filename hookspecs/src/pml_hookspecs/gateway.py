@@ -50,6 +50,8 @@ class MetaTool:
     recorded: bool = True
     """False for tools that only look at history, which would be full of looks at it otherwise. Wrappers and tracers see
     their calls all the same."""
+    whole_catalog: bool = False
+    """Whether it speaks of all tools there are, so that a call waits, within a bound, for servers never seen before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,15 +232,16 @@ async def test_forbidden_tools_are_refused_and_not_told_of():
 
 
 @pytest.mark.parametrize(
-    ("state", "level"), [("up", ""), ("idle", ""), ("starting", "warnings"), ("disabled", "errors")]
+    ("state", "level", "if_unknown"),
+    [("up", "", "errors"), ("idle", "", "errors"), ("starting", "", "warnings"), ("disabled", "errors", "errors")],
 )
-async def test_servers_that_do_not_run(state, level):
+async def test_servers_that_do_not_run(state, level, if_unknown):
     catalog = FakeCatalog([entry("s:x")], [ServerStatus(name="s", state=state)])
     told = await examined(call("a", "s:x"), catalog=catalog)
     assert [name for name in ("errors", "warnings") if told[name]] == ([level] if level else [])
     assert told["servers"] == {"s": state}
     unknown = await examined(call("a", "s:y"), catalog=catalog)
-    assert [name for name in ("errors", "warnings") if unknown[name]] == [level or "errors"]
+    assert [name for name in ("errors", "warnings") if unknown[name]] == [if_unknown]
 
 
 @pytest.mark.seed("DRY-20")

@@ -123,10 +123,13 @@ async def test_servers_that_are_not_up_are_named_with_the_reason() -> None:
     assert "unavailable" not in await search("read", servers=SERVERS[:3])
 
 
-async def test_a_server_that_is_started_by_the_next_call_is_missing_only_while_its_tools_are_unknown() -> None:
-    assert "unavailable" not in await search("read", servers=[ServerStatus(name="lazy", state="idle", tools=1)])
-    answer = await search("read", servers=[ServerStatus(name="lazy", state="idle")])
-    assert answer["unavailable"] == [{"server": "lazy", "reason": "idle"}]
+@pytest.mark.parametrize("state", ["idle", "starting"])
+async def test_a_server_that_the_next_call_starts_or_waits_for_is_missing_only_while_its_tools_are_unknown(
+    state: Any,
+) -> None:
+    assert "unavailable" not in await search("read", servers=[ServerStatus(name="lazy", state=state, tools=1)])
+    answer = await search("read", servers=[ServerStatus(name="lazy", state=state)])
+    assert answer["unavailable"] == [{"server": "lazy", "reason": state}]
 
 
 async def test_nothing_found_comes_with_a_hint() -> None:

@@ -118,6 +118,9 @@ class ServerSettings:
     timeout_s: float | None = setting(
         None, "Longest wait for an answer; the gateway's call_timeout_s if not set [s].", ge=0.001
     )
+    start_timeout_s: float | None = setting(
+        None, "Longest wait for it to start and list its tools; the gateway's if not set [s].", ge=0.001
+    )
     prefix: str | None = setting(
         None, "What its tools' names begin with for clients; its name and '__' if not set, nothing if empty."
     )
@@ -292,7 +295,12 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def load(
-    config: Path | None = None, *, overrides: Sequence[str] = (), mode: str | None = None, project: Path | None = None
+    config: Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    mode: str | None = None,
+    project: Path | None = None,
+    without: Path | None = None,
 ) -> Config:
     """Read every source and merge them; first wins: ``--set``, ``--mode``, environment, user's file.
 
@@ -302,12 +310,13 @@ def load(
         config: Takes the place of the project's file, and wins over the user's; may be an MCP client's.
         overrides: ``PATH=VALUE`` each.
         mode: Exposure mode.
+        without: A file that does not count, as when ``config`` is to take its place.
         project: Folder whose ``pml.toml`` or ``pml.yaml`` counts; the current one if not given.
 
     Raises:
         OperatorError: A source cannot be read, or what it says does not fit; every mistake is named.
     """
-    reading = trust.read(project or Path.cwd(), config)
+    reading = trust.read(project or Path.cwd(), config, without)
     early = [Source("--set", parse_override(text)) for text in overrides]
     if mode is not None:
         early.append(Source("--mode", {"gateway": {"tools_exposure": mode}}))

@@ -169,11 +169,12 @@ class Conversation:
 
     async def list_tools(self, params: RawObject) -> tuple[Mapping[str, Any], bool]:
         """The result of ``tools/list`` for this client, and whether everybody gets the same from its endpoint."""
-        await self._gateway.servers_tried()
         hint = bounded(meta_of(params).get(META_INTENT), "the intent")
         hint = hint if isinstance(hint, str) else ""
         session = self._with_hint(hint)
         exposure = await self._exposures.of(session)
+        if exposure.whole_catalog:
+            await self._gateway.servers_settled()
         listed = await exposure.listed(session)
         self._has_seen(hint, listed.mark)
         # Where keys tell clients apart, another one may have another mode.

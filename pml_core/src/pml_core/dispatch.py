@@ -83,17 +83,18 @@ class Dispatcher:
         log: Any,
         *,
         rehearsals: Rehearsals,
-        servers_tried: Callable[[], Awaitable[None]],
+        servers_settled: Callable[[str | None], Awaitable[None]],
     ) -> None:
         """Without :attr:`chain` it cannot run anything yet.
 
         Args:
             own_tools: Those that stand for tasks become them.
-            servers_tried: Waits, within a bound, for servers whose tools were never seen.
+            servers_settled: Waits, within a bound, for the servers that may have the tool of a name; None: for the
+                whole catalog.
             rehearsals: Says of each task whether it is one.
         """
         self._catalog, self._own_tools, self._tracing, self._recorder = catalog, own_tools, tracing, recorder
-        self._log, self.rehearsals, self.servers_tried = log, rehearsals, servers_tried
+        self._log, self.rehearsals, self._servers_settled = log, rehearsals, servers_settled
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
         self.in_background: Callable[[Task, Session, Asked], Awaitable[ExecutionId]] = _no_background
@@ -200,10 +201,23 @@ class Dispatcher:
 
     async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
-        if isinstance(task, ToolCall):
-            # A tool that nobody has, or that speaks of the catalog, waits for servers that are still starting.
-            await self.servers_tried()
-        return self.resolved(task, session)
+        found, problem = self.resolved(task, session)
+        if problem is None and isinstance(task, ToolCall) and (needed := self._needed(found, session)) is not None:
+            await self._servers_settled(needed or None)
+            return self.resolved(task, session)
+        return found, problem
+
+    def _needed(self, task: Task, session: Session) -> str | None:
+        """The tool that is not known yet, if there is one; ``""`` where all tools matter; None where nothing does."""
+        if isinstance(task, Workflow):
+            return None if task.tasks else ""  # planned from what there is
+        if not isinstance(task, ToolCall):
+            return None
+        entry = self._catalog.resolve(task.tool, session)
+        if entry is None:
+            return task.tool
+        own = self._own_tools.get(entry.id)
+        return "" if own is not None and own.whole_catalog else None
 
     def resolved(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """As :meth:`resolve`, by what is known now."""

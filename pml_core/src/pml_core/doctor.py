@@ -7,13 +7,13 @@ import difflib
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeAlias
 
-from pml_hookspecs import CatalogEntry, Check, Store, TransportError
+from pml_hookspecs import CatalogEntry, Check, ServerStatus, Store, TransportError
 
 from . import health, local_plugins, registry, systems
 from .assembly import Assembly, named_drivers, unknown_tables
@@ -28,10 +28,12 @@ from .errors import OperatorError
 from .health import Ailment
 from .logs import Logs
 from .nulls import MemoryStore
+from .redaction import Redactor
 from .registry import Record, State
 
-PROBE_S = 20.0
-"""Longest that one server may take to start and list its tools when it is probed."""
+PROBES = 8
+"""Servers that are tried at a time."""
+Statuses: TypeAlias = Callable[[], Sequence[ServerStatus]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,14 @@ def chain_of(config: Config) -> list[Wrapped]:
     return ordered(wrappers)
 
 
-async def examine(config: Config, *, connect: bool = False) -> list[Line]:
+async def examine(
+    config: Config, *, connect: bool = False, watch: Callable[[Statuses], Awaitable[None]] | None = None
+) -> list[Line]:
     """Every finding: plugins, their own checks, settings, servers.
 
     Args:
-        connect: Start every server and list its tools, too.
+        connect: Start every server and list its tools, too, each within its own time.
+        watch: Looks on while they are tried.
     """
     open_store = OpenStore()
     assembly = _assembly(config, open_store, thorough=True)
@@ -130,11 +135,12 @@ async def examine(config: Config, *, connect: bool = False) -> list[Line]:
     ]
     lines += _chosen(assembly, config)
     lines += [_was_ill(one) for one in ill]
+    probed = await _probed(config, assembly, watch) if connect else {}
     for name, settings in config.servers.items():
         if not settings.enabled:
             lines.append(Line(f"server {name}", ok=True, detail="disabled"))
         elif connect:
-            lines.append(await _probe(name, config, assembly))
+            lines.append(probed[name])
         else:
             lines.append(_server(name, config, assembly, known.get(name, "")))
         lines += changed.get(name, ())
@@ -283,11 +289,13 @@ class _Deaf:
         """Never called."""
 
 
-async def _probe(name: str, config: Config, assembly: Assembly) -> Line:
-    """Start a server, list its tools, stop it."""
-    log = Logs("error").get()
-    catalog = LiveCatalog(log, Bm25Index())
-    gateway = config.gateway
+async def _probed(
+    config: Config, assembly: Assembly, watch: Callable[[Statuses], Awaitable[None]] | None
+) -> dict[str, Line]:
+    """Start every enabled server, some at a time, list its tools, stop it."""
+    log, redactor = Logs("error").get(), Redactor()
+    redactor.learn(config.secrets())
+    catalog, turns = LiveCatalog(log, Bm25Index()), asyncio.Semaphore(PROBES)
 
     def transport(scheme: str) -> Any:
         try:
@@ -295,19 +303,35 @@ async def _probe(name: str, config: Config, assembly: Assembly) -> Line:
         except OperatorError as exc:
             raise TransportError(str(exc), retryable=False) from exc
 
-    server = Server(
-        name, config.servers[name], transport, catalog, log,
-        start_timeout_s=min(PROBE_S, gateway.start_timeout_s), call_timeout_s=gateway.call_timeout_s,
-    )  # fmt: skip
+    servers = [
+        Server(
+            name, settings, transport, catalog, log,
+            start_timeout_s=config.gateway.start_timeout_s, call_timeout_s=config.gateway.call_timeout_s,
+            redact=redactor.text, learn_secrets=redactor.learn,
+        )
+        for name, settings in config.servers.items() if settings.enabled
+    ]  # fmt: skip
+    watching = asyncio.ensure_future(watch(catalog.servers)) if watch is not None else None
+    try:
+        lines = await asyncio.gather(*(_probe(server, turns) for server in servers))
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+    return {server.name: line for server, line in zip(servers, lines, strict=True)}
+
+
+async def _probe(server: Server, turns: asyncio.Semaphore) -> Line:
     listed: list[CatalogEntry] = []
     server.on_listed = lambda _server, entries: listed.extend(entries)
-    keeper = asyncio.get_running_loop().create_task(server.run())
-    await server.tried()
-    status = server.status
-    keeper.cancel()
-    await asyncio.gather(keeper, return_exceptions=True)
+    async with turns:
+        keeper = asyncio.get_running_loop().create_task(server.run())
+        server.remember(())  # nothing is known of it, so that it starts even if it would wait for a call
+        await server.tried()
+        status = server.status
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
     if status.state == "up":
-        return Line(f"server {name}", ok=True, detail=f"up, {len(listed)} tools")
-    return Line(
-        f"server {name}", ok=False, detail=status.reason, remedy=f"Correct [servers.{name}], or the server itself."
-    )
+        return Line(f"server {server.name}", ok=True, detail=f"up, {len(listed)} tools")
+    remedy = f"Correct [servers.{server.name}], or the server itself."
+    return Line(f"server {server.name}", ok=False, detail=status.reason, remedy=remedy)

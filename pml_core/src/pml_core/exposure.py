@@ -37,6 +37,8 @@ class Listed(NamedTuple):
 class MetaOnlyView:
     """What is shown when no mode can be used: the meta-tools. Implements :class:`pml_hookspecs.ExposureMode`."""
 
+    whole_catalog = False
+
     async def select(self, catalog: Catalog, session: Session) -> Selection:
         """The meta-tools, in catalog order."""
         return Selection(tuple(entry.id for entry in catalog if entry.meta), shared=True)
@@ -61,6 +63,11 @@ class Exposure:
         self._page_size = page_size
         self._lists: dict[tuple[str, str, tuple[str, ...]], Listed] = {}
         self._rendering = asyncio.Lock()
+
+    @property
+    def whole_catalog(self) -> bool:
+        """Whether the lists depend on what servers have."""
+        return getattr(self._mode, "whole_catalog", True) is not False
 
     async def tools(self, session: Session, cursor: Any = None) -> RawObject:
         """The result of ``tools/list``: the same bytes for the same catalog and view.

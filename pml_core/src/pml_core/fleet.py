@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import EMPTY, CatalogEntry
+from pml_hookspecs import EMPTY, CatalogEntry, split_tool_id
 
 from .downstream import Server
+from .naming import SEPARATOR
 
 if TYPE_CHECKING:
     from .config import ServerSettings
     from .gateway import Gateway
 
 POLL_S = 0.05
+LEAST_PATIENCE_S = 3.0
+"""How long after its start every server is waited for by who needs the whole catalog [s]."""
+SLOWER = 2.0
+"""How many times as long as the slowest of the others a server may take before only those wait who need it."""
+FORBIDDEN_IN_CODE = re.compile(r"\W")
 LISTS: Mapping[str, str] = {
     "resources": "notifications/resources/list_changed",
     "prompts": "notifications/prompts/list_changed",
@@ -68,12 +74,38 @@ class Fleet:
 
     async def tried(self, within_s: float) -> None:
         """Wait for servers whose tools were never seen."""
-        servers = self._gateway.servers.values()
-        waiting = [s for s in servers if s.status.state == "starting" and not s.status.tools]
-        if waiting:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(within_s):
-                    await asyncio.gather(*(s.tried() for s in waiting))
+        await _tried(self._unseen(), within_s)
+
+    async def settled(self, within_s: float, tool: str | None = None) -> None:
+        """Wait for what a request needs, and for nobody else.
+
+        Args:
+            within_s: Longest wait; for the whole catalog, counted from the start of each server.
+            tool: A name. The servers that it names are waited for; where it names none, or is None, the whole catalog
+                is, but for servers that were waited for in vain before, and for those that take far longer than others.
+        """
+        unseen = self._unseen()
+        if tool is not None and (named := named_by(tool, self._gateway.servers.values())):
+            await _tried([server for server in unseen if server in named], within_s)
+            return
+        loop = asyncio.get_running_loop()
+        while waiting := [server for server in unseen if _is_unseen(server) and not server.slow]:
+            until_s = max(server.began_s for server in waiting) + self._patience_s(within_s)
+            if (left_s := until_s - loop.time()) <= 0:
+                for server in waiting:
+                    server.waited_in_vain()
+                return
+            await _tried(waiting, left_s, until=asyncio.FIRST_COMPLETED)
+
+    def _unseen(self) -> list[Server]:
+        """Those that are being started and whose tools were never seen."""
+        servers = self._gateway.servers.items()
+        return [server for name, server in servers if name in self._tasks and _is_unseen(server)]
+
+    def _patience_s(self, most_s: float) -> float:
+        """How long after its start a server counts as one that takes as long as others do [s]."""
+        took = [server.took_s for server in self._gateway.servers.values() if server.took_s is not None]
+        return min(most_s, max(LEAST_PATIENCE_S, SLOWER * max(took))) if took else most_s
 
     # While clients are served
 
@@ -82,11 +114,17 @@ class Fleet:
 
         Calls that are under way end as they would have; a server that still answers some is stopped after them.
         """
-        gateway = self._gateway
-        known = {name: server.settings for name, server in gateway.servers.items()}
+        known = {name: server.settings for name, server in self._gateway.servers.items()}
         new = {name: settings for name, settings in wanted.items() if known.get(name) != settings}
-        entries = {}
-        for name in [name for name in known if name in new or name not in wanted]:
+        await self._replace([name for name in known if name in new or name not in wanted], new)
+
+    async def restart(self, names: Sequence[str]) -> None:
+        """Start servers anew as they are configured; calls that are under way end as they would have."""
+        await self._replace(names, {name: self._gateway.servers[name].settings for name in names})
+
+    async def _replace(self, old: Sequence[str], new: Mapping[str, ServerSettings]) -> None:
+        gateway, entries = self._gateway, {}
+        for name in old:
             entries[name] = await self._retire(name)
         self.make(new)
         for name in new:
@@ -126,6 +164,34 @@ class Fleet:
         for capability, method in LISTS.items():
             if server.offers(capability):
                 self._gateway.upstream.tell_all(server.name, method, EMPTY)
+
+
+def named_by(tool: str, servers: Iterable[Server]) -> list[Server]:
+    """The servers that a tool of such a name would be of."""
+    server = split_tool_id(tool)[0] or tool.partition(SEPARATOR)[0]
+    found = [s for s in servers if s.settings.prefix and tool.startswith(s.settings.prefix)]
+    if server != tool:
+        found += [s for s in servers if _plain(s.name) == _plain(server)]
+    return found
+
+
+def _plain(name: str) -> str:
+    """A server's name as code spells it."""
+    return FORBIDDEN_IN_CODE.sub("_", name)
+
+
+def _is_unseen(server: Server) -> bool:
+    return server.status.state == "starting" and not server.status.tools
+
+
+async def _tried(servers: Sequence[Server], within_s: float, *, until: str = asyncio.ALL_COMPLETED) -> None:
+    if servers:
+        waiting = [asyncio.ensure_future(server.tried()) for server in servers]
+        try:
+            await asyncio.wait(waiting, timeout=within_s, return_when=until)
+        finally:
+            for one in waiting:
+                one.cancel()
 
 
 async def _stopped(server: Server, task: asyncio.Task[Any]) -> None:

@@ -211,7 +211,7 @@ class Gateway:
             recorder,
             self.log,
             rehearsals=self.rehearsals,
-            servers_tried=self.servers_tried,
+            servers_settled=self.servers_settled,
         )
 
     async def close(self) -> None:
@@ -306,6 +306,10 @@ class Gateway:
     async def servers_tried(self) -> None:
         """Wait, within ``list_wait_s``, for servers whose tools were never seen."""
         await self.fleet.tried(self.config.gateway.list_wait_s)
+
+    async def servers_settled(self, tool: str | None = None) -> None:
+        """Wait, within ``list_wait_s``, for what is needed: the servers that a tool's name names, or the catalog."""
+        await self.fleet.settled(self.config.gateway.list_wait_s, tool)
 
     # Parts
 

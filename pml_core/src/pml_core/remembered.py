@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .identities import AccessWatchers
     from .supervisor import Supervisor
 
+SLOW = "core.slow_servers"
+"""Documents, one for each server that somebody waited for in vain, and what it is started from."""
+MOST_SLOW = 1000
 ACCEPTED_S = 1.0
 """How often it is looked whether what is held was accepted [s]."""
 MOST_NAMED = 20
@@ -34,11 +37,15 @@ class Remembered:
     async def begin(self, servers: Mapping[str, Server], catalog: LiveCatalog) -> None:
         """Show what is known of servers that are not up yet, and keep what they list from now on."""
         described = {status.name: status.description for status in await self._store.catalog.statuses()}
+        found = await self._store.documents.find(SLOW, limit=MOST_SLOW)
+        slow = {one.key for one in found.items if one.value["slow"]}
         for server in servers.values():
             kept = await self._store.documents.get(COLLECTION, key_of(server.name, server.settings))
             server.on_changed = self._changed
             server.tools.judge_by(_of(server, None if kept is None else kept.value))
             server.on_listed, server.on_status = self._save_tools, self._save_status
+            server.slow = server.slow or key_of(server.name, server.settings) in slow
+            server.on_slow = self._save_slow
             if server.status.state == "up":
                 self._save_tools(server, [e for e in catalog if e.server == server.name])
                 self._save_status(server.status)
@@ -52,6 +59,9 @@ class Remembered:
 
     def _save_status(self, status: ServerStatus) -> None:
         self._supervisor.spawn("core", self._store.catalog.report, (status,), f"report:{status.name}")
+
+    def _save_slow(self, server: Server) -> None:
+        self._store.documents.put_soon(SLOW, key_of(server.name, server.settings), {"slow": server.slow})
 
     # What was accepted
 

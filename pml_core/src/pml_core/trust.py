@@ -72,7 +72,7 @@ def candidates(project: Path, config: Path | None = None) -> list[Path]:
     return list(dict.fromkeys([*mine, *users]))
 
 
-def read(project: Path, config: Path | None = None) -> Reading:
+def read(project: Path, config: Path | None = None, without: Path | None = None) -> Reading:
     """Read every file that counts.
 
     A file given by name is its user's own, unless it was agreed to as a project's: that it stays, so that a client
@@ -81,6 +81,7 @@ def read(project: Path, config: Path | None = None) -> Reading:
     Args:
         project: Folder whose files count.
         config: Takes the place of the project's; is there or it is a mistake.
+        without: A file that does not count.
 
     Raises:
         OperatorError: A file that counts cannot be read or parsed, or ``config`` was trusted as something else.
@@ -90,7 +91,7 @@ def read(project: Path, config: Path | None = None) -> Reading:
     files: list[FileTree] = []
     runs: dict[str, str] = {}
     for path in candidates(project, config):
-        if path != config and not path.is_file():
+        if path == without or (path != config and not path.is_file()):
             continue
         place = place_of(path)
         is_projects = str(place) in kept or (path != config and place.parent != home().resolve())

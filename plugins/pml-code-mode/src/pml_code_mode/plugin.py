@@ -41,7 +41,12 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     settings: Settings = services.settings or Settings()
     return [
         MetaTool(definition=run_code(settings.language), task=RunCode(settings.language), listed=settings.listed),
-        MetaTool(definition=DESCRIBE_CODE_TOOLS, call=DescribeCodeTools(services, settings.language), listed=False),
+        MetaTool(
+            definition=DESCRIBE_CODE_TOOLS,
+            call=DescribeCodeTools(services, settings.language),
+            listed=False,
+            whole_catalog=True,
+        ),
     ]
 
 

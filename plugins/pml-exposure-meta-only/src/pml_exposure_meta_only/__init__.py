@@ -22,6 +22,7 @@ class MetaOnly:
     """Shows the meta-tools and nothing else. Implements :class:`pml_hookspecs.ExposureMode`."""
 
     settings_type = Settings
+    whole_catalog = False
 
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """Neither argument changes anything."""

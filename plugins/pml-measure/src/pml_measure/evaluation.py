@@ -14,7 +14,7 @@ from . import queries, scores
 from .answers import answer_tokens
 from .counting import counter
 from .modes import CONFIGURED, Sizes, Variant, variants
-from .output import number, print_json, print_table, say, share
+from .output import number, print_json, print_table, say, share, working
 from .tokens import tools_of
 
 if TYPE_CHECKING:
@@ -129,7 +129,12 @@ def floor(text: str, modes: Sequence[Variant]) -> Floor:
 
 async def evaluate(modes: Sequence[Variant], services: Services, sizes: Sizes, asked: Sequence[Query]) -> list[Row]:
     """One row for the search, then one for each mode with the query as the client's hint."""
-    return [await search(services, sizes, asked), *[await _mode(mode, services, sizes, asked) for mode in modes]]
+    rows: list[Row] = []
+    with working() as says:
+        for mode in (None, *modes):
+            says(f"measuring {mode.name if mode else SEARCH} with {len(asked)} queries")
+            rows.append(await (_mode(mode, services, sizes, asked) if mode else search(services, sizes, asked)))
+    return rows
 
 
 async def find(services: Services, query: str) -> Sequence[Match]:

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+
+@contextmanager
+def working() -> Iterator[Callable[[str], None]]:
+    """Tells on standard error, if that is a terminal, what is being done."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("") as shown:
+        yield shown.update
 
 
 def print_json(value: Any) -> None:

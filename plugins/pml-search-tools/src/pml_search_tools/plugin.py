@@ -19,6 +19,6 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     from .searching import SearchTools
 
     return [
-        MetaTool(definition=SEARCH_TOOLS, call=SearchTools(services)),
+        MetaTool(definition=SEARCH_TOOLS, call=SearchTools(services), whole_catalog=True),
         MetaTool(definition=CALL_TOOL, task=CallTool(services)),
     ]

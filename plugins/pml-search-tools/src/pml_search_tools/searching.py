@@ -106,8 +106,8 @@ def _own(query: str, view: View) -> Iterator[Found]:
 
 
 def _missing(server: ServerStatus) -> bool:
-    """Whether tools of it cannot be used, or are not known; those of one that is idle can when they are."""
-    return server.state != "up" and not (server.state == "idle" and server.tools)
+    """Whether tools of it cannot be used, or are not known; a call of a known one waits for a server that starts."""
+    return server.state != "up" and not (server.state in ("idle", "starting") and server.tools)
 
 
 def _check_server(server: str, catalog: Catalog, view: View) -> None:

@@ -89,7 +89,9 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 async def _examined(config: Any, *, connect: bool) -> list[Any]:
     from pml_core.doctor import examine
 
-    lines = await examine(config, connect=connect)
+    from .progress import until_started
+
+    lines = await examine(config, connect=connect, watch=until_started)
     if connect:
         from pml_core.live import findings
 

@@ -42,7 +42,9 @@ async def _run(function: RunWith, plugin: str, arguments: argparse.Namespace, co
     from pml_core.gateway import Gateway
     from pml_core.logs import Logs
 
+    from .progress import until_started
+
     async with Gateway(config, Logs("warning", config.gateway.log_format), connect=arguments.connect) as gateway:
         if arguments.connect:
-            await gateway.servers_tried()
+            await until_started(gateway.catalog.servers)
         return await function(arguments, gateway.assembly.services(plugin))

@@ -6,7 +6,7 @@ from typing import Any
 
 from pml_hookspecs import RpcError, TransportError
 
-SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise [gateway] start_timeout_s"
+SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise its start_timeout_s"
 
 
 def explained(exc: Exception, start_timeout_s: float, log: Any) -> tuple[str, bool]:

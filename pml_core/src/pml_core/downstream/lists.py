@@ -33,14 +33,14 @@ class Lists:
         self._missed: set[Kind] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def get(self, kind: Kind) -> list[dict[str, Any]]:
-        """The list; empty when the server has none, or cannot be asked.
+    async def get(self, kind: Kind, wait_s: float = WAIT_S) -> list[dict[str, Any]]:
+        """The list; empty when the server has none, or cannot be asked; one that is starting is given ``wait_s``.
 
         Raises:
             TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
         """
         instance = self._instance
-        await instance.settled(WAIT_S)
+        await instance.settled(wait_s)
         if not instance.known or not (instance.connected or instance.asleep):
             self._missed.add(kind)
             return []

@@ -30,7 +30,7 @@ from pml_hookspecs import (
 from .calls import Sink, progress_of
 from .eras import Era
 from .instance import Instance
-from .lists import CHANGED
+from .lists import CHANGED, WAIT_S
 from .others import Others
 from .quota import Quota
 from .tools import Tools
@@ -86,7 +86,7 @@ class Server:
             open_transport=open_transport,
             log=self._log,
             upstream=self._upstream,
-            start_timeout_s=start_timeout_s,
+            start_timeout_s=settings.start_timeout_s or start_timeout_s,
             call_timeout_s=self._call_timeout_s,
             quota=self.quota,
             learn_secrets=learn_secrets,
@@ -94,6 +94,13 @@ class Server:
         self._remembered, self._retired = asyncio.Event(), False
         self.tools = Tools(self._wiring, self._published, self._log)
         self._prefixes: dict[str, bytes] = {}
+        self.began_s = 0.0
+        """When it began to start, on the loop's clock [s]."""
+        self.took_s: float | None = None
+        """How long it took until it was up first; None while it was not [s]."""
+        self.slow = False
+        """Whether somebody waited for it in vain, now or when the gateway last ran."""
+        self.on_slow: Callable[[Server], None] | None = None
         self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
         self.on_changed: Callable[[Server, list[Change]], None] | None = None
         self.on_status: Callable[[ServerStatus], None] | None = None
@@ -124,6 +131,7 @@ class Server:
 
     async def run(self) -> None:
         """Keep the connection that serves all clients, until cancelled."""
+        self.began_s = asyncio.get_running_loop().time()
         lazy = self.settings.start == "lazy"
         if lazy:
             await self._remembered.wait()
@@ -158,7 +166,17 @@ class Server:
         self.status = replace(self.status, description=instance.offer.description)
         self.tools.have(entries)
 
+    def waited_in_vain(self, *, slow: bool = True) -> None:
+        """Nobody waits for it again who did not ask for it, until it was up."""
+        if self.slow is not slow and not self._retired:
+            self.slow = slow
+            if self.on_slow is not None:
+                self.on_slow(self)
+
     def _up(self) -> None:
+        if self.took_s is None:
+            self.took_s = asyncio.get_running_loop().time() - self.began_s
+        self.waited_in_vain(slow=False)
         self._say(replace(self.status, state="up", reason="", restarts=self._main.restarts))
         self.tools.read_again()  # it may have changed while it was being read
 
@@ -270,7 +288,7 @@ class Server:
         """
         client = current_client.get()
         own = self._others.own(client) if client is not None and self._others.alone(client) else None
-        return await (own or self._main).lists.get(kind)
+        return await (own or self._main).lists.get(kind, 0.0 if self.slow else WAIT_S)
 
     async def wake(self) -> bool:
         """Start it to see what it has, if it was not needed yet; whether that was so."""

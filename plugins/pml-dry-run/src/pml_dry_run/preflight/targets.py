@@ -25,12 +25,11 @@ class Targets:
     def server(self, node: Node, entry: CatalogEntry, at: str) -> None:
         """Note when the server of a tool does not run."""
         state, reason = state_of(entry.server, self._facts)
-        if state in ("up", "idle") or entry.own:
+        if state in ("up", "idle", "starting") or entry.own:  # its tool is known, and the call waits for its start
             return
         why = f": {reason}" if reason else ""
-        level = warning if state == "starting" else error
         message = f"the server {entry.server!r} is {state}{why}"
-        self._findings.append(level("server.unavailable", node.path, message, at, server=entry.server, state=state))
+        self._findings.append(error("server.unavailable", node.path, message, at, server=entry.server, state=state))
 
     def missing(self, node: Node, name: str, at: str, where: str = "") -> Finding:
         """What is to be said of a tool that is not known."""
