@@ -109,6 +109,23 @@ async def test_without_it_nobody_waits():
         gateway.store.may_write.set()
 
 
+@pytest.mark.parametrize("waits", [True, False])
+async def test_without_it_only_what_cost_something_waits_for_its_row(waits):
+    async def work(arguments, run):
+        if waits:
+            run.note(cost_usd=0.25)
+        return {}
+
+    plugins = {**tool(work), ("store", "sqlite"): Slow}
+    async with running({}, plugins=plugins) as gateway:
+        calling = asyncio.ensure_future(Client(gateway).call("work"))
+        done, _ = await asyncio.wait((calling,), timeout=0.1 if waits else 20)
+        assert bool(done) is not waits
+        gateway.store.may_write.set()
+        await calling
+        assert len(gateway.store.executions.records) == 1
+
+
 async def test_what_has_happened_is_answered_when_it_cannot_be_recorded():
     class Full(MemoryStore):
         def __init__(self, settings=None, services=None):

@@ -33,7 +33,7 @@ def record_of(task, result=None, *, limit=65536, secrets=(), status="running", i
     if result is None:
         recorder.started(task, run)
     else:
-        recorder.ended(task, run, result)
+        executions.record(recorder.ended(task, run, result))
     (record,) = executions.records.values()
     return record
 

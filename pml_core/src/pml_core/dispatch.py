@@ -264,8 +264,8 @@ class Dispatcher:
             if outcome.cost_usd is not None and run.budget is not None and not isinstance(task, Workflow):
                 run.budget.spend(outcome.cost_usd)
             self._tracing.end(span, outcome)
-            if record is not None and self._recorder.waits:
-                await self._recorder.kept(record)
+            if record is not None:
+                await self._recorder.keep(record, first=self._is_kept_first(task, run, outcome))
         return outcome
 
     def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> tuple[Outcome, ExecutionRecord | None]:
@@ -278,6 +278,18 @@ class Dispatcher:
             self._log.error("the output of a task is not JSON", task=task.id, execution=run.id, problem=str(exc))
             outcome = self._over(task, run, Status.ERROR, Failure("executor.fault", EXECUTOR_FAULT))
             return outcome, self._recorder.ended(task, run, outcome)
+
+    def _is_kept_first(self, task: Task, run: ExecutionRun, outcome: Outcome) -> bool:
+        """Whether its end is durable before it is answered; else who was answered may find it failed after a crash.
+
+        So it is with what cost or noted something, with tools that plugins publish, such as agents, and with what a
+        client asked for and history shows as running. What a plan or code did besides is written before their own end.
+        """
+        if run.notes is not None or outcome.cost_usd is not None:
+            return True
+        if isinstance(task, ToolCall):
+            return task.tool in self._own_tools and self._own_tools.has_turns(task.tool)
+        return run.parent is None and not isinstance(task, ServerRequest)
 
     def _is_unrecorded(self, task: Task, outcome: Outcome) -> bool:
         """Another gateway records it, or it only looked at what is recorded."""

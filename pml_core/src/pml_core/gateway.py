@@ -203,7 +203,7 @@ class Gateway:
     def _dispatcher(self, store: Store, tracing: Tracing) -> Dispatcher:
         settings = self.config.gateway
         full = settings.durability == "full"
-        recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, waits=full)
+        recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, full=full)
         return Dispatcher(
             self.catalog,
             self.own_tools,

@@ -71,25 +71,28 @@ class Recorder:
     """Turns a task, its run and its outcome into a record, secrets out, overlong parts cut."""
 
     def __init__(
-        self, executions: Executions, redactor: Redactor, limit_bytes: int, log: Any, *, waits: bool = False
+        self, executions: Executions, redactor: Redactor, limit_bytes: int, log: Any, *, full: bool = False
     ) -> None:
-        """``waits``: an execution is answered once its row is durable."""
+        """``full``: every execution is answered once its row is durable."""
         self._executions, self._redactor, self._limit_bytes = executions, redactor, limit_bytes
-        self._log, self.waits = log, waits
+        self._log, self._full = log, full
 
     def started(self, task: Task, run: ExecutionRun) -> None:
         """Record that something long has begun."""
         self._executions.record(self._record(task, run, "running", None))
 
     def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> ExecutionRecord:
-        """Record the end; :meth:`kept` waits for it, where somebody should."""
-        record = self._record(task, run, outcome.status, outcome)
-        if not self.waits:
-            self._executions.record(record)
-        return record
+        """The row of the end, for :meth:`keep`."""
+        return self._record(task, run, outcome.status, outcome)
 
-    async def kept(self, record: ExecutionRecord) -> None:
-        """Wait until the row is durable. What has happened is answered also when it cannot be recorded."""
+    async def keep(self, record: ExecutionRecord, *, first: bool) -> None:
+        """Record the end; ``first``: it is durable before it is answered.
+
+        What has happened is answered also when it cannot be recorded.
+        """
+        if not (first or self._full):
+            self._executions.record(record)
+            return
         try:
             await self._executions.put(record)
         except asyncio.CancelledError:
