@@ -56,6 +56,7 @@ from .store import (
 from .tracer import Ended, Span, Tracer
 from .transport import Accept, Endpoint, Handler, Link, Origin, Peer, RpcError, Transport, TransportError
 from .types import (
+    AGENTS_SERVER,
     CLIENT_PREFIX,
     GATEWAY_SERVER,
     Catalog,
@@ -75,6 +76,7 @@ from .types import (
 )
 
 __all__ = [
+    "AGENTS_SERVER",
     "CLIENT_PREFIX",
     "EMPTY",
     "GATEWAY_SERVER",

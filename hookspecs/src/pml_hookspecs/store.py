@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from ._values import quick
+from .types import AGENTS_SERVER
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,7 +57,8 @@ class ExecutionRecord:
     """The tool id, the language, the capability's id, :attr:`ServerRequest.name`; ``""`` for a workflow."""
     principal: str
     agent: str = ""
-    """Who acted for the principal: :attr:`Session.actor`."""
+    """Who acted for the principal: :attr:`Session.actor`; of a configured agent's run, however it came to it, and of
+    what ran inside, that agent."""
     trigger: Trigger = "mcp"
     intent: str = ""
     status: RecordStatus
@@ -71,6 +73,8 @@ class ExecutionRecord:
     """The output, secrets taken out; ``{"truncated": true, "size_bytes": n, "head": text}`` when over the limit."""
     failure: Failure | None = None
     cost_usd: float | None = None
+    """With what ran inside, but for the runs of agents in it, which have their own: so what is not :attr:`nested` adds
+    up to what was spent. None when nobody knows [USD]."""
     tool_calls: Sequence[str] = ()
     """Tools called inside, in the order they ended."""
     endpoint: str = ""
@@ -95,6 +99,16 @@ class ExecutionRecord:
     """What an agent said and did, in order, secrets taken out. None when there is none, and in all that is read but
     what ``get`` was asked to read with it: it may be large."""
 
+    @property
+    def is_agents_run(self) -> bool:
+        """Whether the agent did it, rather than asked for it."""
+        return self.as_agent and self.kind == "tool" and self.target == f"{AGENTS_SERVER}:{self.agent}"
+
+    @property
+    def nested(self) -> bool:
+        """Whether it is only a part of another one: a run of an agent never is."""
+        return self.parent is not None and not self.is_agents_run
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionQuery:
@@ -110,12 +124,12 @@ class ExecutionQuery:
     parent: ExecutionId | None = None
     """Children of this execution."""
     top_level: bool = False
-    """Only executions without a parent."""
+    """Only what is not :attr:`ExecutionRecord.nested`."""
     include_dry_runs: bool = True
     text: str | None = None
     """Words that all occur, as words or as beginnings of words and whatever their case, in its intent, target, request,
-    response or the message of its failure: of each, in the first 2048 characters. Only executions without a parent are
-    found by text. None or no words: any."""
+    response or the message of its failure: of each, in the first 2048 characters. What is nested is
+    not found by text. None or no words: any."""
     target: str | None = None
     """Of this tool, or with ``server:*`` of any tool of that server."""
     until: datetime | None = None

@@ -23,6 +23,9 @@ ExecutionId = NewType("ExecutionId", str)
 GATEWAY_SERVER = "pml"
 """Name of the server that the gateway's own tools belong to; no ``[servers.pml]`` may exist."""
 
+AGENTS_SERVER = "agents"
+"""Name of the server whose tools are the configured agents, each under its own name, where a plugin publishes it."""
+
 CLIENT_PREFIX = "client:"
 """What stands before the name that a client gives itself, where a configured agent's name may stand as well."""
 

@@ -130,7 +130,7 @@ class Dispatcher:
             deadline=asked.get("deadline"),
             trigger=asked.get("trigger", "mcp"),
             client=current_client.get(),
-            agent=asked.get("agent", ""),
+            agent=self._own_tools.agent_of(task) or asked.get("agent", ""),
             schedule=asked.get("schedule", ""),
             meta=asked.get("meta", EMPTY),
         )
@@ -179,17 +179,17 @@ class Dispatcher:
         dry_run = stricter(terms.dry_run, task.dry_run) if isinstance(task, Workflow) else terms.dry_run
         if intent or dry_run is not terms.dry_run:
             terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run)
+        if agent := self._own_tools.agent_of(task):
+            terms = terms._replace(agent=agent)
         run = ExecutionRun(self, above, task, terms)
         # What code dispatches is kept, too: it begins anew when it is gone on with.
         run.kept = None if isinstance(task, ToolCall) else kept
-        if isinstance(task, ToolCall):
-            if run.budget is not None:
-                problem = problem or run.budget.take_call()
-            outcome = await self._execute(task, run, problem)
-            above.tool_calls.append(task.tool)
-        else:
-            outcome = await self._execute(task, run, problem)
-            above.tool_calls += run.tool_calls
+        if isinstance(task, ToolCall) and run.budget is not None:
+            problem = problem or run.budget.take_call()
+        outcome = await self._execute(task, run, problem)
+        above.tool_calls += [task.tool] if isinstance(task, ToolCall) else run.tool_calls
+        if outcome.cost_usd is not None:
+            above.agents_usd += outcome.cost_usd if agent else min(run.agents_usd, outcome.cost_usd)
         return outcome
 
     def _of_server(self, task: Task, session: Session) -> tuple[Task, None] | None:
@@ -243,7 +243,9 @@ class Dispatcher:
     async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
         span = self._tracing.start(task, run)
         outcome: Outcome | None = None
-        if not isinstance(task, (ToolCall, ServerRequest)):
+        if self._own_tools.agent_of(task):
+            self._recorder.queued(task, run)
+        elif not isinstance(task, (ToolCall, ServerRequest)):
             self._recorder.started(task, run)
             if isinstance(task, Workflow) and not (task.max_tool_calls is None and task.max_cost_usd is None):
                 run.budget = Budget(task.max_tool_calls, task.max_cost_usd, run.budget)

@@ -137,8 +137,8 @@ class ExecutionRun:
     """One execution. Implements :class:`pml_hookspecs.Run`."""
 
     __slots__ = (
-        "_above", "_asking", "_dispatcher", "_progress", "_task_id", "budget", "deadline", "depth", "dry_run", "id",
-        "intent", "kept", "notes", "parent", "session", "started_at", "terms", "tool_calls", "trace_id", "trigger",
+        "_above", "_asking", "_dispatcher", "_progress", "_task_id", "agents_usd", "budget", "deadline", "depth",
+        "dry_run", "id", "intent", "kept", "notes", "parent", "session", "started_at", "terms", "tool_calls", "trace_id", "trigger",
     )  # fmt: skip
 
     def __init__(
@@ -162,6 +162,8 @@ class ExecutionRun:
         self.deadline, self.trigger = terms.deadline, terms.trigger
         self.started_at = datetime.now(UTC) if id is None else time_of(id)
         self.tool_calls: list[str] = []
+        self.agents_usd = 0.0
+        """What the runs of agents cost that are in it, as far as its own cost has that [USD]."""
         self.kept: Kept | None = None
         self.notes: dict[str, Any] | None = None
         """What was said by :meth:`note`."""

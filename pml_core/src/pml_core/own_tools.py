@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import GATEWAY_SERVER, MetaTool, ToolId
+from pml_hookspecs import AGENTS_SERVER, GATEWAY_SERVER, MetaTool, ToolCall, ToolId
 
 from .catalog import make_entry
 from .errors import OperatorError
 
 if TYPE_CHECKING:
+    from pml_hookspecs import Task
+
     from .catalog import LiveCatalog
+
+OF_AGENTS = f"{AGENTS_SERVER}:"
 
 
 class OwnTools:
@@ -34,6 +38,12 @@ class OwnTools:
         """Whether it is published by a plugin, which says of each call in the background when its turn comes."""
         entry = self._catalog.resolve(ToolId(tool))
         return entry is not None and entry.server != GATEWAY_SERVER and entry.id in self._tools
+
+    def agent_of(self, task: Task) -> str:
+        """The configured agent whose run ``task``, a call under its canonical id, is; ``""`` for all else."""
+        if type(task) is not ToolCall or not task.tool.startswith(OF_AGENTS) or task.tool not in self._tools:
+            return ""
+        return task.tool[len(OF_AGENTS) :]
 
     def offer(self, contributed: Iterable[tuple[str, MetaTool]]) -> None:
         """Take the gateway's own tools, each with the plugin that brings it.

@@ -31,8 +31,17 @@ if TYPE_CHECKING:
     from .redaction import Redactor
 
 NOTHING: Mapping[str, Any] = {}
+DIGITS = 9
+"""Of a difference of costs: more than any store keeps, and fewer than a float gets wrong."""
 HEAD_BYTES = 2048
 """How much of an overlong request or response is kept."""
+
+
+def _own_cost(run: ExecutionRun, cost_usd: float | None) -> float | None:
+    """Without what is recorded of the agents that ran inside [USD]."""
+    if cost_usd is None or not run.agents_usd:
+        return cost_usd
+    return round(max(cost_usd - run.agents_usd, 0.0), DIGITS)
 
 
 def kind_and_target(task: Task) -> tuple[str, str]:
@@ -80,6 +89,10 @@ class Recorder:
     def started(self, task: Task, run: ExecutionRun) -> None:
         """Record that something long has begun."""
         self._executions.record(self._record(task, run, "running", None))
+
+    def queued(self, task: Task, run: ExecutionRun) -> None:
+        """Record that something waits for its turn; whoever gives turns says when it has begun."""
+        self._executions.record(self.pending(task, run))
 
     def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> ExecutionRecord:
         """The row of the end, for :meth:`keep`."""
@@ -135,7 +148,7 @@ class Recorder:
             request=self._request(task),
             response=None if outcome is None else self._json(outcome.output),
             failure=None if outcome is None else self._failure(outcome.failure),
-            cost_usd=None if outcome is None else outcome.cost_usd,
+            cost_usd=None if outcome is None else _own_cost(run, outcome.cost_usd),
             tool_calls=tuple(run.tool_calls),
             endpoint=session.endpoint,
             mode=session.mode,

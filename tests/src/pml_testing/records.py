@@ -107,12 +107,18 @@ def said(record: ExecutionRecord) -> str:
     return "\n".join(part[:SEARCHED_CHARACTERS] for part in parts)
 
 
+def is_part(record: ExecutionRecord) -> bool:
+    """Whether ``record`` is only a part of another one; a run of an agent is not, wherever it stands."""
+    run = record.as_agent and record.kind == "tool" and record.target == f"agents:{record.agent}"
+    return record.parent is not None and not run
+
+
 def says(record: ExecutionRecord, text: str | None) -> bool:
     """Whether ``record`` is found by ``text``."""
     wanted = words(text or "")
     if not wanted:
         return True
-    if record.parent is not None:
+    if is_part(record):
         return False
     there = words(said(record))
     return all(any(word.startswith(part) for word in there) for part in wanted)
@@ -145,7 +151,7 @@ def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
             query.statuses is None or record.status in query.statuses,
             query.trigger is None or record.trigger == query.trigger,
             query.parent is None or record.parent == query.parent,
-            not query.top_level or record.parent is None,
+            not query.top_level or not is_part(record),
             query.include_dry_runs or not record.dry_run,
             is_of(record, query.target),
             says(record, query.text),
@@ -169,7 +175,7 @@ def some_executions() -> list[ExecutionRecord]:
             n,
             parent=None if n % 3 else execution(n // 10).id,
             kind=("tool", "tool", "code", "tool", "workflow")[n % 5],
-            target=("files:read", "files:write", "python", "web:get", "")[n % 5],
+            target="agents:codex" if n % 8 == 2 else ("files:read", "files:write", "python", "web:get", "")[n % 5],
             principal=("alice", "bob", "carol")[n % 7 % 3],
             agent=("claude", "", "codex", "claude")[n % 4],
             as_agent=n % 8 in (2, 3),

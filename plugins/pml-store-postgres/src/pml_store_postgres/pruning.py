@@ -28,8 +28,8 @@ _FAMILIES = f"""
     ), oldest AS (
         SELECT id, row_number() OVER (ORDER BY started_at, id) AS place FROM (
             SELECT started_at, id FROM execution
-            WHERE NOT nested AND NOT ({IS_OPEN}) AND (%(before)s::int8 IS NULL OR started_at < %(before)s)
-                AND id NOT IN (SELECT id FROM needed)
+            WHERE NOT nested AND parent IS NULL AND NOT ({IS_OPEN})
+                AND (%(before)s::int8 IS NULL OR started_at < %(before)s) AND id NOT IN (SELECT id FROM needed)
             ORDER BY started_at, id LIMIT {STEP}
         ) AS first_ones
     ), family AS (
@@ -51,7 +51,7 @@ _BY_SIZE = f"""{_FAMILIES}, sizes AS (
     SELECT family.place, family.id FROM family JOIN so_far USING (place) WHERE so_far.before < %(surplus)s
 """
 _ORPHANS = f"""
-    SELECT 0, id FROM execution AS e WHERE nested AND NOT ({IS_OPEN}) AND started_at < %(before)s
+    SELECT 0, id FROM execution AS e WHERE parent IS NOT NULL AND NOT ({IS_OPEN}) AND started_at < %(before)s
         AND NOT EXISTS (SELECT FROM execution AS p WHERE p.id = e.parent)
     ORDER BY started_at, id LIMIT {STEP}
 """

@@ -95,7 +95,7 @@ def get(connection: Connection[Any], id_: ExecutionId, scope: Scope, *, transcri
 
 def says(record: ExecutionRecord, text: str) -> bool:
     """See :meth:`pml_stores.unwritten.Statements.says`."""
-    if record.parent:
+    if record.nested:
         return False
     there = set(said_by(record))
     return all(any(word.startswith(wanted) for word in there) for wanted in wanted_of(text))

@@ -146,7 +146,7 @@ def _portions(executions: Sequence[Encoded]) -> Iterator[list[Encoded]]:
 
 def _row(record: ExecutionRecord, size: int) -> Row:
     (asked, answered), failure = _documents(record), record.failure
-    intent, nested = clean(record.intent), bool(record.parent)
+    intent, nested = clean(record.intent), record.nested
     started_at = micros(record.started_at)
     words = None if nested else words_of(started_at // DAY, _texts(record), (asked, answered), _marks(record))
     asked, asked_deflated = _packed(asked)

@@ -118,8 +118,8 @@ def _documents(record: ExecutionRecord) -> tuple[bytes, bytes]:
 
 def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row]) -> Row:
     (asked, answered), in_bodies = _documents(record), 0
-    parent, failure = record.parent, record.failure
-    if not parent and (said := text.said(record, asked, answered)):
+    parent, failure, nested = record.parent, record.failure, int(record.nested)
+    if not nested and (said := text.said(record, asked, answered)):
         texts.append((place, said))
     if len(asked) > INLINE_BYTES:
         bodies.append(_body_row(record.id, "request", asked))
@@ -135,7 +135,7 @@ def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row
         place,
         record.id,
         parent or NOTHING,
-        1 if parent else 0,
+        nested,
         record.kind,
         target,
         split_tool_id(target)[0] if record.kind == "tool" else "",

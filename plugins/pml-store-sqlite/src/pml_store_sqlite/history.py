@@ -135,7 +135,7 @@ def read_cursor(cursor: str) -> Place:
 
 def says(record: ExecutionRecord, text: str) -> bool:
     """See :meth:`pml_stores.unwritten.Statements.says`."""
-    return not record.parent and texts.says(execution_rows.said_by(record), texts.words(text))
+    return not record.nested and texts.says(execution_rows.said_by(record), texts.words(text))
 
 
 def check_query(query: ExecutionQuery) -> None:

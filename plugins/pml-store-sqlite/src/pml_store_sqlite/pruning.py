@@ -32,7 +32,8 @@ FOREVER = (1 << 63) - 1
 
 _NEXT = f"""
 SELECT place, id, started_at FROM execution INDEXED BY execution_by_time
-WHERE (started_at, place) > (?, ?) AND started_at >= ? AND started_at < ? AND nested = 0 AND NOT {IS_OPEN}
+WHERE (started_at, place) > (?, ?) AND started_at >= ? AND started_at < ? AND nested = 0 AND parent IS NULL
+AND NOT {IS_OPEN}
 ORDER BY started_at, place LIMIT {FAMILIES}
 """
 _FAMILY = f"""
@@ -46,7 +47,7 @@ SELECT f.id, f.place, e.{IS_OPEN} FROM family AS f CROSS JOIN execution AS e ON 
 """
 _ORPHANS = f"""
 SELECT e.place, e.id FROM execution AS e INDEXED BY execution_by_time
-WHERE e.started_at < ? AND e.nested = 1 AND NOT {IS_OPEN}
+WHERE e.started_at < ? AND e.parent IS NOT NULL AND NOT {IS_OPEN}
 AND NOT EXISTS (SELECT 1 FROM execution AS p WHERE p.id = e.parent) LIMIT {MEMBERS}
 """
 

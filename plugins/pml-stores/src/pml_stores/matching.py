@@ -36,7 +36,7 @@ def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
         and (query.statuses is None or record.status in query.statuses)
         and query.trigger in (None, record.trigger)
         and query.parent in (None, record.parent)
-        and not (query.top_level and record.parent is not None)
+        and not (query.top_level and record.nested)
         and (query.include_dry_runs or not record.dry_run)
         and (query.target is None or is_of(record, query.target))
         and (query.text is None or says(record, query.text))
@@ -58,7 +58,7 @@ def searches(query: ExecutionQuery) -> bool:
 def says(record: ExecutionRecord, text: str) -> bool:
     """Whether all words of ``text`` are words of ``record``, or their beginnings; without words, of any record."""
     wanted = set(WORD.findall(text.lower()))
-    if not wanted or record.parent is not None:
+    if not wanted or record.nested:
         return not wanted
     failure = "" if record.failure is None else record.failure.message
     parts = (record.intent, record.target, _text(record.request), _text(record.response), failure)
