@@ -109,7 +109,7 @@ class Good(GoodHistory):
             and (query.statuses is None or record.status in query.statuses)
             and query.trigger in (None, record.trigger)
             and query.parent in (None, record.parent)
-            and not (query.top_level and record.parent)
+            and not (query.top_level and record.nested)
             and (query.include_dry_runs or not record.dry_run)
             and self.is_of(record, query.target)
             and self.says(record, query)

@@ -32,6 +32,7 @@ from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolF
 from .foresight import Asker, Checker, Verdict
 from .gateway import Check, InvalidArguments, MetaTool, ToolFailed
 from .raw import EMPTY, RawObject, encode
+from .records import ExecutionRecord, RecordStatus, Trigger
 from .requests import ServerRequest
 from .services import Services
 from .settings import setting
@@ -41,17 +42,14 @@ from .store import (
     Document,
     Documents,
     ExecutionQuery,
-    ExecutionRecord,
     Executions,
     Grouping,
     Page,
-    RecordStatus,
     Scope,
     Secrets,
     Store,
     Total,
     Traces,
-    Trigger,
 )
 from .tracer import Ended, Span, Tracer
 from .transport import Accept, Endpoint, Handler, Link, Origin, Peer, RpcError, Transport, TransportError

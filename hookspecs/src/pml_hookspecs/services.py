@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from .exposure_mode import Embedder, Views
     from .foresight import Verdict
     from .gateway import MetaTool
-    from .store import Scope, Store, Trigger
+    from .records import Trigger
+    from .store import Scope, Store
     from .types import Catalog, ExecutionId, Json, Outcome, Session
 
 

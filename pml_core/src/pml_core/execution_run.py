@@ -138,7 +138,8 @@ class ExecutionRun:
 
     __slots__ = (
         "_above", "_asking", "_dispatcher", "_progress", "_task_id", "agents_usd", "budget", "deadline", "depth",
-        "dry_run", "id", "intent", "kept", "notes", "parent", "session", "started_at", "terms", "tool_calls", "trace_id", "trigger",
+        "dry_run", "id", "intent", "kept", "notes", "parent", "session", "started_at", "terms", "tool_calls",
+        "trace_id", "trigger",
     )  # fmt: skip
 
     def __init__(
