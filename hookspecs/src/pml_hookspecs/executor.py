@@ -309,10 +309,12 @@ class Run(Protocol):
         context_used: int | None = None,
         context_max: int | None = None,
         transcript: Sequence[Mapping[str, Any]] | None = None,
+        recorded_as: ExecutionId | None = None,
     ) -> None:
         """What history says of this execution besides its outcome; each as in :class:`ExecutionRecord`.
 
-        What is None stays as it was said before. A cost counts as the outcome's, if that has none.
+        What is None stays as it was said before. A cost counts as the outcome's, if that has none. With
+        ``recorded_as``, another execution says all of it: this one has no record, unless it is part of something.
         """
         ...
 

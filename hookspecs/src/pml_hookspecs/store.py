@@ -46,6 +46,8 @@ class ExecutionQuery:
     since: datetime | None = None
     """UTC, inclusive."""
     agent: str | None = None
+    agents_only: bool = False
+    """Only what configured agents did (:attr:`ExecutionRecord.as_agent`)."""
     statuses: frozenset[str] | None = None
     """Any of these values of :data:`RecordStatus`."""
     trigger: Trigger | None = None

@@ -64,11 +64,15 @@ async def test_while_it_is_waited_for_it_is_running_and_can_be_found(tmp_path):
     assert told["execution_id"] == rows[0].id
 
 
-async def test_the_first_tool_call_leaves_no_cost_of_its_own():
+async def test_a_chat_is_recorded_once_as_the_agents_run_and_as_itself_where_none_began():
     async with gateway({"w": worker("json", parser="json")}) as (made, client):
         await chat(client, "w")
-        costs = {r.target: r.cost_usd for r in await records(made)}
-    assert costs == {"pml:chat_with_agent": None, "agents:w": 0.0125}
+        told, _ = await chat(client, "w", **{"async": True})
+        await reaches(made, told["execution_id"], "ok")
+        await chat(client, "nobody")
+        rows = [(r.target, str(r.status), r.cost_usd) for r in await records(made)]
+    run = ("agents:w", "ok", 0.0125)
+    assert sorted(rows, key=str) == [run, run, ("pml:chat_with_agent", "error", None)]
 
 
 async def test_cancel_stops_what_runs_and_says_so(tmp_path):

@@ -73,6 +73,7 @@ class History:
             "target": "files:read",
             "principal": "local",
             "agent": "ruby-agent",
+            "as_agent": True,
             "intent": "Process daily invoices",
             "status": Status.OK,
             "started_at": self.started,

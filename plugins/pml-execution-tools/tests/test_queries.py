@@ -76,7 +76,7 @@ async def test_times_are_utc_with_a_z_and_fractions_where_there_are_some(history
         (Status.CANCELLED, "failed"),
         (Status.DENIED, "failed"),
         (Status.SKIPPED, "failed"),
-        (Status.INPUT_REQUIRED, "failed"),
+        (Status.INPUT_REQUIRED, "pending"),
     ],
 )
 async def test_every_state_has_one_of_the_four_public_names_and_is_found_by_it(history, status, public):
@@ -163,7 +163,10 @@ async def test_a_dry_run_says_so_and_nothing_else_does(history):
         ({"request": {"text": "x" * 999}}, 'files:read {"text":"' + "x" * 179 + "…"),
         ({"target": "agents:other", "as_agent": True, "request": {"message": "Hi"}}, 'agents:other {"message":"Hi"}'),
         ({"target": "agents:ruby-agent", "as_agent": True, "request": {"message": "Hi"}}, "Hi"),
-        ({"target": "agents:ruby-agent", "request": {"message": "Hi"}}, 'agents:ruby-agent {"message":"Hi"}'),
+        (
+            {"target": "agents:ruby-agent", "as_agent": False, "request": {"message": "Hi"}},
+            'agents:ruby-agent {"message":"Hi"}',
+        ),
     ],
 )
 async def test_without_an_intent_the_message_says_what_was_called(history, members, message):
@@ -328,7 +331,7 @@ async def test_what_a_caller_sees_is_what_the_gateway_says_and_narrower_for_resu
     await history.put(
         history.record("own", principal="alice", agent="claude"),
         history.record("shared", principal="bob", as_agent=True),
-        history.record("same name, no agent", principal="bob"),
+        history.record("same name, no agent", principal="bob", as_agent=False),
         history.record("not hers", principal="bob", agent="writer", as_agent=True),
     )
     assert sorted(await history.ids(session=alice)) == ["own", "shared"]

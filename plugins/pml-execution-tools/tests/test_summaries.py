@@ -93,6 +93,7 @@ async def test_the_summary_of_the_fleet_has_the_shape_of_the_seed(history):
             {"agent_name": "ruby-agent", "executions": 4, "success_rate": 75.0, "cost_usd": 1.5, "status": "idle"},
             {"agent_name": "researcher", "executions": 3, "success_rate": 100.0, "cost_usd": 2.1, "status": "running"},
         ],
+        "by_client": [],
         "recent_failures": [
             {
                 "id": "xyz789",
@@ -186,6 +187,39 @@ async def test_rehearsals_count_only_where_it_is_said_that_they_do(history, sett
     await history.put(history.record("real"), history.record("rehearsed", dry_run=True, status=Status.SIMULATED))
     assert (await history.summary())["fleet_summary"]["total_executions"] == counted
     assert (await history.summary(agent_name="ruby-agent"))["summary"]["successful"] == counted
+
+
+async def test_clients_are_no_agents_whatever_they_call_themselves(history):
+    failures = [
+        broken(history, f"c{n}", agent=name, as_agent=False) for n, name in enumerate(("gamma", "client:gamma"))
+    ]
+    await history.put(history.record(agent="gamma", target="agents:gamma"), *failures)
+    fleet = await history.summary()
+    assert [(row["agent_name"], row["success_rate"]) for row in fleet["by_agent"]] == [("gamma", 100.0)]
+    assert [(row["agent_name"], row["success_rate"]) for row in fleet["by_client"]] == [("client:gamma", 0.0)]
+    counts = fleet["fleet_summary"]
+    assert (counts["total_agents"], counts["total_executions"], counts["success_rate"]) == (1, 1, 100.0)
+    gamma = await history.summary(agent_name="gamma")
+    assert (gamma["summary"]["failed"], gamma["summary"]["success_rate"], gamma["recent_failures"]) == (0, 100.0, [])
+    client = (await history.summary(agent_name="client:gamma"))["summary"]
+    assert (client["total_executions"], client["failed"]) == (1, 1)
+
+
+@pytest.mark.seed("QRY-23")
+async def test_what_waits_has_not_failed_and_what_was_stopped_or_refused_lowers_no_rate(history):
+    ends = (Status.INPUT_REQUIRED, Status.CANCELLED, Status.DENIED, Status.ERROR, Status.OK)
+    failure = Failure("x", "Why")
+    await history.put(*(history.record(f"e{n}", status=end, failure=failure) for n, end in enumerate(ends)))
+    rehearsal = {"dry_run": True, "status": Status.INPUT_REQUIRED, "failure": failure}
+    shown = {e["id"]: e for e in (await history.list(history.record("r", **rehearsal)))["executions"]}
+    told = await history.summary(agent_name="ruby-agent")
+    [row] = (await history.summary())["by_agent"]
+    assert [shown[id]["status"] for id in ("e0", "r", "e1", "e2")] == ["pending", "pending", "failed", "failed"]
+    assert [shown[id]["has_error"] for id in ("e0", "r", "e3")] == [False, False, True]
+    assert [f["id"] for f in told["recent_failures"]] == ["e3", "e2", "e1"]
+    summary = told["summary"]
+    assert (summary["total_executions"], summary["failed"], summary["success_rate"]) == (5, 3, 50.0)
+    assert (summary["queue_length"], row["success_rate"]) == (0, 50.0)
 
 
 async def test_what_ran_inside_another_execution_does_not_count(history):

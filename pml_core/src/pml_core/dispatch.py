@@ -272,7 +272,7 @@ class Dispatcher:
 
     def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> tuple[Outcome, ExecutionRecord | None]:
         """Record the end; an output that is not JSON is a fault of whoever made it."""
-        if self._is_unrecorded(task, outcome):
+        if self._is_unrecorded(task, run, outcome):
             return outcome, None
         try:
             return outcome, self._recorder.ended(task, run, outcome)
@@ -293,8 +293,10 @@ class Dispatcher:
             return task.tool in self._own_tools and self._own_tools.has_turns(task.tool)
         return run.parent is None and not isinstance(task, ServerRequest)
 
-    def _is_unrecorded(self, task: Task, outcome: Outcome) -> bool:
-        """Another gateway records it, or it only looked at what is recorded."""
+    def _is_unrecorded(self, task: Task, run: ExecutionRun, outcome: Outcome) -> bool:
+        """Another gateway or another execution records it, or it only looked at what is recorded."""
+        if run.parent is None and run.notes is not None and "recorded_as" in run.notes:
+            return True
         if outcome.failure is not None and outcome.failure.code == ELSEWHERE:
             return True
         own = self._own_tools.get(task.tool) if isinstance(task, ToolCall) else None

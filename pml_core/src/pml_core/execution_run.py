@@ -267,6 +267,7 @@ class ExecutionRun:
         context_used: int | None = None,
         context_max: int | None = None,
         transcript: Sequence[Mapping[str, Any]] | None = None,
+        recorded_as: ExecutionId | None = None,
     ) -> None:
         """What history says besides the outcome.
 
@@ -282,6 +283,7 @@ class ExecutionRun:
             "context_used": context_used,
             "context_max": context_max,
             "transcript": transcript,
+            "recorded_as": recorded_as,
         }
         self.notes = {**(self.notes or {}), **{name: value for name, value in said.items() if value is not None}}
 

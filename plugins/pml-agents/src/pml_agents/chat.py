@@ -93,11 +93,11 @@ class ChatWithAgent:
         how = _how(name, call, run)
         id = new_id()
         if in_background:
-            return await self._in_background(call, run.session, id, how)
+            return await self._in_background(call, run, id, how)
         caller = Caller(asyncio.get_running_loop().create_future(), run.progress)
         self._agents.callers[id] = caller
         try:
-            outcome = await self._run(call, run.session, id, how)
+            outcome = await self._run(call, run, id, how)
         finally:
             del self._agents.callers[id]
         return _told(name, id, outcome)
@@ -130,7 +130,7 @@ class ChatWithAgent:
             given["parallel"] = True
         return ToolCall(id="chat", tool=ToolId(f"{SERVER}:{name}"), arguments=given)
 
-    async def _begin(self, call: ToolCall, session: Session, id: ExecutionId, how: How) -> None:
+    async def _begin(self, call: ToolCall, run: Run, id: ExecutionId, how: How) -> None:
         """Have it recorded and begun; whoever takes the request back meanwhile takes back all of it.
 
         Raises:
@@ -139,7 +139,8 @@ class ChatWithAgent:
         services = self._agents.services
 
         async def start() -> None:
-            await services.start(call, session, id=id, **how)
+            await services.start(call, run.session, id=id, **how)
+            run.note(recorded_as=id)
 
         try:
             await to_the_end(start())
@@ -147,10 +148,10 @@ class ChatWithAgent:
             await to_the_end(_stop(services, id))
             raise
 
-    async def _in_background(self, call: ToolCall, session: Session, id: ExecutionId, how: How) -> Mapping[str, Any]:
+    async def _in_background(self, call: ToolCall, run: Run, id: ExecutionId, how: How) -> Mapping[str, Any]:
         name = how["agent"]
         try:
-            await self._begin(call, session, id, how)
+            await self._begin(call, run, id, how)
         except Exception as exc:
             self._agents.services.log.warning("an agent's run could not be recorded", agent=name, problem=str(exc))
             message = f"Agent {name!r} was not asked: its run cannot be recorded; try again, or without async."
@@ -158,14 +159,15 @@ class ChatWithAgent:
             raise ToolFailed(message, content) from exc
         return {"agent_name": name, "execution_id": id, "status": "pending"}
 
-    async def _run(self, call: ToolCall, session: Session, id: ExecutionId, how: How) -> Outcome | None:
+    async def _run(self, call: ToolCall, run: Run, id: ExecutionId, how: How) -> Outcome | None:
         """Begin in the background, so that it is recorded from its beginning on and can be cancelled, and wait."""
         services = self._agents.services
         try:
-            await self._begin(call, session, id, how)
+            await self._begin(call, run, id, how)
         except Exception as exc:
             services.log.warning("an agent runs without being recorded yet", agent=how["agent"], problem=str(exc))
-            return await services.run(call, session, id=id, **how)
+            run.note(recorded_as=id)
+            return await services.run(call, run.session, id=id, **how)
         try:
             return await self._ended(id)
         except asyncio.CancelledError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, ExecutionQuery, InvalidArguments
+from pml_hookspecs import CLIENT_PREFIX, ExecutionId, ExecutionQuery, InvalidArguments
 
 from .definitions import LONGEST_HOURS, MOST_LISTED
-from .records import PUBLIC, asked, detailed, failed, inside, listed, public, seconds, zulu
+from .records import EXCUSED, PUBLIC, WAITS, asked, detailed, failed, inside, listed, public, seconds, zulu
 
 if TYPE_CHECKING:
     from pml_hookspecs import AgentActivity, ExecutionRecord, Executions, Scope
@@ -96,8 +97,26 @@ async def _transcript(executions: Executions, scope: Scope, record: ExecutionRec
     return [asked(record), *left_out, *(inside(child) for child in reversed(children))]
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one agent, or one client, did."""
+
+    all: AgentActivity
+    failed: int
+    excused: int
+    """Of those that failed, how many say nothing of it: they were cancelled, or a policy refused them."""
+
+    @property
+    def rate(self) -> float | None:
+        """As :func:`rate` has it."""
+        return rate(self.all.succeeded, self.failed - self.excused)
+
+
 class Summaries:
-    """What agents did. Rehearsals count only where it is said that they do."""
+    """What agents did, and, under names that they give themselves and that prove nothing, what clients did.
+
+    Rehearsals count only where it is said that they do.
+    """
 
     def __init__(self, executions: Executions, scope: Scope, hours: float, *, read: Scope, dry_runs: bool) -> None:
         """Executions in ``scope`` count; of failures, which quote output, those in ``read`` are shown."""
@@ -106,19 +125,20 @@ class Summaries:
 
     async def agent(self, name: str) -> dict[str, Any]:
         """Of one agent; zeros of one that nothing is known of, or that the scope does not show."""
-        activity = await self._executions.activity(self._query(agent=name))
-        latest = await self._executions.find(self._query(agent=name, limit=1))
-        under_way = [await self._busy(name, status) for status in ("running", "pending")]
-        mean_ms = activity[0].mean_duration_ms if activity else None
+        who = {"agent": name, "agents_only": not name.startswith(CLIENT_PREFIX)}
+        activity = await self._done(**who)
+        latest = await self._executions.find(self._query(**who, limit=1))
+        under_way = [await self._busy(status, **who) for status in ("running", "pending")]
+        mean_ms = activity[0].all.mean_duration_ms if activity else None
         summary = {
-            **await self._counts(activity, agent=name),
+            **await self._counts(activity, **who),
             "avg_duration_seconds": None if mean_ms is None else seconds(mean_ms),
             "last_execution_at": zulu(latest.items[0].started_at) if latest.items else None,
             "last_execution_status": public(latest.items[0]) if latest.items else None,
             "is_busy": under_way[0] > 0,
             "queue_length": under_way[1],
         }
-        return {"agent_name": name, "summary": summary, "recent_failures": await self._failures(agent=name)}
+        return {"agent_name": name, "summary": summary, "recent_failures": await self._failures(**who)}
 
     async def fleet(self, configured: Collection[str]) -> dict[str, Any]:
         """Of all agents.
@@ -126,23 +146,38 @@ class Summaries:
         Args:
             configured: Agents that count although they did nothing.
         """
-        activity = await self._executions.activity(self._query())
-        working = await self._executions.activity(self._query(since=self._now, statuses=PUBLIC["running"]))
-        busy = {row.agent for row in working}
-        active = {row.agent for row in activity}
+        everybody, activity = await self._done(), await self._done(agents_only=True)
+        busy, at_work = await self._at_work(agents_only=True), await self._at_work()
+        active = {row.all.agent for row in activity}
         rows = [_by_agent(row, busy) for row in activity]
         # Those that have been at one thing for longer than the time that is summed up.
         rows += [_idle_row(name) for name in sorted(busy - active)]
-        counts = await self._counts(activity)
+        counts = await self._counts(activity, agents_only=True)
         total = len(active | busy | set(configured))
+        clients = [row for row in everybody if row.all.agent.startswith(CLIENT_PREFIX)]
         return {
             "fleet_summary": {"total_agents": total, "agents_with_activity": len(active), **counts},
             "by_agent": rows,
+            "by_client": [_by_agent(row, at_work) for row in clients],
             "recent_failures": await self._failures(),
         }
 
-    async def _counts(self, activity: Collection[AgentActivity], **which: Any) -> dict[str, Any]:
-        successful, broken = sum(row.succeeded for row in activity), sum(row.failed for row in activity)
+    async def _done(self, **which: Any) -> list[Done]:
+        # An activity does not tell those that failed from those that wait, or that nobody can be blamed for.
+        waits, excused = [
+            {row.agent: row.failed for row in await self._executions.activity(self._query(statuses=statuses, **which))}
+            for statuses in (WAITS, EXCUSED)
+        ]
+        rows = await self._executions.activity(self._query(**which))
+        return [Done(row, row.failed - waits.get(row.agent, 0), excused.get(row.agent, 0)) for row in rows]
+
+    async def _at_work(self, **which: Any) -> set[str]:
+        query = self._query(since=self._now, statuses=PUBLIC["running"], **which)
+        return {row.agent for row in await self._executions.activity(query)}
+
+    async def _counts(self, done: Collection[Done], **which: Any) -> dict[str, Any]:
+        activity = [row.all for row in done]
+        successful, broken = sum(row.succeeded for row in activity), sum(row.failed for row in done)
         # An activity does not tell those that run from those that wait.
         running = await self._executions.activity(self._query(statuses=PUBLIC["running"], **which))
         return {
@@ -150,12 +185,12 @@ class Summaries:
             "successful": successful,
             "failed": broken,
             "running": sum(row.executions for row in running),
-            "success_rate": rate(successful, broken),
+            "success_rate": rate(successful, broken - sum(row.excused for row in done)),
             "total_cost_usd": round(sum(row.cost_usd for row in activity), DIGITS),
         }
 
-    async def _busy(self, agent: str, status: str) -> int:
-        query = self._query(since=self._now, agent=agent, statuses=PUBLIC[status], limit=1)
+    async def _busy(self, status: str, **which: Any) -> int:
+        query = self._query(since=self._now, statuses=frozenset({status}), limit=1, **which)
         return (await self._executions.find(query)).total
 
     async def _failures(self, **which: Any) -> list[dict[str, Any]]:
@@ -168,18 +203,18 @@ class Summaries:
 
 
 def rate(successful: int, broken: int) -> float | None:
-    """How many of those that ended did so well [%, one decimal]; None when none has ended."""
+    """How many of those that ended by themselves did so well [%, one decimal]; None when none has."""
     ended = successful + broken
     return round(100 * successful / ended, 1) if ended else None
 
 
-def _by_agent(row: AgentActivity, busy: Collection[str]) -> dict[str, Any]:
+def _by_agent(row: Done, busy: Collection[str]) -> dict[str, Any]:
     return {
-        "agent_name": row.agent,
-        "executions": row.executions,
-        "success_rate": rate(row.succeeded, row.failed),
-        "cost_usd": round(row.cost_usd, DIGITS),
-        "status": "running" if row.agent in busy else "idle",
+        "agent_name": row.all.agent,
+        "executions": row.all.executions,
+        "success_rate": row.rate,
+        "cost_usd": round(row.all.cost_usd, DIGITS),
+        "status": "running" if row.all.agent in busy else "idle",
     }
 
 

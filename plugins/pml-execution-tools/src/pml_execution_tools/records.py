@@ -11,11 +11,15 @@ from pml_hookspecs import Status, encode
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord, Json
 
+WAITS = frozenset({Status.INPUT_REQUIRED.value})
+"""Of what waits for somebody, such as for an approval: it has not ended."""
+EXCUSED = frozenset({Status.CANCELLED.value, Status.DENIED.value})
+"""Of what did not end well, and says nothing of whoever did it."""
 PUBLIC = {
-    "pending": frozenset({"pending"}),
+    "pending": frozenset({"pending"}) | WAITS,
     "running": frozenset({"running"}),
     "success": frozenset(status.value for status in Status if status.good),
-    "failed": frozenset(status.value for status in Status if not status.good),
+    "failed": frozenset(status.value for status in Status if not status.good) - WAITS,
 }
 """The four states that clients know, and the states of records that each stands for."""
 LONGEST_MESSAGE = 200
@@ -34,7 +38,7 @@ def listed(record: ExecutionRecord) -> dict[str, Any]:
         "message": brief(_message(record)),
         **_times(record),
         "cost_usd": record.cost_usd,
-        "has_error": record.failure is not None,
+        "has_error": record.failure is not None and record.status not in WAITS,
     }
     return {**shown, "dry_run": True} if record.dry_run else shown
 

@@ -145,6 +145,7 @@ FLEET_SUMMARY = _of(
     {
         "fleet_summary": _of({"total_agents": _COUNT, "agents_with_activity": _COUNT, **_COUNTS}),
         "by_agent": _list_of(_BY_AGENT),
+        "by_client": _list_of(_BY_AGENT),
         "recent_failures": _FAILURES,
     }
 )

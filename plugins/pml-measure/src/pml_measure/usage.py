@@ -50,7 +50,7 @@ class Usage:
     def add(self, way: str, record: ExecutionRecord, answer_tokens: int) -> None:
         """One execution more."""
         self.ways[way] += 1
-        self.failed += record.status not in (Status.OK, "running", "pending")
+        self.failed += record.status not in (Status.OK, Status.INPUT_REQUIRED, "running", "pending")
         self.answer_tokens += answer_tokens
 
     def as_json(self) -> dict[str, Any]:

@@ -140,6 +140,8 @@ def narrowed(query: ExecutionQuery) -> Condition:
     found = ALL
     if query.agent is not None:
         found &= any_of("agent", (query.agent,))
+    if query.agents_only:
+        found &= Condition("as_agent")
     if query.statuses is not None:
         found &= _status(query.statuses)
     if query.trigger is not None:

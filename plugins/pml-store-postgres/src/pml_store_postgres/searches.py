@@ -209,4 +209,4 @@ def _parts(query: ExecutionQuery, there: Mapping[int, int], places: Mapping[int,
 def _is_alone(query: ExecutionQuery) -> bool:
     """Whether nothing else is asked for than the index of words can tell."""
     more = (query.agent, query.statuses, query.trigger, query.parent, query.target)
-    return query.include_dry_runs and all(one is None for one in more)
+    return query.include_dry_runs and not query.agents_only and all(one is None for one in more)

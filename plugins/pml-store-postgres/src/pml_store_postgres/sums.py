@@ -216,7 +216,7 @@ def finest(query: ExecutionQuery) -> int:
     """Which sums tell how many executions there are: the fewest that do."""
     if query.target is not None:
         return TOOLS
-    return NOTHING if query.agent is None and not query.scope.agents else AGENTS
+    return NOTHING if query.agent is None and not (query.scope.agents or query.agents_only) else AGENTS
 
 
 def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
@@ -230,7 +230,7 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
     """
     since, until = when(query)
     apart = query.trigger is not None or query.parent is not None or query.text is not None
-    apart = apart or (query.target is not None and facet != TOOLS)
+    apart = apart or (query.target is not None and facet != TOOLS) or (query.agents_only and facet != AGENTS)
     # Those by tool and by key do not know whose they are.
     apart = apart or (facet in (TOOLS, KEYS) and (query.agent is not None or query.scope.principals is not None))
     if apart or classes_of(query.statuses) is None:
@@ -239,6 +239,8 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
     shared = Condition(f"facet = {facet}")
     if query.agent is not None:
         shared &= any_of("value", (query.agent,))
+    if query.agents_only:
+        shared &= Condition("as_agent")
     if query.target is not None:
         shared &= is_target("value", query.target)
     if query.top_level:

@@ -153,6 +153,8 @@ def of(query: ExecutionQuery) -> Conditions:
     found.shared.append(scope(found, query.scope))
     if query.agent is not None:
         found.shared.append(f"agent = {found.value(clean(query.agent))}")
+    if query.agents_only:
+        found.shared.append("as_agent = 1")
     if query.statuses is not None:
         found.shared.append(_status(found, query.statuses))
     if query.trigger is not None:
@@ -168,7 +170,9 @@ def of(query: ExecutionQuery) -> Conditions:
         _target(found, clean(query.target))
     if found.words:
         found.summable = False
-    found.coarse = query.agent is query.trigger is query.target is None and not query.scope.agents
+    found.coarse = query.agent is query.trigger is query.target is None and not (
+        query.scope.agents or query.agents_only
+    )
     _choose_index(found, query)
     return found
 
