@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from pml_hookspecs import Origin, RawObject, RpcError, encode
+from pml_hookspecs import MetaTool, Origin, RawObject, RpcError, ToolCall, Workflow, encode, hookimpl
+from pml_testing.dispatching import InOrder
 from pml_testing.gateway import Client, ScriptedServer, error_of, running, until
 
 pytestmark = pytest.mark.anyio
@@ -202,13 +203,100 @@ async def test_of_too_many_waiting_requests_the_oldest_is_given_up(monkeypatch):
 
 @either_peer
 @pytest.mark.parametrize("eras", [["legacy"], ["modern"]])
-@pytest.mark.parametrize("state", ["", "server-own", "pml.", "pml.x.y", "é"])
-async def test_a_state_that_is_not_ours_goes_to_the_server(state, eras, stateless):
+@pytest.mark.parametrize("state", ["", "server-own", "é"])
+async def test_a_state_that_is_no_gateways_goes_to_the_server(state, eras, stateless):
     server = ScriptedServer(["do"], eras=eras)
     async with running({"a": server}) as made:
         await newer(made, stateless).call("a__do", requestState=state, inputResponses={"q": YES})
         assert server.params[-1]["requestState"] == state
         assert server.params[-1]["inputResponses"] == {"q": YES}
+
+
+@either_peer
+@pytest.mark.parametrize("able", [ABLE, {}])
+async def test_an_answer_at_another_gateway_runs_nothing_and_says_so(able, stateless):
+    server, other = asking(SURE), asking(SURE)
+    async with running({"a": server}) as made, running({"a": other}) as elsewhere:
+        asked = await newer(made, stateless).call("a__do")
+        there = newer(elsewhere, stateless, able)
+        errors = [await error_of(retry(there, asked))]
+        errors += [await error_of(retry(there, {**asked, "requestState": state})) for state in ("pml.", "pml.x.y")]
+        assert {(e.code, "this gateway did not give it out" in e.message) for e in errors} == {(-32602, True)}
+        assert other.calls == []
+        assert (await retry(newer(made, stateless), asked))["structuredContent"] == {"told": 1}
+
+
+@either_peer
+async def test_the_state_of_a_gateway_behind_this_one_goes_back_to_it(stateless):
+    question = {"resultType": "input_required", "inputRequests": {"q": SURE}, "requestState": "pml.other.1"}
+    server = ScriptedServer(["do"], eras=["modern"])
+
+    async def answer(name, arguments):
+        return DONE if "requestState" in server.params[-1] else question
+
+    server.answer = answer
+    async with running({"a": server}) as made:
+        client = newer(made, stateless)
+        asked = await client.call("a__do")
+        assert asked["requestState"] == "pml.other.1"
+        assert (await retry(client, asked))["content"] == DONE["content"]
+
+
+class Tools:
+    """A tool of the gateway's own, and one that stands for a plan."""
+
+    def __init__(self):
+        self.ran = []
+
+    @hookimpl
+    def pml_meta_tools(self, services):
+        async def own(arguments, run):
+            self.ran.append("own")
+            return {}
+
+        schema = {"inputSchema": {"type": "object"}}
+        part = ToolCall(id="a", tool="pml:own")
+        return [
+            MetaTool(definition={"name": "own", **schema}, call=own),
+            MetaTool(definition={"name": "plan", **schema}, task=lambda _: Workflow(id="p", tasks=(part,))),
+        ]
+
+
+@either_peer
+@pytest.mark.parametrize("state", ["", "made-up", 7])
+@pytest.mark.parametrize("name", ["own", "plan"])
+async def test_no_answer_begins_what_the_gateway_itself_runs(name, state, stateless):
+    tools = Tools()
+    plugins = {("hooks", "tools"): tools, ("executor", "in_order"): InOrder}
+    async with running({}, plugins=plugins) as made:
+        client = newer(made, stateless)
+        told = await client.call(name, requestState=state, inputResponses={"q": YES})
+        assert told["isError"]
+        assert "this gateway did not give it out" in told["content"][0]["text"]
+        assert tools.ran == []
+        assert not (await client.call(name)).get("isError")
+        assert tools.ran == ["own"]
+
+
+@either_peer
+async def test_one_abandoned_question_does_not_block_the_next_of_its_key(stateless):
+    server = asking(SURE)
+    async with running({"a": server}) as made:
+        await newer(made, stateless).call("a__do")
+        for _ in range(2):
+            client = newer(made, stateless)
+            asked = await client.call("a__do")
+            assert (await retry(client, asked))["structuredContent"]["told"] > 0
+        assert server.told == [YES, YES]
+
+
+@pytest.mark.attack
+async def test_what_another_key_left_unanswered_is_asked_of_nobody_else():
+    server = asking(SURE)
+    async with running({"a": server}) as made:
+        await newer(made, stateless=True, principal="alice").call("a__do")
+        assert (await newer(made, stateless=True, principal="mallory").call("a__do"))["resultType"] == "complete"
+        assert [error.code for error in server.told] == [-31999]
 
 
 @either_peer

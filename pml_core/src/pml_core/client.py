@@ -49,6 +49,11 @@ class Client(Protocol):
         ...
 
     @property
+    def away(self) -> bool:
+        """Whether it was answered with a question and has not come back yet, if it ever does."""
+        ...
+
+    @property
     def conversation(self) -> Conversation:
         """What lives as long as the client's connection, or its principal's use of the gateway."""
         ...

@@ -45,6 +45,12 @@ DEEPEST = 32
 """Tasks within tasks; deeper is taken for a plan that calls itself."""
 ELSEWHERE = "execution.elsewhere"
 """Code of the failure that says that another gateway runs this very execution."""
+NOT_ASKED = Failure(
+    "arguments.invalid",
+    "requestState: this gateway did not give it out, or does not wait for it any more, and nothing was run; send the "
+    "request again without requestState and inputResponses.",
+)
+"""Of an answer to a question that nobody here waits for: it must not begin anew what asked it."""
 TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
 
 
@@ -106,7 +112,10 @@ class Dispatcher:
 
     async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
+        given = task
         task, problem = self._of_server(task, session) or await self.resolve(task, session)
+        if isinstance(given, ToolCall) and "requestState" in given.extra and not self._is_of_server(task):
+            problem = problem or NOT_ASKED
         if (id := asked.get("id")) is not None and (refusal := self.rehearsals.refusal(session)) is not None:
             problem = problem or (refusal if await self._recorder.began_for_real(id) else None)
         if isinstance(task, Workflow) and not task.wait:
@@ -198,6 +207,9 @@ class Dispatcher:
             return None
         entry = self._catalog.resolve(task.tool, session)
         return None if entry is None or entry.id in self._own_tools else (_called(task, entry.id), None)
+
+    def _is_of_server(self, task: Task) -> bool:
+        return isinstance(task, ToolCall) and task.tool not in self._own_tools
 
     async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""

@@ -49,7 +49,7 @@ class LegacyExchange:
     """A request of a client with a handshake, or that client at large. Implements :class:`pml_core.upstream.Client`."""
 
     __slots__ = ("_link", "conversation")
-    modern = False
+    modern = away = False
 
     def __init__(self, conversation: Conversation, link: Link) -> None:
         """``link`` is where what belongs to the request goes."""
@@ -166,6 +166,11 @@ class ModernExchange:
         self.log_level = level if level in LEVELS else None
 
     @property
+    def away(self) -> bool:
+        """Whether it is left waiting."""
+        return self._link is None
+
+    @property
     def answers_servers(self) -> bool:
         """Whether a server may ask it something that a human answers."""
         return self.askable and answers_servers(self.capabilities)
@@ -251,7 +256,7 @@ class ModernExchange:
 class ModernAtLarge:
     """A client without a handshake, between its requests. Implements :class:`pml_core.upstream.Client`."""
 
-    modern, answers_servers = True, False
+    modern, answers_servers, away = True, False, False
     info, log_level = None, None
 
     def __init__(self, conversation: Conversation) -> None:

@@ -79,7 +79,8 @@ class Modern:
             if answer is not None and method not in INTERACTIVE:
                 result = await answer(params, exchange, origin)
             else:
-                result = await self._maybe_asked(method, params, exchange, meta, origin)
+                result = RawObject.of(await self._maybe_asked(method, params, exchange, meta, origin))
+                self._gateway.parking.pass_on(result)
         except RpcError as exc:
             # This revision has no code of its own for it (MCP 2026-07-28, resources).
             if exc.code == RESOURCE_NOT_FOUND and method == "resources/read":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pml_hookspecs import RpcError
+from pml_hookspecs import RawObject, RpcError
 from pml_hookspecs.protocol import INVALID_PARAMS
 
+from .dispatch import NOT_ASKED
 from .exchange import ModernExchange
 
 Work = asyncio.Task[Mapping[str, Any]]
@@ -33,14 +35,19 @@ class Parked(NamedTuple):
     expiry: asyncio.TimerHandle
 
 
+OF_GATEWAYS = "pml."
+"""Begins every state that a gateway gives out; the second part is the process's own."""
+MEMBER = b'"requestState"'
+
+
 class Parking:
     """All requests that wait for their clients, by ``requestState``."""
 
     def __init__(self, answer_wait_s: float, most: int) -> None:
         """Wait ``answer_wait_s`` seconds for each; ``most`` wait at a time, and the oldest is given up for another."""
         self._answer_wait_s, self._most = answer_wait_s, most
-        # Of this process: the state of another gateway's behind this one is a server's.
-        self._prefix = f"pml.{secrets.token_urlsafe(6)}."
+        self._prefix = f"{OF_GATEWAYS}{secrets.token_urlsafe(6)}."
+        self._passed: OrderedDict[str, None] = OrderedDict()
         self._waiting: dict[str, Parked] = {}
         self._orphans: set[Work] = set()
 
@@ -61,19 +68,27 @@ class Parking:
         """The request that waits under ``state``, once; None when the state is a server's.
 
         Raises:
-            RpcError: It is ours, but for another request, or does not wait any more.
+            RpcError: It is a gateway's, but of another one, or for another request, or does not wait any more.
         """
-        if not isinstance(state, str) or not state.startswith(self._prefix):
+        if not isinstance(state, str) or not state.startswith(OF_GATEWAYS) or state in self._passed:
             return None
         parked = self._waiting.get(state)
         if parked is None:
-            message = "requestState: this request does not wait any more; send it again without requestState"
-            raise RpcError(INVALID_PARAMS, message)
+            raise RpcError(INVALID_PARAMS, NOT_ASKED.message)
         if parked.bound_to != bound_to:
             raise RpcError(INVALID_PARAMS, "requestState belongs to another request")
         del self._waiting[state]
         parked.expiry.cancel()
         return parked
+
+    def pass_on(self, result: RawObject) -> None:
+        """Remember the state of another gateway's behind this one, which a client is given: it goes back there."""
+        if MEMBER not in result.raw or not isinstance(state := result.get("requestState"), str):
+            return
+        if state.startswith(OF_GATEWAYS) and not state.startswith(self._prefix):
+            self._passed[state] = None
+            if len(self._passed) > self._most:
+                self._passed.popitem(last=False)
 
     def _give_up(self, state: str) -> None:
         parked = self._waiting.pop(state, None)

@@ -51,6 +51,17 @@ class Callers:
         return len(self._requests)
 
 
+def _who_wait(clients: tuple[Client, ...]) -> tuple[Client, ...]:
+    """Without those that are away while the same key waits for an answer elsewhere: they may never come back."""
+    here = {_key_of(client) for client in clients if not client.away}
+    return tuple(client for client in clients if not client.away or _key_of(client) not in here)
+
+
+def _key_of(client: Client) -> tuple[str, str]:
+    peer = client.conversation.peer
+    return peer.principal, peer.access_key
+
+
 class Hello(NamedTuple):
     """How the one client introduced itself."""
 
@@ -92,6 +103,7 @@ class Upstream:
             RpcError: There is none, or more than one.
         """
         candidates: tuple[Client, ...] = tuple(callers) or tuple(c.at_large for c in self._conversations)
+        candidates = _who_wait(candidates)
         if len(candidates) == 1:
             return candidates[0]
         why = "no client is connected" if not candidates else "it cannot be known for which of several clients this is"
