@@ -218,6 +218,14 @@ class Run(Protocol):
         ...
 
     @property
+    def indirect(self) -> bool:
+        """Whether the client did not name it: another execution dispatched it, or a meta-tool stands for it.
+
+        What a client shows its human is then the meta-tool, and nobody has been asked about this.
+        """
+        ...
+
+    @property
     def session(self) -> Session:
         """Who asked."""
         ...

@@ -7,7 +7,7 @@ import pytest
 from pml_approvals import plugin
 from pml_approvals.requests import Requests
 from pml_approvals.settings import Settings
-from pml_hookspecs import CapabilityRun, CodeRun, RpcError, Session, Status, Step, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, MetaTool, RpcError, Session, Status, Step, ToolCall, Workflow
 from pml_testing.dispatching import Code, InOrder, hooks, tool
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, running
@@ -149,6 +149,36 @@ async def test_policy(table, tool, in_plan, held):
         result = await made.dispatcher.start(task, SESSION)
     assert (result.status is Status.INPUT_REQUIRED) is held
     assert (server.calls == []) is held
+
+
+def stands_for_a_call():
+    """As ``call_tool``: its client's human sees its name, and not the tool's."""
+
+    def task(arguments):
+        return ToolCall(id="call", tool=arguments["name"], arguments=arguments.get("arguments", {}))
+
+    return hooks(MetaTool(definition={"name": "call_it", "inputSchema": SCHEMA}, task=task))
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [("db__drop", False), ("db:drop", False), ("drop", False), ("call_it", True), ("pml:call_it", True)],
+)
+async def test_what_a_meta_tool_stands_for_is_asked_for_like_a_step_of_a_plan(name, asks):
+    server = ScriptedServer(TOOLS)
+    plugins = {("hooks", "approvals"): plugin, ("hooks", "meta"): stands_for_a_call()}
+    async with running({"db": server}, plugins=plugins) as made:
+        arguments = {"name": "db:drop", "arguments": {"table": "x"}} if asks else {"table": "x"}
+        task = ToolCall(id="c", tool=name, arguments=arguments)
+        waits = await made.dispatcher.start(task, SESSION)
+        assert (waits.status is Status.INPUT_REQUIRED) is asks
+        assert server.calls == ([] if asks else [("drop", {"table": "x"})])
+        reads = ToolCall(id="c", tool="call_it", arguments={"name": "db:read"})
+        assert (await made.dispatcher.start(reads, SESSION)).status is Status.OK
+        if asks:
+            (request,) = await requests(made).all("pending", 10)
+            await answer(made, request, "approved")
+            assert (await made.dispatcher.start(task, SESSION)).status is Status.OK
 
 
 async def test_a_task_may_ask_for_approval_itself():

@@ -112,15 +112,16 @@ class Dispatcher:
 
     async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
-        given = task
+        named = task
         task, problem = self._of_server(task, session) or await self.resolve(task, session)
-        if isinstance(given, ToolCall) and "requestState" in given.extra and not self._is_of_server(task):
+        if isinstance(named, ToolCall) and "requestState" in named.extra and not self._is_of_server(task):
             problem = problem or NOT_ASKED
         if (id := asked.get("id")) is not None and (refusal := self.rehearsals.refusal(session)) is not None:
             problem = problem or (refusal if await self._recorder.began_for_real(id) else None)
         if isinstance(task, Workflow) and not task.wait:
             return task, await self._in_background(task, session, asked, problem)
         run = self._run_of(task, session, asked)
+        run.indirect = self._stands_for_more(named, session)
         journal = asked.get("journal")
         if journal is not None:
             run.kept = Kept(journal, "")
@@ -210,6 +211,12 @@ class Dispatcher:
 
     def _is_of_server(self, task: Task) -> bool:
         return isinstance(task, ToolCall) and task.tool not in self._own_tools
+
+    def _stands_for_more(self, named: Task, session: Session) -> bool:
+        """Whether ``named`` calls a tool of the gateway's own that another task is run for."""
+        entry = self._catalog.resolve(named.tool, session) if isinstance(named, ToolCall) else None
+        own = None if entry is None else self._own_tools.get(entry.id)
+        return own is not None and own.task is not None
 
     async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""

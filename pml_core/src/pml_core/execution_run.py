@@ -138,8 +138,8 @@ class ExecutionRun:
 
     __slots__ = (
         "_above", "_asking", "_dispatcher", "_progress", "_task_id", "agents_usd", "budget", "deadline", "depth",
-        "dry_run", "id", "intent", "kept", "notes", "parent", "session", "started_at", "terms", "tool_calls",
-        "trace_id", "trigger",
+        "dry_run", "id", "indirect", "intent", "kept", "notes", "parent", "session", "started_at", "terms",
+        "tool_calls", "trace_id", "trigger",
     )  # fmt: skip
 
     def __init__(
@@ -156,6 +156,8 @@ class ExecutionRun:
         self._dispatcher, self._progress, self._above, self._task_id = dispatcher, progress, above, task.id
         self.id = id or execution_id()
         self.parent: ExecutionId | None = None if above is None else above.id
+        self.indirect = above is not None
+        """Whether the client did not name it itself."""
         self.depth: int = 0 if above is None else above.depth + 1
         self.trace_id: str = trace_id(self.id) if above is None else above.trace_id
         self.terms = terms

@@ -298,6 +298,7 @@ class FakeRun:
         self.meta: Mapping[str, Any] = meta or {}
         self.answer = answer
         self.reads_for_real = self.durable = False
+        self.indirect = parent is not None
         self.wants_progress = True
         self.path = "test"
         self.replies: list[Mapping[str, Any]] = []

@@ -26,12 +26,13 @@ class Policy:
     def __init__(self, settings: Settings, catalog: Catalog) -> None:
         self._settings, self._catalog = settings, catalog
 
-    def why(self, task: Task, *, planned: bool) -> str:
+    def why(self, task: Task, *, indirect: bool) -> str:
         """Why ``task`` waits for a human; ``""`` when it does not.
 
         Args:
             task: What is to run.
-            planned: Whether something else dispatches it, rather than a client.
+            indirect: Whether no client names it, and so no client's human was asked: a step of a plan, or what a
+                meta-tool stands for.
         """
         if isinstance(task, TASKS) and task.step.approve:
             return "the plan says so"
@@ -45,7 +46,7 @@ class Policy:
         entry = self._catalog.get(task.tool)
         if entry is None or entry.own or _fits(task.tool, self._settings.trust):
             return ""
-        return self._by_effects(entry) if planned or self._settings.scope == "everywhere" else ""
+        return self._by_effects(entry) if indirect or self._settings.scope == "everywhere" else ""
 
     def _by_effects(self, entry: CatalogEntry) -> str:
         said = hints(entry.definition)

@@ -19,8 +19,8 @@ class Settings:
     )
     scope: Literal["plans", "everywhere"] = setting(
         "plans",
-        "Where: in workflows, code and capabilities only, as clients ask their humans about single calls themselves; "
-        "or everywhere.",
+        "Where: in workflows, code, capabilities and what a meta-tool calls, as clients ask their humans about calls "
+        "that they make themselves; or everywhere.",
     )
     require: tuple[str, ...] = setting(
         (),

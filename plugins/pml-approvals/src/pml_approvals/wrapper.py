@@ -42,13 +42,13 @@ class Approvals:
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let pass what needs no approval."""
-        if not self._policy.why(task, planned=run.parent is not None):
+        if not self._policy.why(task, indirect=run.indirect):
             return call_next(task, run)
         return self._held(task, run, call_next)
 
     async def would_ask(self, task: Task, above: Run) -> str:
         """Why a human has to look at ``task`` first, unless one has approved exactly this already (ADR-030)."""
-        why = self._policy.why(task, planned=True)
+        why = self._policy.why(task, indirect=True)
         if not why:
             return ""
         subject = subject_of(task, self._services.catalog)
