@@ -97,7 +97,7 @@ async def test_a_plan_that_is_none_is_left_out():
 
 
 @pytest.mark.seed("DRY-20")
-async def test_what_could_do_harm_waits_for_a_human():
+async def test_what_does_not_say_that_it_only_reads_waits_for_a_human():
     undo = Step(compensate=ToolCall(id="u", tool="s:write"))
     tasks = (
         ToolCall(id="a", tool="s:read"),
@@ -114,7 +114,7 @@ async def test_what_could_do_harm_waits_for_a_human():
     plan = Suggestion(workflow=Workflow(id="w", tasks=tasks), confidence=0.9, why="why")
     ended = await dag(plan, confidence_mode="speculative_execution").execute(INTENT, run)
     wants = {task.id: task.step.approve for task in run.dispatched}
-    assert wants == {**dict.fromkeys("abi", False), **dict.fromkeys("cdefgh", True)}
+    assert wants == {**dict.fromkeys("ai", False), **dict.fromkeys("bcdefgh", True)}
     assert run.dispatched[1].step.compensate.step.approve
     assert [task.step.approve for task in run.dispatched[-1].tasks] == [True, False]
     assert ended.output["planned"] == {"confidence": 0.9, "why": "why"}

@@ -126,7 +126,7 @@ async def test_the_clients_model_plans_and_is_shown_only_what_may_be_used(text):
         best, *_ = await suggested(made, "read a file and send an email message", run)
     assert [task.tool for task in best.workflow.tasks] == ["files:read_file", "mail:send_mail"]
     assert best.workflow.tasks[1].needs == ("r",)
-    assert (best.confidence, best.why) == (0.95, "Planned by the client's model: It reads and sends.")
+    assert (best.confidence, best.why) == (0.6, "Planned by the client's model: It reads and sends.")
     ((method, asked),) = run.asked
     assert method == "sampling/createMessage"
     assert "delete_mail" not in json.dumps(asked)
@@ -153,16 +153,6 @@ async def test_a_model_that_writes_no_plan_that_can_be_is_not_believed(text):
     async with gateway({"least_score": 0.2}) as made:
         for plan in await suggested(made, "read the file x.txt", run):
             assert "model" not in plan.why
-
-
-@pytest.mark.parametrize("confidence", ["high", True, 7, -1])
-async def test_a_models_confidence_is_a_number_from_0_to_1_or_nothing(confidence):
-    run = FakeRun(session=Session(key="k"))
-    run.replies = [reply(json.dumps({**GOOD, "confidence": confidence}))]
-    async with gateway() as made:
-        plans = await suggested(made, "read a file and send an email message", run)
-    (plan,) = [plan for plan in plans if "model" in plan.why]
-    assert plan.confidence == (1.0 if confidence == 7 else 0.0)
 
 
 async def test_a_model_is_not_asked_when_that_is_switched_off():
@@ -245,8 +235,10 @@ def test_schemas_of_any_shape_are_borne(broken):
     filled(step, "x", [("e", step)])
 
 
-@pytest.mark.parametrize("said", [{}, {"confidence": None}])
-async def test_a_plan_whose_model_does_not_say_how_sure_it_is_is_suggested_and_never_run_at_once(said):
+@pytest.mark.parametrize(
+    "said", [{}, {"confidence": None}, {"confidence": 1.0}, {"confidence": 0}, {"confidence": "high"}]
+)
+async def test_a_models_plan_is_suggested_and_never_run_at_once_whatever_it_says_of_itself(said):
     run = FakeRun(session=Session(key="k"))
     run.replies = [reply(json.dumps({**{k: v for k, v in GOOD.items() if k != "confidence"}, **said}))]
     async with gateway() as made:
@@ -255,4 +247,4 @@ async def test_a_plan_whose_model_does_not_say_how_sure_it_is_is_suggested_and_n
     suggested_at, run_at = 0.5, 0.85  # as [plugins.dag] has them unless it says otherwise
     assert suggested_at <= plan.confidence < run_at
     ((_, asked),) = run.asked
-    assert '"confidence": 0.8' in asked["systemPrompt"]
+    assert "confidence" not in asked["systemPrompt"]

@@ -86,7 +86,7 @@ def _suggested(task: Workflow, suggestions: Sequence[Suggestion]) -> dict[str, A
 
 
 def with_approvals(tasks: Sequence[Task], catalog: Catalog) -> tuple[Task, ...]:
-    """``tasks``, of which those that could do harm want a human to look first, within workflows and undoing too."""
+    """``tasks``, of which those that do more than read want a human to look first, within workflows and undoing too."""
     return tuple(_with_approval(task, catalog) for task in tasks)
 
 
@@ -96,15 +96,13 @@ def _with_approval(task: Task, catalog: Catalog) -> Task:
         step = replace(step, compensate=_with_approval(step.compensate, catalog))
     if isinstance(task, Workflow):
         return replace(task, tasks=with_approvals(task.tasks, catalog), step=step)
-    if not (isinstance(task, ToolCall) and _harmless(task, catalog)):
+    if not (isinstance(task, ToolCall) and _only_reads(task, catalog)):
         step = replace(step, approve=True)
     return replace(task, step=step)
 
 
-def _harmless(task: ToolCall, catalog: Catalog) -> bool:
-    """Whether the tool says that it destroys nothing; saying nothing counts as dangerous (MCP's own default)."""
+def _only_reads(task: ToolCall, catalog: Catalog) -> bool:
+    """Whether the tool says that it only reads: what destroys nothing may still do what nobody wanted."""
     entry = catalog.resolve(task.tool)
     hints = None if entry is None else entry.definition.get("annotations")
-    if not isinstance(hints, Mapping):
-        return False
-    return hints.get("readOnlyHint") is True or hints.get("destructiveHint") is False
+    return isinstance(hints, Mapping) and hints.get("readOnlyHint") is True

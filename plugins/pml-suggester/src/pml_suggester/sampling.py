@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 LONGEST_DESCRIPTION = 300
-UNSAID = 0.6
-"""Confidence in a plan whose model does not say: enough to suggest it, too little to run it at once."""
+OF_A_MODEL = 0.6
+"""Confidence in a plan that a model wrote: enough to suggest it, too little to run it at once. No model says itself how
+far it is to be trusted, as whoever wrote the intent, or a tool's description, would say so through it."""
 FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SYSTEM = (
     "You plan calls of tools. Use only the tools listed. Answer with one JSON object and nothing else: "
-    '{"tasks": [{"id": "a", "tool": "server:tool", "arguments": {}, "depends_on": []}], "confidence": 0.8, "why": ""}. '
-    "An argument may be {{id.path}} to refer to the result of a task that is named in depends_on. Invent no values: if "
-    "something that a tool needs is unknown, lower the confidence. confidence is 0 to 1; why is one sentence. If the "
-    'tools cannot do it, answer {"tasks": [], "confidence": 0, "why": "..."}.'
+    '{"tasks": [{"id": "a", "tool": "server:tool", "arguments": {}, "depends_on": []}], "why": ""}. '
+    "An argument may be {{id.path}} to refer to the result of a task that is named in depends_on. Invent no values. "
+    'why is one sentence. If the tools cannot do it, or something that one needs is unknown, answer {"tasks": [], '
+    '"why": "..."}.'
 )
 
 
@@ -65,18 +66,11 @@ def answered(result: Mapping[str, Any], intent: str, catalog: Catalog, settings:
     why = plan.get("why")
     return Suggestion(
         workflow=Workflow(id="workflow", tasks=made, intent=intent),
-        confidence=_confidence(plan.get("confidence")),
+        confidence=OF_A_MODEL,
         why=f"Planned by the client's model: {why}"
         if isinstance(why, str) and why
         else "Planned by the client's model.",
     )
-
-
-def _confidence(said: Any) -> float:
-    if said is None:
-        return UNSAID
-    number = isinstance(said, (int, float)) and not isinstance(said, bool)
-    return min(1.0, max(0.0, float(said))) if number else 0.0
 
 
 def _call(task: Any, catalog: Catalog) -> ToolCall | None:
