@@ -159,6 +159,8 @@ class Workflow:
     wait: bool = True
     """False: answer ``{"execution_id": id, "status": "pending"}`` once the execution is durably recorded, and run in
     the background. Means nothing inside another task."""
+    mistakes: tuple[str, ...] = ()
+    """What is wrong with the request that it was read from, by line: it may be looked at, and is refused, not run."""
 
 
 Task: TypeAlias = ToolCall | ServerRequest | CodeRun | CapabilityRun | Workflow
@@ -179,10 +181,7 @@ class Suggester(Protocol):
     """Makes plans of intents."""
 
     async def suggest(self, intent: str, run: Run, *, limit: int) -> Sequence[Suggestion]:
-        """At most ``limit`` plans, best first; none when it has no idea.
-
-        Uses only tools that the session of ``run`` may have.
-        """
+        """At most ``limit`` plans with tools that the session of ``run`` may have, best first; none without an idea."""
         ...
 
 
@@ -219,10 +218,7 @@ class Run(Protocol):
 
     @property
     def indirect(self) -> bool:
-        """Whether the client did not name it: another execution dispatched it, or a meta-tool stands for it.
-
-        What a client shows its human is then the meta-tool, and nobody has been asked about this.
-        """
+        """Whether no client named it: another execution dispatched it, or a meta-tool stands for it."""
         ...
 
     @property

@@ -236,7 +236,7 @@ async def test_forbidden_tools_are_refused_and_not_told_of():
     [("up", "", "errors"), ("idle", "", "errors"), ("starting", "", "warnings"), ("disabled", "errors", "errors")],
 )
 async def test_servers_that_do_not_run(state, level, if_unknown):
-    catalog = FakeCatalog([entry("s:x")], [ServerStatus(name="s", state=state)])
+    catalog = FakeCatalog([entry("s:x")], [ServerStatus(name="s", state=state, tools=1)])
     told = await examined(call("a", "s:x"), catalog=catalog)
     assert [name for name in ("errors", "warnings") if told[name]] == ([level] if level else [])
     assert told["servers"] == {"s": state}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from plans_kit import workflow_from
 
 from pml_executor_dag import Dag, tool
 from pml_executor_dag.agreement import REHEARSAL
 from pml_executor_dag.planned_parts import changes, digest_of, parts_of
-from pml_executor_dag.tool import workflow_from
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from plans_kit import workflow_from
 
 from pml_executor_dag import Dag, Settings
-from pml_executor_dag.tool import workflow_from
 from pml_hookspecs import CapabilityRun, CodeRun, ServerStatus, Status, Step, Suggestion, ToolCall, Workflow
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from plans_kit import workflow_from
 
 from pml_executor_dag import tool
-from pml_executor_dag.tool import DEFINITION, workflow_from
+from pml_executor_dag.tool import DEFINITION
 from pml_hookspecs import InvalidArguments, RawObject, ToolCall, Workflow, encode
 from pml_testing.work import counted
 
@@ -30,7 +31,7 @@ def test_one_tool_is_listed_and_two_other_names_are_accepted(services):
     assert meta.definition["name"] == "execute_workflow"
     assert meta.aliases == ("execute_dag", "pml_execute_dag")
     assert meta.listed
-    assert meta.task is workflow_from
+    assert meta.task is tool.workflow_from
     assert {other.definition["name"]: other.listed for other in others} == {
         "continue_workflow": False,
         "abort_workflow": False,

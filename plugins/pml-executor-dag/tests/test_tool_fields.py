@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from plans_kit import workflow_from
 
-from pml_executor_dag.tool import workflow_from
 from pml_hookspecs import CapabilityRun, CodeRun, InvalidArguments, Retry, Step, ToolCall, Workflow
 
 A = {"id": "a", "tool": "s:t"}

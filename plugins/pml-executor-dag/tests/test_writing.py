@@ -4,8 +4,8 @@ import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plans_kit import workflow_from
 
-from pml_executor_dag.tool import workflow_from
 from pml_executor_dag.writing import written
 from pml_hookspecs import CapabilityRun, CodeRun, Retry, Step, ToolCall, Workflow
 

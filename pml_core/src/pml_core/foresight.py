@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, ToolCall, Verdict
+from pml_hookspecs import Failure, ToolCall, Verdict, Workflow
 
 if TYPE_CHECKING:
     from pml_hookspecs import Checker, Run, Session, Task
@@ -34,6 +34,8 @@ class Foresight:
         meant, problem = self._dispatcher.resolved(task, session)
         if problem is not None:
             return Verdict(problems=(problem,))
+        if isinstance(meant, Workflow) and meant.mistakes:
+            return Verdict(problems=tuple(Failure("arguments.invalid", mistake) for mistake in meant.mistakes))
         if isinstance(meant, ToolCall):
             return Verdict()
         found = self._executors.of(meant)

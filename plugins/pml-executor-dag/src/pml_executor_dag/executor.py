@@ -68,8 +68,8 @@ class Dag:
             with the code ``workflow.waiting`` or ``workflow.layer_complete`` when it can be continued; ``TIMED_OUT``
             with the code ``workflow.timed_out``; else ``ERROR`` with the code ``workflow.failed``. In each case the
             output tells of every task, in plan order. ``ERROR`` with the code ``workflow.invalid`` and no output when
-            the graph has mistakes; nothing ran then. Without tasks and with an intent: what came of planning, with
-            the code ``plan.explicit_required`` when there is no plan.
+            the graph has mistakes, or ``arguments.invalid`` when its request had; nothing ran then. Without tasks and
+            with an intent: what came of planning, with the code ``plan.explicit_required`` when there is no plan.
 
         Raises:
             TypeError: ``task`` is no workflow.
@@ -77,7 +77,7 @@ class Dag:
         if not isinstance(task, Workflow):
             raise TypeError(f"the dag executor runs workflows, not {type(task).__name__}")
         started_at, about = datetime.now(UTC), {}
-        if not task.tasks and task.intent:
+        if not task.tasks and task.intent and not task.mistakes:
             from .planning import plan
 
             planned = await plan(task, run, self._settings, self._services)
@@ -90,6 +90,9 @@ class Dag:
                 outcome = replace(await run.dispatch(task), task_id=task.id)
                 output = outcome.output
                 return replace(outcome, output={**output, **about}) if isinstance(output, Mapping) else outcome
+        if task.mistakes:
+            failure = Failure("arguments.invalid", refusal(task.mistakes))
+            return _over(task, started_at, Status.ERROR, failure=failure)
         nodes, mistakes = graph_of(task)
         if mistakes := mistakes + self._missing_tools(task, run):
             return _over(task, started_at, Status.ERROR, failure=Failure("workflow.invalid", refusal(mistakes)))

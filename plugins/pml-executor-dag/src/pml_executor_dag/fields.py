@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .plan import did_you_mean
@@ -15,7 +15,7 @@ LARGEST = 1e15
 """Numbers beyond are not shown."""
 
 
-def refusal(mistakes: list[str]) -> str:
+def refusal(mistakes: Sequence[str]) -> str:
     """One message for everything that is wrong with a plan."""
     count = f"{len(mistakes)} mistakes" if len(mistakes) > 1 else "1 mistake"
     more = [f"and {len(mistakes) - MOST_MISTAKES} more"] if len(mistakes) > MOST_MISTAKES else []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments, MetaTool, Workflow, hookimpl
+from pml_hookspecs import MetaTool, Workflow, hookimpl
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Services, Wrapper
@@ -82,18 +83,15 @@ ABORT: Mapping[str, Any] = {
 
 
 def workflow_from(arguments: Mapping[str, Any]) -> Workflow:
-    """The workflow that ``arguments`` ask for.
+    """The workflow that ``arguments`` ask for; with its mistakes, if there are any.
 
-    Raises:
-        InvalidArguments: The message lists every mistake, with its place and what to do.
+    They do not keep it from being looked at, so that whatever else is wrong with it is told in the same message.
     """
     from .arguments import read
-    from .fields import refusal
 
     workflow, mistakes = read(arguments)
-    if mistakes:
-        raise InvalidArguments(refusal(mistakes))
-    return workflow
+    # Whoever sent it is to hear of them, now.
+    return replace(workflow, mistakes=tuple(mistakes), wait=True, durable=False) if mistakes else workflow
 
 
 @hookimpl

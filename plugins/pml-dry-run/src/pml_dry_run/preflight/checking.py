@@ -12,7 +12,7 @@ from .asking import approvals
 from .effects import NOTHING, UNKNOWN, of_tool
 from .estimate import Estimate, estimate
 from .facts import Facts, Looker, state_of
-from .findings import Finding, error, warning
+from .findings import SYNTAX, Finding, error, warning
 from .foreseen import Foreseer
 from .graph import Graph, Node
 from .in_code import InCode
@@ -47,6 +47,17 @@ class Preflights:
         made.took_ms = (time.perf_counter() - begun) * 1000
         return made
 
+    async def certain(self, workflow: Workflow, run: Run) -> list[str]:
+        """Lines about what fails as it stands, whatever happens: no past is looked at, and no server's state."""
+        graph = Graph(workflow)
+        facts = self._looker.tools(graph, run.session)
+        # Code on its own says itself what is wrong with it, and nothing has run by then.
+        if len(list(graph.nodes())) > 1:
+            facts.foreseen = await self._foreseer.of(graph, facts)
+        made = _Examination(graph, facts, self._services, self._schemas, self._looker).report()
+        guessed = {path for path, one in facts.foreseen.items() if one.is_guessed}
+        return [one.line() for one in made.findings if one.certain and not (one.code == SYNTAX and one.task in guessed)]
+
 
 async def preflight(workflow: Workflow, run: Run, services: Services) -> Report:
     """Everything that can be told of ``workflow`` for the caller of ``run``, without reaching a server.
@@ -64,7 +75,8 @@ class _Examination:
     def __init__(self, graph: Graph, facts: Facts, services: Services, schemas: Schemas, looker: Looker) -> None:
         self._graph, self._facts, self._schemas = graph, facts, schemas
         self._outputs = Outputs(facts)
-        self._findings: list[Finding] = list(graph.findings)
+        # What is wrong with the order of tasks is among what was wrong with the request.
+        self._findings: list[Finding] = [] if graph.top.workflow.mistakes else list(graph.findings)
         self._targets = Targets(facts, looker.near, self._findings)
         self._in_code = InCode(facts, services.catalog, self._targets, self._findings)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pml_dry_run.recordings import Past as Recorded
 from pml_dry_run.recordings import Recordings
-from pml_hookspecs import CapabilityRun, CatalogEntry, ServerStatus, Session, ToolCall
+from pml_hookspecs import CapabilityRun, CatalogEntry, ServerStatus, Session, Task, ToolCall
 
 from .graph import Graph, Node
 from .history import History, Past
@@ -56,20 +56,22 @@ class Looker:
         self._history = History(services, most_executions)
         self.near = Near(services.catalog)
 
-    async def facts(self, graph: Graph, session: Session) -> Facts:
-        """What concerns the steps of one plan."""
+    def tools(self, graph: Graph, session: Session) -> Facts:
+        """What the catalog has of one plan."""
         catalog = self._services.catalog
         facts = Facts(session, servers={status.name: status for status in catalog.servers(session)})
-        nodes = list(graph.nodes())
-        targets: dict[str, None] = {}
-        for task in (each for node in nodes for each in (node.task, node.task.step.compensate)):
-            if isinstance(task, CapabilityRun):
-                targets[task.capability_id] = None
+        for task in _tasks(graph):
             if not isinstance(task, ToolCall) or task.tool in facts.entries:
                 continue
             found = facts.entries[task.tool] = catalog.resolve(task.tool, session)
             if found is not None and not catalog.allows(found, session):
                 facts.denied.add(found.id)
+        return facts
+
+    async def facts(self, graph: Graph, session: Session) -> Facts:
+        """What concerns the steps of one plan."""
+        facts, nodes = self.tools(graph, session), list(graph.nodes())
+        targets = dict.fromkeys(task.capability_id for task in _tasks(graph) if isinstance(task, CapabilityRun))
         await self._recorded(facts, nodes)
         targets |= {entry.id: None for name in facts.entries if (entry := facts.entry(name)) is not None}
         facts.history = await self._history.of(session.principal, targets)
@@ -91,6 +93,14 @@ class Looker:
                 call = self._recordings.call(principal, entry, task)
                 found, _ = await self._recordings.of_call(call)
                 facts.answers[node.path] = any(not one.redacted for one in found)
+
+
+def _tasks(graph: Graph) -> Iterator[Task]:
+    """Those of the plan, and those that undo them."""
+    for node in graph.nodes():
+        yield node.task
+        if node.task.step.compensate is not None:
+            yield node.task.step.compensate
 
 
 def state_of(server: str, facts: Facts) -> tuple[str, str]:

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+SYNTAX = "code.syntax"
+CERTAIN = ("argument.", SYNTAX, "plan.", "reference.", "tool.unknown")
+"""Beginnings of codes."""
 Level: TypeAlias = Literal["error", "warning"]
 
 
@@ -25,6 +28,15 @@ class Finding:
     """Place in the task, such as ``arguments.options[2]``; ``""`` for all of it."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """For programs."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether it fails whenever it runs, on every server, so that nothing beside it need run to find out.
+
+        Code may catch what its calls do wrong, or never come there.
+        """
+        in_code = "line" in self.more and self.code != SYNTAX
+        return self.level == "error" and self.code.startswith(CERTAIN) and not in_code
 
     def told(self) -> dict[str, Any]:
         """As JSON."""

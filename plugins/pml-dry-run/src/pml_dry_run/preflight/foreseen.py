@@ -32,6 +32,11 @@ class Foreseen:
     read: Read | None = None
     """That code, read here."""
 
+    @property
+    def is_guessed(self) -> bool:
+        """Whether only brackets and quotes were looked at, as nobody was there, or had the time, to parse it."""
+        return self.verdict.checked == "nothing" and self.code is not None and self.code.language != PYTHON
+
 
 class Foreseer:
     """Asks for verdicts on all code of a plan at once."""

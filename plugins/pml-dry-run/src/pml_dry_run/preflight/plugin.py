@@ -1,12 +1,16 @@
-"""The hook plugin ``preflight``: a rehearsed plan comes with a report of what is wrong with it and what it would do."""
+"""The hook plugin ``preflight``: a rehearsed plan comes with a report of what is wrong with it and what it would do.
+
+One that is to run for real is held to what the report would surely find wrong, before its first task runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Outcome, Phase, Workflow, hookimpl
+from pml_hookspecs import Failure, Outcome, Phase, Status, Workflow, hookimpl
 
 from .settings import Settings
 
@@ -17,13 +21,16 @@ if TYPE_CHECKING:
     from .checking import Preflights
 
 NAME = "preflight"
+MOST_LINES = 100
+"""Of one refusal."""
 settings_type = Settings
 
 
 class Preflight:
     """Adds a report to the output of every rehearsed workflow that is not part of a rehearsed one (DRY-12, DRY-26).
 
-    The rehearsal goes on whatever the report says. One that was refused tells why in its output, beside the report.
+    The rehearsal goes on whatever the report says. One that was refused tells why in its output, beside the report. A
+    plan that is run for real, and of which something is surely wrong, is refused with everything that is.
     """
 
     phase = Phase.SUBSTITUTE
@@ -34,11 +41,14 @@ class Preflight:
         self._under_way: set[ExecutionId] = set()
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
-        """Let everything pass; examine plans that are rehearsed."""
+        """Examine plans; let all else pass."""
         # A plan that is still to be made of an intent comes back here when it is.
-        if not run.dry_run or not isinstance(task, Workflow) or not task.tasks:
+        if not isinstance(task, Workflow) or not (task.tasks or task.mistakes):
             return call_next(task, run)
-        return self._within(task, run, call_next) if run.parent in self._under_way else self._top(task, run, call_next)
+        # What a plan that has begun did is undone, and not refused.
+        if run.parent in self._under_way or (not run.dry_run and (task.known or run.durable)):
+            return self._within(task, run, call_next)
+        return self._top(task, run, call_next) if run.dry_run else self._real(task, run, call_next)
 
     async def _within(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         self._under_way.add(run.id)
@@ -50,6 +60,25 @@ class Preflight:
     async def _top(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         about = await self._report(task, run)
         return with_report(await self._within(task, run, call_next), about)
+
+    async def _real(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
+        wrong = await self._certain(task, run)
+        if not wrong:
+            return await self._within(task, run, call_next)
+        failure = Failure("arguments.invalid" if task.mistakes else "workflow.invalid", refusal(wrong))
+        now = datetime.now(UTC)
+        return Outcome(task_id=task.id, status=Status.ERROR, started_at=now, duration_ms=0, failure=failure)
+
+    async def _certain(self, task: Workflow, run: Run) -> Sequence[str]:
+        """Lines about what is surely wrong; what cannot be examined is left to those who run it."""
+        try:
+            return [*task.mistakes, *await self._examiner().certain(task, run)]
+        except RecursionError:
+            pass
+        except Exception:
+            # Whoever wrote a tool's schema must not be able to stop a plan.
+            self._services.log.exception("a plan could not be checked before it runs", execution=run.id)
+        return task.mistakes
 
     async def _report(self, task: Workflow, run: Run) -> Mapping[str, Any]:
         try:
@@ -68,6 +97,15 @@ class Preflight:
             settings: Settings = self._services.settings or Settings()
             self._made = Preflights(self._services, recordings_for(self._services), settings)
         return self._made
+
+
+def refusal(wrong: Sequence[str]) -> str:
+    """One message for everything that is wrong with a plan."""
+    count = f"{len(wrong)} mistakes" if len(wrong) > 1 else "1 mistake"
+    more = [f"and {len(wrong) - MOST_LINES} more"] if len(wrong) > MOST_LINES else []
+    return f"Nothing was run; the workflow has {count}:" + "".join(
+        f"\n- {line}" for line in [*wrong[:MOST_LINES], *more]
+    )
 
 
 def _unexamined(why: str) -> Mapping[str, Any]:

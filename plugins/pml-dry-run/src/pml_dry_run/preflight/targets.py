@@ -9,7 +9,7 @@ from .findings import Finding, error, warning
 from .graph import Node
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CatalogEntry
+    from pml_hookspecs import CatalogEntry, ServerStatus
 
     from .near import Near
 
@@ -35,13 +35,21 @@ class Targets:
         """What is to be said of a tool that is not known."""
         server = name.partition(":")[0] if ":" in name else name.partition("__")[0]
         status = self._facts.servers.get(server)
-        if status is not None and status.state not in ("up", "idle"):
+        if status is not None and not _says_all(status):
             why = f": {status.reason}" if status.reason else ""
             message = f"the tool {name!r} is not known, and the server {server!r} is {status.state}{why}{where}"
-            level = warning if status.state == "starting" else error
+            level = error if status.state in ("down", "disabled") else warning
             return level("server.unavailable", node.path, message, at, server=server, state=status.state)
         self._unknown += 1
         near = self._near.names(name, self._facts.session) if self._unknown <= MOST_LOOKED_FOR else []
         hint = f"; did you mean {' or '.join(near)}?" if near else "; find tools with search_tools"
         message = f"no tool is called {name!r}{where}{hint}"
-        return error("tool.unknown", node.path, message, at, tool=name, nearest=near)
+        named = status is not None or ":" in name
+        # Without a server's name, it may be of any that has not said what it has.
+        sure = named or all(_says_all(one) for one in self._facts.servers.values())
+        return (error if sure else warning)("tool.unknown", node.path, message, at, tool=name, nearest=near)
+
+
+def _says_all(server: ServerStatus) -> bool:
+    """Whether the catalog has all the tools of it."""
+    return server.state == "up" or (server.state == "idle" and server.tools > 0)
