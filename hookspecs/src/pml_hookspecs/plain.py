@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
@@ -19,6 +20,16 @@ KINDS: Mapping[str, type[Any]] = {
 }
 """Types of the tasks that may be part of a plan, by the name of their kind."""
 _NAMES: Mapping[type[Any], str] = {**{kind: name for name, kind in KINDS.items()}, ServerRequest: "request"}
+
+
+def parsed(value: Any) -> Any:
+    """``value``, or the object or array that it spells: models sometimes write JSON into a string."""
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def kind_of(task: Task) -> str:

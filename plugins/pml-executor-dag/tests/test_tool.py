@@ -106,7 +106,7 @@ def test_a_workflow_may_hold_workflows():
             of_tasks(A, max_parallel=3),
             "max_parallel: unknown; known here: workflow, intent, dry_run, plan_digest, async; in workflow: tasks,",
         ),
-        ({"workflow": "[]"}, "workflow: must be an object, not a string"),
+        ({"workflow": "[]"}, "workflow: must be an object, not an array"),
         ({"workflow": {}}, "workflow.tasks: is missing"),
         (of_tasks(), "workflow.tasks: is empty"),
         ({"workflow": {"tasks": A}}, "workflow.tasks: must be an array, not an object"),

@@ -32,6 +32,10 @@ def test_it_stands_for_a_call_of_the_named_tool(name: str) -> None:
     assert call(name=name, arguments={"path": "/a"}) == ToolCall(id="call", tool=name, arguments={"path": "/a"})
 
 
+def test_arguments_that_a_model_wrote_as_a_string_are_read() -> None:
+    assert call(name="a:b", arguments='{"path": "/a"}') == ToolCall(id="call", tool="a:b", arguments={"path": "/a"})
+
+
 @pytest.mark.parametrize("arguments", [{}, {"arguments": None}, {"arguments": {}}])
 def test_arguments_may_be_left_out(arguments: dict[str, Any]) -> None:
     assert call(name=" filesystem__read_file ", **arguments) == ToolCall(id="call", tool="filesystem__read_file")
@@ -50,7 +54,8 @@ def test_the_meta_tools_cannot_be_called_through_it(name: str) -> None:
         ({"name": ""}, "'name' is empty; give the name"),
         ({"name": " "}, "'name' is empty; give the name"),
         ({"name": 1}, "'name' must be a string, not 1"),
-        ({"name": "a:b", "arguments": "{}"}, "'arguments' must be an object, not '{}'"),
+        ({"name": "a:b", "arguments": "{"}, "'arguments' must be an object, not '{'"),
+        ({"name": "a:b", "arguments": "[]"}, r"'arguments' must be an object, not \[\]"),
         ({"name": "a:b", "arguments": []}, r"'arguments' must be an object, not \[\]"),
         ({"name": "a:b", "path": "/a"}, "unknown parameter 'path'.*the tool's own parameters go into 'arguments'"),
     ],

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pml_hookspecs import DryRun, Outcome, Task, Workflow
+from pml_hookspecs.plain import parsed
 
 from .agreement import DIGEST, agreed_on
 from .fields import Fields, kind
@@ -46,7 +47,7 @@ class _Reader:
         elsewhere = f"; in workflow: {', '.join(PLAN)}" if any(name in PLAN for name in arguments) else ""
         fields.names(arguments, ("workflow", "intent", "dry_run", "plan_digest", "async"), "", elsewhere)
         intent = fields.text(arguments, "intent", "")
-        plan, known = arguments.get("workflow"), self._known(arguments)
+        plan, known = parsed(arguments.get("workflow")), self._known(arguments)
         wait = not fields.boolean(arguments, "async", "")
         if "workflow" not in arguments and intent.strip():
             return Workflow(id="workflow", tasks=(), intent=intent, dry_run=dry_run, known=known, wait=wait)
@@ -89,7 +90,7 @@ class _Reader:
         return agreed_on(digest)
 
     def tasks(self, holder: Mapping[str, Any], where: str, beyond: frozenset[str]) -> tuple[Task, ...]:
-        tasks = holder.get("tasks")
+        tasks = parsed(holder.get("tasks"))
         if self._depth > MOST_NESTED:
             self.fields.wrong(where, f"more than {MOST_NESTED} workflows within workflows")
             return ()

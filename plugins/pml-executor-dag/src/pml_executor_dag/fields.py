@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pml_hookspecs.plain import parsed
+
 from .plan import did_you_mean
 
 MOST_MISTAKES = 100
@@ -101,8 +103,8 @@ class Fields:
         return None
 
     def object(self, given: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
-        """Empty without one."""
-        value = given.get(name, {})
+        """Empty without one; what a string spells counts as well."""
+        value = parsed(given.get(name, {}))
         if not isinstance(value, Mapping):
             self.wrong(f"{where}{name}", f"must be an object, not {kind(value)}")
             return {}

@@ -12,7 +12,7 @@ from pml_hookspecs import Failure, Outcome, Status, Task
 from .fields import kind
 from .jobs import Found, Job, gathered, without_running
 from .plan import FOR_EACH
-from .references import MissingError, Slot
+from .references import MissingError, Slot, opened
 from .results import result_value
 
 
@@ -50,6 +50,7 @@ class Items:
         if simulated and (len(warnings) > before or not isinstance(values, (list, tuple))):
             warnings[before:] = ["for_each: the items are not known from a simulated result; rehearsed once."]
             values, made_up = [None], True
+        values = opened(values) if isinstance(values, str) else values
         if problem := _problem(task, values):
             return without_running(task, Status.ERROR, problem)
         count = len(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task
 
 from .expansion import Expansion
 from .plan import INDEX, ITEM, values_of
-from .references import MissingError, Reference, Slot, fill, look_up, pointer
+from .references import MissingError, Reference, Slot, fill, in_code, look_up, pointer
 
 USELESS = frozenset({"arguments", "budget", "condition", "dry_run", "executor", "for_each", "reference", "workflow"})
 """First words of codes of failures that come again whenever the same is tried."""
@@ -221,3 +221,12 @@ def without_running(task: Task, status: Status, failure: Failure, started_at: da
         duration_ms=milliseconds_since(started_at),
         failure=failure,
     )
+
+
+def explained(task: Task, outcome: Outcome, tasks: Container[str]) -> Outcome:
+    """``outcome``; of code that failed with a reference in it, with how code gets at the results of ``tasks``."""
+    if outcome.failure is None or not isinstance(task, CodeRun) or (found := in_code(task.source, tasks)) is None:
+        return outcome
+    how = f'; depends_on: ["{found.task}"] gives the code the variable {found.task}.'
+    message = f"{outcome.failure.message}\n{found.text} is not filled in within code{how}"
+    return replace(outcome, failure=replace(outcome.failure, message=message))

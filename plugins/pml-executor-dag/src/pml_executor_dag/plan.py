@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Workflow
 from pml_hookspecs.executor import ONCE
 
-from .references import Slot, find, path_text
+from .references import Slot, find, meant, path_text
 
 if TYPE_CHECKING:
     from .conditions import Condition
@@ -25,6 +25,8 @@ ITEM, INDEX = "item", "index"
 """What references call the item of ``for_each`` and its number."""
 EACH = frozenset({ITEM, INDEX})
 FOR_EACH = "for_each"
+CONDITIONS = "write ids without braces, texts in '…' and numbers in `…`, such as a.total > `0` && a.state == 'open'"
+"""What works in a condition (JMESPath), and is mostly written otherwise."""
 MARKS = re.compile(r"[/#\[~]")
 """Not in ids: paths of children are made with them, such as ``flow/a[0]#2`` and ``flow/a~undo``."""
 
@@ -116,10 +118,11 @@ class _Finder:
             return (), []
         slots, unreadable = find(values)
         for path, text in unreadable:
-            self.mistakes.append(
-                f"{at}{path_text(path)}: {text!r} is not a reference; write "
-                "{{task_id.path}} for a result, or \\{{ for plain text"
-            )
+            other = meant(text)
+            if other is not None and other.task not in self._ids:
+                continue  # a text of something else
+            instead = "{{task_id.path}} for a result, or \\{{ for plain text" if other is None else other.text
+            self.mistakes.append(f"{at}{path_text(path)}: {text!r} is not a reference; write {instead}")
         mentioned = [(f"{at}{path_text(slot.path)}", reference.task) for slot in slots for reference in slot.references]
         return tuple(slots), mentioned
 
@@ -133,7 +136,7 @@ class _Finder:
         try:
             condition = Condition(sketch.when)
         except ConditionError as exc:
-            self.mistakes.append(f"{where}: {exc}")
+            self.mistakes.append(f"{where}: {exc}; {CONDITIONS}")
             return None, []
         return condition, [(where, name) for name in condition.names]
 
@@ -145,7 +148,8 @@ class _Finder:
         elif id_ in EACH:
             self.mistakes.append(f"{where}: {id_!r} means something only in a task with for_each")
         else:
-            self.mistakes.append(f"{where}: no task here has the id {id_!r}{self._suggestion(id_)}")
+            how = f"; {CONDITIONS}" if where == f"{sketch.where}.when" else ""
+            self.mistakes.append(f"{where}: no task here has the id {id_!r}{self._suggestion(id_)}{how}")
         return False
 
     def _suggestion(self, id_: str) -> str:

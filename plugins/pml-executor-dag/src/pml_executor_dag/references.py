@@ -9,8 +9,10 @@ reference brings in is not looked at again.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -22,11 +24,16 @@ _REFERENCE = re.compile(rf"""\{{\{{\s*([^\s.\[\]{{}}"]+)((?:{_STEP})*)\s*\}}\}}"
 _STEPS = re.compile(_STEP)
 _PLAIN_NAME = re.compile(r"""[^\s.\[\]{}"]+""")
 
+_OTHERS = re.compile(rf"""\$\{{\s*([A-Za-z0-9_-]+)((?:{_STEP})*)\s*\}}|\$([A-Za-z_][A-Za-z0-9_-]*)((?:{_STEP})+)""")
+"""How other languages write references."""
+
 Path: TypeAlias = tuple[str | int, ...]
 MOST_KEYS = 20
 """Names of members that a message lists."""
 MOST_CHARACTERS = 80
 """Of a value that a message shows."""
+MOST_LITERAL = 200_000
+"""Of a text that is read as a Python literal [characters]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +128,8 @@ def find(arguments: Mapping[str, Any]) -> tuple[list[Slot], list[tuple[Path, str
     """Every string with a ``{{`` in it.
 
     Returns:
-        The slots, and ``(path, text)`` of those that cannot be read, both in document order.
+        The slots, and ``(path, text)`` of those that cannot be read, both in document order; among these are those that
+        :func:`meant` can read.
     """
     slots: list[Slot] = []
     unreadable: list[tuple[Path, str]] = []
@@ -129,6 +137,9 @@ def find(arguments: Mapping[str, Any]) -> tuple[list[Slot], list[tuple[Path, str
     while stack:
         path, value = stack.pop()
         if isinstance(value, str):
+            if "{{" not in value:
+                unreadable.append((path, value))
+                continue
             try:
                 slots.append(Slot(path, parse(value)))
             except ValueError as exc:
@@ -141,7 +152,26 @@ def find(arguments: Mapping[str, Any]) -> tuple[list[Slot], list[tuple[Path, str
 
 
 def _worth_a_look(value: Any) -> bool:
-    return "{{" in value if isinstance(value, str) else isinstance(value, (Mapping, list, tuple))
+    if isinstance(value, str):
+        return "{{" in value or (value[:1] == "$" and _OTHERS.fullmatch(value) is not None)
+    return isinstance(value, (Mapping, list, tuple))
+
+
+def meant(text: str) -> Reference | None:
+    """The reference that ``text`` stands for, written as ``${id.path}`` or ``$id.path``; None when it is no such."""
+    found = _OTHERS.fullmatch(text)
+    if found is None:
+        return None
+    task, path = found[1] or found[3], (found[2] if found[1] else found[4]) or ""
+    return Reference(f"{{{{{task}{path}}}}}", task, tuple(_key(step) for step in _STEPS.findall(path)))
+
+
+def in_code(source: str, tasks: Container[str]) -> Reference | None:
+    """The first reference to one of ``tasks`` that stands in code, where none is filled in."""
+    for found in _REFERENCE.finditer(source):
+        if found[1] in tasks:
+            return Reference(found[0], found[1], tuple(_key(step) for step in _STEPS.findall(found[2])))
+    return None
 
 
 def fill(
@@ -188,14 +218,35 @@ def look_up(reference: Reference, result: Any) -> Any:
     """
     value = result
     for depth, key in enumerate(reference.path):
+        if isinstance(value, str):
+            value = opened(value)
         try:
             value = _member(value, key)
         except (LookupError, TypeError):
             missing = path_text(reference.path[depth : depth + 1])
             there = f"{reference.task}{path_text(reference.path[:depth])}"
             message = f"{reference.text} finds nothing: no {missing} in {there}, which is {_described(value)}."
+            if depth == 0 and key == "result":
+                rest = path_text(reference.path[1:])
+                message += f" {{{{{reference.task}}}}} is the result itself; write {{{{{reference.task}{rest}}}}}."
+            elif isinstance(value, str):
+                message += f" To take a text apart, use a task of code; it has the text as {reference.task}."
             raise MissingError(message) from None
     return value
+
+
+def opened(text: str) -> Any:
+    """What ``text`` spells as a list or dict of Python, as some servers write their results; else ``text`` itself."""
+    if text[:1] not in ("[", "{", "(") or len(text) > MOST_LITERAL:
+        return text
+    from ast import literal_eval
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            return json.loads(encode(literal_eval(text)))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
 
 
 def _member(value: Any, key: str | int) -> Any:

@@ -13,8 +13,8 @@ from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task, Tool
 from pml_hookspecs.clock import Clock
 
 from .items import Items
-from .jobs import UNDO, Found, Job, delay_s, ended_at, fill_job, without_running
-from .plan import Node, beyond, dependents_of
+from .jobs import UNDO, Found, Job, delay_s, ended_at, explained, fill_job, without_running
+from .plan import CONDITIONS, Node, beyond, dependents_of
 from .references import MissingError
 from .results import result_value
 
@@ -158,7 +158,7 @@ class Scheduler:
             if (failure := await self.resume(job)) is not None:
                 return without_running(job.task, Status.ERROR, failure, started_at)
         task = job.filled if job.filled.id == job.path_id else replace(job.filled, id=job.path_id)
-        return await attempt(task, self._run, started_at)
+        return explained(task, await attempt(task, self._run, started_at), self._nodes)
 
     def _filled(self, job: Job) -> Task:
         task, warnings, values = fill_job(job, self._nodes[job.task.id].slots, self.found)
@@ -304,7 +304,7 @@ class Scheduler:
         try:
             holds = condition.holds({need: self.found.results[need] for need in self._nodes[task.id].needs})
         except ConditionError as exc:
-            return without_running(task, Status.ERROR, Failure("condition.failed", f"when: {exc}"))
+            return without_running(task, Status.ERROR, Failure("condition.failed", f"when: {exc}; {CONDITIONS}"))
         failure = Failure(UNWANTED, f"Not run: its condition does not hold: {condition.text}")
         return None if holds else without_running(task, Status.SKIPPED, failure)
 

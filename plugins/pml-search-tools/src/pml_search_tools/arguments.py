@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pml_hookspecs import InvalidArguments
+from pml_hookspecs.plain import parsed
 
 ARTICLES = {"string": "a string", "integer": "a whole number", "object": "an object"}
 LONGEST_TEXT, LONGEST_SHOWN = 10_000, 64
@@ -24,7 +25,7 @@ def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any], *, advi
     """
     schema = definition["inputSchema"]
     rules = schema["properties"]
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = {name: _read(value, rules.get(name)) for name, value in arguments.items() if value is not None}
     problems = [_unknown(name, rules) for name in given if name not in rules]
     if problems and advice:
         problems.append(advice)
@@ -35,6 +36,10 @@ def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any], *, advi
     if problems:
         raise InvalidArguments(f"{definition['name']}: {'; '.join(problems)}.")
     return {name: _made(given.get(name, rule.get("default")), rule) for name, rule in rules.items()}
+
+
+def _read(value: Any, rule: Mapping[str, Any] | None) -> Any:
+    return parsed(value) if rule is not None and rule.get("type") == "object" else value
 
 
 def _unknown(name: str, rules: Mapping[str, Any]) -> str:

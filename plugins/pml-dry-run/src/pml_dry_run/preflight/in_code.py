@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Failure
 
 CODE = "code"
+IN_BRACES = re.compile(r"\{\{\s*([A-Za-z0-9_-]+)")
 WORDS = {"syntax": "parsed", "types": "types"}
 """How far code was looked at, as reports say it."""
 
@@ -75,9 +77,10 @@ class InCode:
         made.checked, made.unchecked = WORDS.get(verdict.checked, found.checked), verdict.unchecked
         parsed = verdict.checked != "nothing"
         if found.problem and not parsed:
-            self._findings.append(error("code.syntax", node.path, f"is no {language}: {found.problem}", CODE))
+            message = f"is no {language}: {found.problem}{_braces(node, code)}"
+            self._findings.append(error("code.syntax", node.path, message, CODE))
         lines = frozenset() if found.problem else self._calls(node, found, code, made)
-        self._told(node, verdict, lines)
+        self._told(node, verdict, lines, code)
         return None if found.problem else found
 
     def _calls(self, node: Node, found: Read, code: CodeRun | None, made: StepReport) -> frozenset[int]:
@@ -92,7 +95,7 @@ class InCode:
             made.effects = NOTHING
         return frozenset(line for one in self._findings[before:] if (line := one.more.get("line")) is not None)
 
-    def _told(self, node: Node, verdict: Verdict, lines: Collection[int]) -> None:
+    def _told(self, node: Node, verdict: Verdict, lines: Collection[int], code: CodeRun | None = None) -> None:
         """What the executor says, but for types on lines of which something better is said."""
         for level, failures in ((error, verdict.problems), (warning, verdict.doubts)):
             for failure in failures:
@@ -100,7 +103,8 @@ class InCode:
                 if not (failure.code == "code.type" and line in lines):
                     at = "" if line is None and not failure.code.startswith("code.") else CODE
                     places = {name: failure.details[name] for name in ("line", "column") if name in failure.details}
-                    self._findings.append(level(failure.code, node.path, _said(failure), at, **places))
+                    said = _said(failure) + (_braces(node, code) if failure.code == "code.syntax" else "")
+                    self._findings.append(level(failure.code, node.path, said, at, **places))
 
     def _called(self, node: Node, call: Call) -> CatalogEntry | None:
         """The tool that code names; what is wrong with the call is noted."""
@@ -134,6 +138,12 @@ class InCode:
             for name in sorted(given - set(named)):
                 message = f"{entry.id}: {name!r} is no argument of it{where}"
                 self._findings.append(error("code.type", node.path, message, CODE, line=call.line))
+
+
+def _braces(node: Node, code: CodeRun | None) -> str:
+    """What to write instead of references, of code that has some."""
+    named = [found[1] for found in IN_BRACES.finditer(code.source) if found[1] in node.scope.nodes] if code else []
+    return f"; {{{{{named[0]}}}}} is not filled in within code: depends_on gives it the variable" if named else ""
 
 
 def _said(failure: Failure) -> str:
