@@ -315,6 +315,45 @@ async def test_an_answer_that_breaks_off_for_good_fails_by_its_deadline(raw, con
             await ask(link, timeout_s=0.3)
 
 
+@pytest.mark.parametrize("has_one", [True, False], ids=["opened", "refused"])
+async def test_no_request_leaves_before_the_standalone_stream_is_open_or_refused(raw, connect, has_one):
+    class Slow(Sessions):
+        async def __call__(self, request, stream):
+            if request.method != "GET":
+                return await super().__call__(request, stream)
+            coming.set()
+            await said.wait()
+            if not has_one:
+                return await stream.status("405 Method Not Allowed")
+            await stream.open()
+            return await asyncio.Event().wait()
+
+    coming, said = asyncio.Event(), asyncio.Event()
+    server = await raw(Slow())
+    async with connect(server.url) as link:
+        await handshake(link)
+        asked = asyncio.ensure_future(ask(link))
+        async with asyncio.timeout(SOON_S):
+            await coming.wait()
+        await asyncio.sleep(0.05)
+        assert server.posted("m") == []
+        said.set()
+        assert await asked == {"session": "s1"}
+
+
+async def test_a_server_that_does_not_say_whether_it_has_a_stream_is_not_waited_for_for_long(raw, connect, monkeypatch):
+    class Silent(Sessions):
+        async def __call__(self, request, stream):
+            if request.method == "GET":
+                return await asyncio.Event().wait()
+            return await super().__call__(request, stream)
+
+    monkeypatch.setattr("pml_transport_http.standalone.OPENING_S", 0.05)
+    async with connect((await raw(Silent())).url) as link:
+        await handshake(link)
+        assert await ask(link) == {"session": "s1"}
+
+
 @pytest.mark.seed("MUX-7")
 async def test_a_server_that_goes_away_fails_everything_at_once_and_ends_the_link(raw, connect):
     class Holding(Sessions):

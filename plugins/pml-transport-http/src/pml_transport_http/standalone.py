@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError
@@ -18,6 +19,9 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 30.0
 GIVE_UP_AFTER = 20
 """Refusals in a row (5xx) after which the server is taken to have no such stream."""
+OPENING_S = 5.0
+"""Longest that requests wait for a server to say whether it has such a stream: some say nothing before they have
+something to send on it [s]."""
 NOT_FOUND = 404
 EVENTS = "text/event-stream"
 
@@ -37,19 +41,26 @@ class Standalone:
         """Prepare; nothing is opened."""
         self._link = link
         self._task: asyncio.Task[Any] | None = None
+        self._tried = asyncio.Event()
 
-    def open(self) -> None:
-        """Open it, anew if it is open."""
+    async def open(self) -> None:
+        """Open it, anew if it is open; returns when the server has opened or refused it, or says neither for long."""
         self.close()
-        self._task = self._link.start_apart(self._listen(), name=f"{self._link.target.peer}: standalone stream")
+        self._tried = tried = asyncio.Event()
+        name = f"{self._link.target.peer}: standalone stream"
+        self._task = self._link.start_apart(self._listen(tried), name=name)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(OPENING_S):
+                await tried.wait()
 
     def close(self) -> None:
         """Close it."""
+        self._tried.set()
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
         self._task = None
 
-    async def _listen(self) -> None:
+    async def _listen(self, tried: asyncio.Event) -> None:
         link, attempt, opened = self._link, 0, False
         events = Events(link.settings.max_message_bytes)
         while True:
@@ -58,7 +69,7 @@ class Standalone:
             events.last_id, events.retry_s = last_id, retry_s
             began = asyncio.get_running_loop().time()
             try:
-                if not await self._follow(events):
+                if not await self._follow(events, tried):
                     return
                 opened = True
             except UnreachableError as error:
@@ -77,13 +88,15 @@ class Standalone:
                     return
                 opened = True
                 link.log.debug("http.standalone_stream_broke", peer=link.target.peer, problem=str(error))
+            finally:
+                tried.set()
             if before != link.handshake.number:
                 return
             lived = asyncio.get_running_loop().time() - began
             attempt = 0 if events.last_id != last_id or lived > LONGEST_PAUSE_S else attempt + 1
             await asyncio.sleep(pause(attempt, events.retry_s))
 
-    async def _follow(self, events: Events) -> bool:
+    async def _follow(self, events: Events, tried: asyncio.Event) -> bool:
         """Take what the stream brings until it ends. False when there is no stream to be had."""
         link = self._link
         headers = {"Accept": EVENTS, **link.handshake.headers}
@@ -94,6 +107,7 @@ class Standalone:
                 raise await link.connection.failure(response)
             if not response.headers.get("content-type", "").lower().startswith(EVENTS):
                 return False
+            tried.set()
             await link.follow(response, events, None)
         return True
 

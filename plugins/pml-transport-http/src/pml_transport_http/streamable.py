@@ -74,7 +74,7 @@ class StreamableLink(BaseLink):
         self._parameters = ParameterHeaders()
         self._slots = asyncio.Semaphore(settings.max_connections)
         self._ready = asyncio.Event()
-        """Cleared while the server has not taken ``notifications/initialized``."""
+        """Cleared while the handshake is not over: taken, and the standalone stream open or refused."""
         self._ready.set()
         self._renewal: asyncio.Task[Any] | None = None
         self._suspicion: asyncio.Task[Any] | None = None
@@ -278,16 +278,21 @@ class StreamableLink(BaseLink):
     # Notifications and answers.
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
-        """Send a notification; requests made after ``notifications/initialized`` wait until it is taken."""
+        """Send a notification; requests made after ``notifications/initialized`` wait for what follows from it."""
         if method == INITIALIZED:
             self._ready.clear()
         super().notify(method, params)
 
     def posted(self, method: str) -> None:
-        """Let requests go, and listen to what the server has to say without being asked."""
+        """Listen to what the server has to say without being asked, and then let requests go."""
         if method == INITIALIZED:
+            self.start_apart(self._listen(self.handshake.number), name=f"{self._peer}: ready")
+
+    async def _listen(self, number: int) -> None:
+        # What the server says of the first request may come on that stream, and would be lost before it is open.
+        await self.standalone.open()
+        if number == self.handshake.number:
             self._ready.set()
-            self.standalone.open()
 
     async def post(self, body: bytes) -> None:
         """Send a notification or an answer."""
@@ -330,6 +335,7 @@ class StreamableLink(BaseLink):
             async with asyncio.timeout(RENEWAL_S):
                 await self._again(INITIALIZE, params)
                 await self.post(envelope.notification(INITIALIZED, {}))
+                await self.standalone.open()
                 for method, wish in self.handshake.wishes:
                     await self._again(method, wish)
         except (TimeoutError, RpcError, SessionLost) as error:
@@ -337,7 +343,6 @@ class StreamableLink(BaseLink):
             raise BrokenError(f"{self._peer} lost the session, and does not make another: {what}") from error
         finally:
             self._ready.set()
-        self.standalone.open()
         for method in self.handshake.changes:
             self.tell(method, RawObject(b"{}"))
 
