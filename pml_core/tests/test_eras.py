@@ -9,6 +9,7 @@ import pytest
 
 from pml_core.downstream import eras
 from pml_hookspecs import RpcError, TransportError
+from pml_hookspecs.protocol import META_PROTOCOL_VERSION
 from pml_testing.gateway import ABOUT_CLIENT, Client, ScriptedServer, running, until
 
 pytestmark = pytest.mark.anyio
@@ -92,6 +93,25 @@ async def test_a_server_that_refuses_both_says_why_it_refused_the_handshake():
     server = ScriptedServer(["do"], eras=[])
     async with running({"a": server}) as made:
         assert "Unsupported protocol version" in made.catalog.status("a").reason
+
+
+@pytest.mark.parametrize(("supported", "again"), [(["2026-07-28"], True), (["2099-01-01"], False), (None, False)])
+async def test_a_server_that_refuses_a_revision_and_names_it_among_its_own_is_asked_once_more(supported, again):
+    async def discover(params):
+        said.append(params["_meta"][META_PROTOCOL_VERSION])
+        if len(said) == 1:
+            raise RpcError(-32022, "Unsupported protocol version", {"supported": supported})
+        return {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+
+    said, server = [], ScriptedServer(["do"], eras=["modern", "legacy"])
+    server.others["server/discover"] = discover
+    async with running({"a": server}, one_client=True) as made:
+        client = newer(made)
+        await client.request("server/discover")
+        await client.call("a__do")
+        first = ["server/discover", "server/discover" if again else "initialize"]
+        assert server.links[0].requested[:2] == first
+    assert said == ["2026-07-28"] * (1 + again)
 
 
 def never_modern(how):

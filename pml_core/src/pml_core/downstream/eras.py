@@ -83,9 +83,14 @@ async def discover(link: Link, capabilities: Mapping[str, Any], within_s: float)
         OtherEra: It does not speak a revision without a handshake, and cannot be asked again on this connection.
         RpcError: It says that it does not.
     """
-    params = with_meta(EMPTY, envelope(None, capabilities))
+    params, limit_s = with_meta(EMPTY, envelope(None, capabilities)), min(within_s / 2, PROBE_S)
     try:
-        answer = await link.request("server/discover", params, timeout_s=min(within_s / 2, PROBE_S))
+        try:
+            answer = await link.request("server/discover", params, timeout_s=limit_s)
+        except RpcError as refusal:
+            if not _names_ours(refusal):
+                raise
+            answer = await link.request("server/discover", params, timeout_s=limit_s)
     except (TimeoutError, TransportError) as exc:
         raise OtherEra("legacy", f"it did not answer server/discover: {exc}") from exc
     supported = answer.get("supportedVersions")
@@ -136,6 +141,13 @@ def envelope(client: Client | None, capabilities: Mapping[str, Any]) -> dict[str
     if client is not None and client.log_level is not None:
         members[META_LOG_LEVEL] = client.log_level
     return members
+
+
+def _names_ours(refusal: RpcError) -> bool:
+    """Whether a refusal of a revision names, as one that the server speaks, the one that we do (MCP 2026-07-28)."""
+    supported = refusal.data.get("supported") if isinstance(refusal.data, Mapping) else None
+    named = supported if isinstance(supported, list) else ()
+    return refusal.code == UNSUPPORTED_PROTOCOL_VERSION and MODERN_REVISIONS[-1] in named
 
 
 def _object(answer: RawObject, name: str) -> Mapping[str, Any]:
