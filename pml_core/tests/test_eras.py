@@ -169,6 +169,19 @@ async def test_with_several_clients_one_is_bridged_where_the_server_speaks_the_o
         assert made.catalog.status("a").state == "up"
 
 
+async def test_a_server_that_wants_a_login_without_a_handshake_and_refuses_one_says_that_it_wants_a_login():
+    async def discover(params):
+        raise TransportError("log in first", retryable=False)
+
+    server = ScriptedServer(["do"], eras=["modern"])
+    server.others["server/discover"] = discover
+    async with running({"a": server}, one_client=True) as made:
+        await newer(made).request("server/discover")
+        await until(lambda: made.catalog.status("a").state == "down")
+        assert firsts(server) == ["server/discover", "initialize"]
+        assert made.catalog.status("a").reason == "log in first"
+
+
 async def test_half_of_the_time_for_a_start_is_kept_for_the_handshake(monkeypatch):
     server = never_modern("hangs")
     async with running({"a": server}, one_client=True, start_timeout_s=0.2) as made:

@@ -37,6 +37,12 @@ class OtherEra(Exception):  # noqa: N818 - it is no error, but what to do next
         super().__init__(why)
         self.era = era
 
+    @property
+    def refusal(self) -> TransportError | None:
+        """What it said instead of an answer, where trying again cannot help: that it wants a login, say."""
+        cause = self.__cause__
+        return cause if isinstance(cause, TransportError) and not cause.retryable else None
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:

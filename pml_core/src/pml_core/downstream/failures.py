@@ -9,8 +9,15 @@ from pml_hookspecs import RpcError, TransportError
 SILENT = "it did not answer within {:g} s; check that it speaks MCP, or raise its start_timeout_s"
 
 
-def explained(exc: Exception, start_timeout_s: float, log: Any) -> tuple[str, bool]:
-    """Why a connection failed, and whether trying again can help."""
+def explained(
+    exc: Exception, start_timeout_s: float, log: Any, refusal: TransportError | None = None
+) -> tuple[str, bool]:
+    """Why a connection failed, and whether trying again can help.
+
+    ``refusal`` is how the server refused the era that was tried before: where it refuses this one as well, that is why.
+    """
+    if refusal is not None and isinstance(exc, RpcError):
+        exc = refusal
     if isinstance(exc, TransportError):
         return str(exc), exc.retryable
     if isinstance(exc, ValueError):  # the address or an option, which the next attempt would not change

@@ -121,20 +121,20 @@ class Instance:
         if asleep:
             self.asleep = True
             await self._sleep(NOT_YET)
+        refusal: TransportError | None = None  # of the era that was tried before this one
         while True:
-            self._lost, self._loss, self._up_since_s = asyncio.Event(), None, None
+            self._lost, self._loss, self._up_since_s, idle = asyncio.Event(), None, None, False
             try:
                 await self._connected()
-                reason, retryable = str(self._loss or "the connection closed"), True
+                reason, retryable, refusal = str(self._loss or "the connection closed"), True, None
                 idle = self._loss is None and self.asleep
             except OtherEra as exc:
                 self._log.debug("trying the other era", reason=str(exc))
-                self._era, self._other_era = exc.era, False
+                self._era, self._other_era, refusal = exc.era, False, exc.refusal
                 continue
             except Exception as exc:
-                idle = False
                 self.refused = isinstance(exc, RpcError)
-                reason, retryable = explained(exc, self._wiring.start_timeout_s, self._log)
+                reason, retryable = explained(exc, self._wiring.start_timeout_s, self._log, refusal)
             finally:
                 self._link = None
             if idle:
