@@ -87,8 +87,9 @@ class Link(Protocol):
 class Origin(NamedTuple):
     """Where a request of the peer's came from."""
 
-    id: int | str
-    """As the peer numbered it."""
+    id: int | str | None
+    """As the peer numbered it. None where the transport asks itself, in the context of the request that it asks for:
+    only whoever runs the gateway is asked that."""
     link: Link
     """For messages that belong to this request; what is sent through it while the request is being answered goes the
     way its answer goes. On a connection that has one way only, it is the connection's own link."""

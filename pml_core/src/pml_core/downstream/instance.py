@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from pml_core.client import Client, current_client
+from pml_core.client import Client, asked_for, current_client
 from pml_core.endpoints import found_endpoint, scheme_of
 from pml_core.members import with_meta, without_envelope
 from pml_hookspecs import EMPTY, Link, Origin, RawObject, RpcError, TransportError
@@ -364,7 +364,7 @@ class Instance:
         """Answer what the server asks of its client: we are alive; anything else, its client answers."""
         if method == "ping":
             return EMPTY
-        client = current_client.get() or self.client_asked()
+        client = asked_for(current_client.get(), origin, params) or self.client_asked()
         with self._wiring.quota.question(client, method, params), self.calls.standing_still(client):
             return await client.ask(self, method, params)
 
