@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pml_hookspecs import Origin, RawObject, RpcError
-
-from .server_views import is_operator
+from pml_hookspecs import RawObject
 
 if TYPE_CHECKING:
     from .conversation import Conversation
@@ -91,25 +89,6 @@ class Client(Protocol):
     def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
         """Hand it a server's notification; ``unasked`` if the server tells of resources without subscriptions."""
         ...
-
-
-def asked_for(client: Client | None, origin: Origin, params: RawObject) -> Client | None:
-    """Whom a question that came while ``client`` was being served is for; None when that is for others to find out.
-
-    Raises:
-        RpcError: It is one of the transport's own, such as to log in, which is only for whoever runs the gateway.
-    """
-    if origin.id is not None:
-        return client
-    able = {} if client is None else client.capabilities.get("elicitation")
-    mode = params.get("mode", "form")
-    if (
-        client is None
-        or not is_operator(client.conversation.session)
-        or not (isinstance(able, Mapping) and mode in able)
-    ):
-        raise RpcError(NO_CLIENT, f"Nobody who runs the gateway can be asked that ({mode}).")
-    return client
 
 
 current_client: ContextVar[Client | None] = ContextVar("current_client", default=None)

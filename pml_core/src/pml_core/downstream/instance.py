@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
-from pml_core.client import Client, asked_for, current_client
+from pml_core.client import Client, current_client
 from pml_core.endpoints import found_endpoint, scheme_of
 from pml_core.members import with_meta, without_envelope
 from pml_hookspecs import EMPTY, Link, Origin, RawObject, RpcError, TransportError
@@ -19,7 +19,7 @@ from .failures import explained
 from .listening import Listening
 from .lists import Lists
 from .pauses import Pauses
-from .rounds import answer_all
+from .rounds import answer_all, asked_for
 from .subscriptions import Subscriptions
 from .wiring import Events, Wiring
 

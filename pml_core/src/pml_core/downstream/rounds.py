@@ -1,4 +1,4 @@
-"""Questions of modern servers (``resultType: "input_required"``), put to a client that can be asked here and now."""
+"""Questions to clients: those of modern servers (``input_required``), and whom a transport's own are for."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 
+from pml_core.client import NO_CLIENT, Client
 from pml_core.members import join, object_in, split
-from pml_hookspecs import RawObject, RpcError
+from pml_core.server_views import is_operator
+from pml_hookspecs import Origin, RawObject, RpcError
 
 Ask = Callable[[str, RawObject], Awaitable[Mapping[str, Any]]]
 Send = Callable[[RawObject], Awaitable[RawObject]]
@@ -82,3 +84,22 @@ async def _answers(what: str, questions: Mapping[str, msgspec.Raw], ask: Ask) ->
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     return {key: task.result() for key, task in tasks.items()}
+
+
+def asked_for(client: Client | None, origin: Origin, params: RawObject) -> Client | None:
+    """Whom a question that came while ``client`` was being served is for; None when that is for others to find out.
+
+    Raises:
+        RpcError: It is one of the transport's own, such as to log in, which is only for whoever runs the gateway.
+    """
+    if origin.id is not None:
+        return client
+    able = {} if client is None else client.capabilities.get("elicitation")
+    mode = params.get("mode", "form")
+    if (
+        client is None
+        or not is_operator(client.conversation.session)
+        or not (isinstance(able, Mapping) and mode in able)
+    ):
+        raise RpcError(NO_CLIENT, f"Nobody who runs the gateway can be asked that ({mode}).")
+    return client
