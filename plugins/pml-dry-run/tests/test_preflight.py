@@ -121,6 +121,8 @@ async def test_a_plan_that_is_right_is_told_in_full():
     ("tasks", "wrong"),
     [
         ([call("a", "t:lst")], ("a", "tool.unknown", "")),
+        ([LIST, call("b", "t:list", step=Step(when="aa.total"))], ("b", "reference.no_task", "when")),
+        ([LIST, call("b", "t:list", step=Step(when="b.total"))], ("b", "plan.needs_itself", "when")),
         ([call("a", "off:tool")], ("a", "server.unavailable", "")),
         ([call("a", "off:other")], ("a", "server.unavailable", "")),
         ([call("a", "t:create")], ("a", "argument.missing", "arguments.title")),
@@ -190,6 +192,12 @@ async def test_what_is_wrong_is_found_at_its_place(tasks, wrong):
         [call("b", "t:delete", id="{{item.x}}", step=Step(for_each=[{"x": "1"}, {"x": "2", "y": 3}]))],
         [LIST, call("b", "t:create", title="\\{{braces}} {{a}}")],
         [LIST, call("b", "t:list", step=Step(when="a.total > `3` && 'z' != 'q'"))],
+        [LIST, call("b", "t:list", step=Step(when="a.total > `3` && a.c")), call("c", "t:list", needs=("b",))],
+        [
+            LIST,
+            call("b", "t:list", step=Step(when="a.items[?id == 'c' && c].d | [0]")),
+            call("c", "t:list", needs=("b",)),
+        ],
         [
             code("a", "import json\nx = [y for y in range(3)]\nreturn json.dumps(x)"),
             call("b", "t:create", title="{{a}}"),

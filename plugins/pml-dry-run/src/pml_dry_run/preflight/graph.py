@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Workflow
 
+from .conditions import names_in
 from .findings import Finding, error
 from .references import NOTHING, Scanned, scan
 from .words import did_you_mean, path_text
@@ -18,8 +18,6 @@ DEEPEST = 16
 ITEM, INDEX = "item", "index"
 EACH = frozenset({ITEM, INDEX})
 MOST_SUGGESTIONS = 10
-_WORD = re.compile(r"[A-Za-z0-9_-]+")
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -133,9 +131,6 @@ class Graph:
             allowed = id_ in scope.nodes or id_ in scope.beyond or (id_ in EACH and node.task.step.for_each is not None)
             if not allowed:
                 self._unknown(node, id_, at, scope)
-        if node.task.step.when:
-            words = set(_WORD.findall(_QUOTED.sub(" ", node.task.step.when)))
-            needs |= {id_: None for id_ in scope.nodes if id_ in words and id_ != node.task.id}
         return needs
 
     def _mentioned(self, node: Node) -> Iterator[tuple[str, str]]:
@@ -144,6 +139,7 @@ class Graph:
         name = "arguments" if isinstance(node.task, ToolCall) else "inputs"
         yield from ((at, id_) for at, id_ in _of(node.values, name) if not (each and id_ in EACH))
         yield from _of(node.each, "for_each")
+        yield from (("when", id_) for id_ in names_in(node.task.step.when))
         for at, scanned in ((name, node.values), ("for_each", node.each), ("compensate", node.undo)):
             for path, text in scanned.unreadable:
                 message = f"{text!r} is not a reference; write {{{{task.path}}}}, or \\{{{{ for plain text"
