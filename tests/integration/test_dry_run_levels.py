@@ -48,7 +48,7 @@ def ends(report):
         elif task.get("error"):
             yield task["id"], task["error"]["code"]
         else:
-            yield task["id"], "warned" if result["_meta"]["pml/simulated"].get("warnings") else "made up"
+            yield task["id"], "warned" if task["_meta"]["pml/simulated"].get("warnings") else "made up"
 
 
 async def test_the_level_of_the_request_holds_for_every_task_of_the_plan():

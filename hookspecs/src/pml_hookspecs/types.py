@@ -287,6 +287,9 @@ class Outcome:
     """None exactly when the status is ``OK`` or ``SIMULATED``."""
     cost_usd: float | None = None
     """What it cost, what ran inside included; None when nobody knows [USD]."""
+    meta: Mapping[str, Json] | None = None
+    """What is said of an output that has no room for it, by names such as ``pml/simulated``; a ``CallToolResult`` has
+    its own ``_meta``. None for nothing."""
 
 
 class Phase(IntEnum):

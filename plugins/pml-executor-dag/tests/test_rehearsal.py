@@ -44,7 +44,7 @@ async def test_a_rehearsal_tells_tools_order_and_arguments():
     told = ended.output
     assert (told["status"], told["dry_run"], told["layers"]) == ("simulated", True, [["a"], ["b"]])
     assert [(task["tool"], task["arguments"]) for task in told["tasks"]] == [("s:a", {"q": 1}), ("s:b", {"path": "/x"})]
-    assert told["tasks"][0]["result"] is a
+    assert (told["tasks"][0]["result"], told["tasks"][0]["_meta"]) == ({"path": "/x"}, a["_meta"])
     assert all(task["simulated"] for task in told["tasks"])
 
 

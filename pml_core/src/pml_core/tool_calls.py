@@ -147,7 +147,9 @@ def _task_answer(outcome: Outcome) -> Mapping[str, Any]:
     failure = outcome.failure
     if failure is not None and outcome.output is None:
         return failed_result(failure)
-    return tool_result(outcome.output, is_error=failure is not None and outcome.status is not Status.INPUT_REQUIRED)
+    is_error = failure is not None and outcome.status is not Status.INPUT_REQUIRED
+    result = tool_result(outcome.output, is_error=is_error)
+    return with_meta(result, outcome.meta) if outcome.meta else result
 
 
 def failed_result(failure: Failure) -> RawObject:

@@ -151,38 +151,37 @@ def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] 
 
 def _unknown(task: Task, level: Level) -> Outcome:
     """Code, a capability, or a kind of task that is not known here: it is not run."""
-    kind, name = _named(task)
+    name = _named(task)
     note = NOT_RUN.format(name)
     about = label("placeholder", task, name, notes=[note])
     if level == "strict":
         return _over(task, Failure("dry_run.miss", note, details={META: {**about, "source": "none"}}))
-    told = {"task_id": task.id, "type": kind, "status": "completed", "output": f"Simulated execution of {name}"}
-    return _over(task, None, {"_meta": {META: about}, "_source": "placeholder", "_mocked": True, **told})
+    return _over(task, None, f"Simulated execution of {name}", {META: about})
 
 
 def _returned(task: Task, output: Output) -> Outcome:
-    """What the same code returned before. What is no object has no room for a label, and stands in one."""
-    kind, name = _named(task)
-    about = label("recorded", task, name, recorded_at=output.recorded_at, duration_ms=output.duration_ms, notes=[CALLS])
-    if isinstance(output.value, Mapping):
-        return _over(task, None, simulated(output.value, about))
-    told = {"task_id": task.id, "type": kind, "status": "completed", "output": output.value}
-    return _over(task, None, {"_meta": {META: about}, "_source": "recorded", "_mocked": False, **told})
+    """What the same code returned before, as it was: what is said of it stands beside it."""
+    recorded = {"recorded_at": output.recorded_at, "duration_ms": output.duration_ms}
+    return _over(task, None, output.value, {META: label("recorded", task, _named(task), **recorded, notes=[CALLS])})
 
 
-def _named(task: Task) -> tuple[str, str]:
-    """What kind of task it is, and what it is called."""
+def _named(task: Task) -> str:
+    """What it is called."""
     if isinstance(task, CodeRun):
-        return "code_execution", f"{task.language} code"
-    if isinstance(task, CapabilityRun):
-        return "capability", f"capability {task.capability_id}"
-    return type(task).__name__, type(task).__name__
+        return f"{task.language} code"
+    return f"capability {task.capability_id}" if isinstance(task, CapabilityRun) else type(task).__name__
 
 
-def _over(task: Task, failure: Failure | None, output: Any = None) -> Outcome:
-    status = Status.SIMULATED if failure is None else Status.ERROR
-    now = datetime.now(UTC)
-    return Outcome(task_id=task.id, status=status, started_at=now, duration_ms=0, output=output, failure=failure)
+def _over(task: Task, failure: Failure | None, output: Any = None, meta: Mapping[str, Any] | None = None) -> Outcome:
+    return Outcome(
+        task_id=task.id,
+        status=Status.SIMULATED if failure is None else Status.ERROR,
+        started_at=datetime.now(UTC),
+        duration_ms=0,
+        output=output,
+        failure=failure,
+        meta=meta,
+    )
 
 
 def asked_level(task: Task) -> object:

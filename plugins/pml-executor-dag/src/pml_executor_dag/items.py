@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from pml_hookspecs import Failure, Outcome, Status, Task
+from pml_hookspecs import Failure, Outcome, Status, Task, Workflow
 
 from .fields import kind
 from .jobs import Found, Job, gathered, without_running
@@ -75,7 +75,9 @@ class Items:
     def put(self, index: int, outcome: Outcome) -> None:
         """Keep the outcome of an item."""
         try:
-            self.results[index] = result_value(self.task, outcome) if outcome.status.good else None
+            # Of a workflow all that its report has; what references see of it is told apart when all have ended.
+            value = outcome.output if isinstance(self.task, Workflow) else result_value(self.task, outcome)
+            self.results[index] = value if outcome.status.good else None
         except (ValueError, RecursionError):
             message = f"The result of item [{index}] of task {self.task.id!r} cannot be read as JSON."
             failure = Failure("result.unreadable", message)

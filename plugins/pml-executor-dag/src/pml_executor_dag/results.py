@@ -18,18 +18,25 @@ MOST_NAMED = 10
 """Failed tasks that the message of a failed workflow names."""
 PENDING = "pending"
 """What a report says of a task that has not begun."""
+REHEARSED = frozenset({"dry_run", "simulated", "arguments", "warnings", "_meta"})
+"""Members that only the report of a rehearsal has: references do not find them, as they would not for real."""
+OWN = "pml/"
+"""Begins the names in a ``_meta`` that are the gateway's."""
 
 
 def result_value(task: Task, outcome: Outcome) -> Any:
     """The value that references to ``task`` walk.
 
     Of a tool's result: its structured content; without one, the JSON value that its only text block spells; without
-    that, its text blocks, joined by line feeds; without any, the result itself. Of other tasks: the output.
+    that, its text blocks, joined by line feeds; without any, the result itself. Of other tasks: the output; of a
+    workflow that was rehearsed, what the report of a real run has.
 
     Raises:
         ValueError: The output came as bytes that are not a JSON object.
     """
     output = outcome.output
+    if isinstance(task, Workflow):
+        return [_as_real(item) for item in output] if isinstance(output, list) else _as_real(output)
     if not isinstance(task, ToolCall) or not isinstance(output, Mapping):
         return output
     structured = output.get("structuredContent")
@@ -37,11 +44,42 @@ def result_value(task: Task, outcome: Outcome) -> Any:
         return structured
     content = output.get("content")
     if not isinstance(content, list):
-        return output
+        return _unlabelled(output)
     texts = [text for block in content if (text := _text(block)) is not None]
     if len(texts) == 1 == len(content):
         return _json_or_text(texts[0])
-    return "\n".join(texts) if texts else output
+    return "\n".join(texts) if texts else _unlabelled(output)
+
+
+def _unlabelled(output: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A result without the label that a rehearsal puts in."""
+    if not _own_meta(output.get("_meta")):
+        return output
+    others = {name: member for name, member in output["_meta"].items() if not name.startswith(OWN)}
+    rest = {name: member for name, member in output.items() if name != "_meta"}
+    return {"_meta": others, **rest} if others else rest
+
+
+def _as_real(output: Any) -> Any:
+    """The report of a workflow without what only rehearsals have; anything else as it is."""
+    if not isinstance(output, Mapping) or output.get("dry_run") is not True:
+        return output
+    tasks: Any = output.get("tasks")
+    told = _members_as_real(output, "completed")
+    return told | {"tasks": [_task_as_real(task) for task in tasks]} if isinstance(tasks, list) else told
+
+
+def _task_as_real(task: Mapping[str, Any]) -> dict[str, Any]:
+    told = _members_as_real(task, Status.OK.value)
+    result = task.get("result")
+    if task.get("type") == "workflow":
+        told["result"] = [_as_real(item) for item in result] if isinstance(result, list) else _as_real(result)
+    return told
+
+
+def _members_as_real(told: Mapping[str, Any], well: str) -> dict[str, Any]:
+    real = {name: member for name, member in told.items() if name not in REHEARSED}
+    return real | {"status": well} if real.get("status") == Status.SIMULATED else real
 
 
 def _text(block: Any) -> str | None:
@@ -92,6 +130,8 @@ def _of_task(task: Task, node: Node, ran: Scheduler, *, dry_run: bool) -> dict[s
     if dry_run and not isinstance(task, Workflow):
         told["arguments"] = ran.arguments.get(task.id, values_of(task))
     told |= _end(task, outcome, ran)
+    if dry_run and (labels := _labels(outcome, ran)):
+        told["_meta"] = labels
     if warnings := ran.warnings.get(task.id):
         told["warnings"] = warnings
     if node.needs:
@@ -100,14 +140,32 @@ def _of_task(task: Task, node: Node, ran: Scheduler, *, dry_run: bool) -> dict[s
 
 
 def _end(task: Task, outcome: Outcome, ran: Scheduler) -> dict[str, Any]:
-    if outcome.status is Status.SIMULATED:
-        return {"simulated": True, "result": outcome.output}
+    # What references see; of a workflow, also what only its rehearsal tells.
+    result = outcome.output if isinstance(task, Workflow) else ran.values[task.id]
     if outcome.failure is None:
-        return {"result": ran.values[task.id]}
+        return {"result": result} | ({"simulated": True} if outcome.status is Status.SIMULATED else {})
     told: dict[str, Any] = {"error": {"code": outcome.failure.code, "message": outcome.failure.message}}
     if outcome.output is not None and ran.values[task.id] != outcome.failure.message:
-        told["result"] = ran.values[task.id]
+        told["result"] = result
     return told
+
+
+def _labels(outcome: Outcome, ran: Scheduler) -> dict[str, Any]:
+    """What a rehearsal says of a result, beside it; of a task with ``for_each``, an array with one for each item."""
+    items = ran.items.get(outcome.task_id)
+    if items is None:
+        return _label(outcome)
+    of_items = [{} if one is None else _label(one) for one in items.outcomes]
+    return {name: [one.get(name) for one in of_items] for one in of_items for name in one}
+
+
+def _label(outcome: Outcome) -> dict[str, Any]:
+    in_result = outcome.output.get("_meta") if isinstance(outcome.output, Mapping) else None
+    return _own_meta(outcome.meta or in_result)
+
+
+def _own_meta(meta: Any) -> dict[str, Any]:
+    return {n: m for n, m in meta.items() if n.startswith(OWN)} if isinstance(meta, Mapping) else {}
 
 
 def _target(task: Task) -> dict[str, Any]:
