@@ -81,7 +81,7 @@ async def test_what_was_written_to_a_file_comes_back_byte_by_byte(made, capsys, 
         refused = await other.rehearse("git:list")
         (again, _) = await other.recordings.all()
         definition = await other.recordings.definition(ENTRIES[0].digest)
-    assert seen == [text("one")]
+    assert seen == [text("two")]
     assert odd.output.raw.endswith(ODD[2:])
     assert refused.failure.details["rpc"]["code"] == 1
     assert {r.answer for r in again} >= {ODD.decode()}

@@ -88,7 +88,6 @@ async def test_a_simulated_call_names_the_tool_and_says_what_it_is():
     assert calls == []
     about = ended.output["_meta"]["pml/simulated"]
     (warning,) = about.pop("warnings")
-    assert about.pop("effect") == {"what": "unknown", "of": {}}
     assert "Nothing tells what fs:read would return" in warning
     assert ended.output["content"] == [{"type": "text", "text": "Simulated execution of fs:read"}]
     assert about == {

@@ -97,26 +97,19 @@ async def test_secrets_of_the_configuration_are_in_no_recording(monkeypatch):
 
 
 async def test_each_workflow_is_a_rehearsal_of_its_own():
-    """Its steps count repeated calls together; the next workflow begins anew."""
-    states = iter(["pending", "done"])
-
-    async def poll(name, arguments):
-        return {"content": [{"type": "text", "text": next(states)}]}
-
-    server = ScriptedServer(["poll"], poll)
+    """Workflows within see what its steps would have changed; the next workflow begins anew."""
+    server = ScriptedServer(["write_file", "read_file"])
     async with running({"fs": server}, plugins=plugins()) as gateway:
         client = Client(gateway)
         await client.initialize()
-        for _ in range(2):
-            await client.call("fs__poll")
+        await client.call("fs__read_file", {"path": "/a", "content": "old"})
+        write = ToolCall(id="w", tool="fs:write_file", arguments={"path": "/a", "content": "new"})
+        read = ToolCall(id="r", tool="fs:read_file", arguments={"path": "/a"})
         seen = []
-        tasks = tuple(ToolCall(id=f"p{n}", tool="fs:poll") for n in range(3))
-        inner = Workflow(id="inner", tasks=tasks[1:])
-        for _ in range(2):
-            workflow = Workflow(id="w", tasks=(tasks[0], inner), dry_run=True)
-            await gateway.dispatcher.start(workflow, Session(key="k", client="test/1"))
+        for tasks in ((write, Workflow(id="inner", tasks=(read,))), (read,)):
+            await gateway.dispatcher.start(Workflow(id="w", tasks=tasks, dry_run=True), Session(key="k"))
             found = (await gateway.store.executions.find(ExecutionQuery(scope=EVERYONE, limit=5))).items
-            calls = sorted((r for r in found if r.kind == "tool"), key=lambda r: r.id)
-            seen.append([r.response["content"][0]["text"] for r in calls])
-    assert seen == [["pending", "done", "done"]] * 2
-    assert len(server.calls) == 2
+            last = next(record for record in found if record.target == "fs:read_file")
+            seen.append(last.response["_meta"]["pml/simulated"]["source"])
+    assert seen == ["journal", "example"]
+    assert len(server.calls) == 1

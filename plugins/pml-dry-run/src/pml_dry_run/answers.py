@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from .recording import Kind
     from .recordings import Past, Recordings
-    from .rehearsal import Rehearsal
 
 SECRETS = "its answer had secrets in it that were not recorded"
+BEFORE = "it is an error from before the steps of this rehearsal that may have changed what the call is about"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,19 @@ class Answers:
     def __init__(self, recordings: Recordings) -> None:
         self._recordings, self._judges = recordings, Judges()
 
-    async def to(self, task: ToolCall, entry: CatalogEntry | None, principal: str, rehearsal: Rehearsal) -> Answer:
-        """The first that there is of: recorded, example, by schema, by inferred schema, placeholder."""
+    async def to(self, task: ToolCall, entry: CatalogEntry | None, principal: str, *, changed: bool) -> Answer:
+        """The first that there is of: recorded, example, by schema, by inferred schema, placeholder.
+
+        Args:
+            task: The call.
+            entry: Its tool; None for one that nobody has.
+            principal: Whose call it is.
+            changed: Whether the rehearsal itself may have changed what the call is about: an error of before is no
+                answer then.
+        """
         if entry is None:
             return placeholder(task, ())
-        recorded, notes = await self._recorded(task, entry, principal, rehearsal)
+        recorded, notes = await self._recorded(task, entry, principal, changed=changed)
         if recorded is not None:
             return recorded
         past = await self._recordings.about(principal, entry)
@@ -59,23 +67,20 @@ class Answers:
         return made or placeholder(task, notes)
 
     async def _recorded(
-        self, task: ToolCall, entry: CatalogEntry, principal: str, rehearsal: Rehearsal
+        self, task: ToolCall, entry: CatalogEntry, principal: str, *, changed: bool
     ) -> tuple[Answer | None, Sequence[str]]:
-        """The next of the answers recorded for this very call; after the last, the last."""
-        call = self._recordings.call(principal, entry, task)
-        found, notes = await self._recordings.of_call(call)
-        in_order = [recording for recording in found for _ in range(recording.times)]
-        if not in_order:
+        """The last answer that was recorded for this very call: as the real run left things."""
+        found, notes = await self._recordings.of_call(self._recordings.call(principal, entry, task))
+        if not found:
             return None, notes
-        nth = rehearsal.nth_of(call)
-        recording = in_order[min(nth, len(in_order) - 1)]
+        recording = found[-1]
         if recording.redacted:
             return None, [*notes, f"recording {recording.id} cannot be used: {SECRETS}"]
+        if changed and recording.kind != "result":
+            return None, [*notes, f"recording {recording.id} is not used: {BEFORE}"]
         about = {
             "recorded_at": recording.recorded_at,
             "recording": recording.id,
-            "number": min(nth, len(in_order) - 1) + 1,
-            "of": len(in_order),
             "duration_ms": recording.duration_ms,
         }
         return Answer("recorded", recording.kind, recording.result, about), notes

@@ -7,7 +7,7 @@ what may have changed besides is said, not guessed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from .given import normal
@@ -18,15 +18,31 @@ if TYPE_CHECKING:
 
 What = Literal["create", "change", "delete", "unknown"]
 Match = Literal["certain", "made", "maybe", "none"]
-IDENTITIES = frozenset({"path", "file", "filename", "filepath", "uri", "url", "id", "key", "slug", "name"})
+IDENTITIES = frozenset(
+    (
+        *("path", "file", "filename", "filepath", "uri", "url", "id", "uuid", "key", "slug", "sku", "name"),
+        *("owner", "repo", "repository", "number", "issuenumber", "pullnumber", "ordernumber"),
+    )
+)
 IDENTITY_ENDS = ("id", "path", "key", "uri", "slug")
 VERBS: Mapping[What, frozenset[str]] = {
     "create": frozenset({"create", "add", "new", "insert", "make", "open", "post", "upload", "save", "put"}),
-    "change": frozenset({"update", "edit", "write", "set", "modify", "patch", "rename", "replace", "change"}),
+    "change": frozenset(
+        (
+            *("update", "edit", "write", "set", "modify", "patch", "rename", "replace", "change"),
+            *("close", "reopen", "assign", "resolve", "complete", "archive"),
+        )
+    ),
     "delete": frozenset({"delete", "remove", "drop", "destroy", "rm", "unlink", "erase", "purge", "clear"}),
 }
 READS_ONE = frozenset({"read", "get", "fetch", "show", "describe", "view", "cat", "retrieve", "load", "download"})
 """Verbs of tools that fail, or say so, where the one thing that they name is not there."""
+
+
+READS = READS_ONE | {"list", "ls", "search", "find", "lookup", "count", "exists", "head"}
+"""Verbs of tools that read, where their server does not say what they do."""
+CHANGES = frozenset({"fields", "data", "patch", "changes", "values", "attributes", "properties", "body", "updates"})
+"""Arguments that hold what is to be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +66,17 @@ class Effect:
     def told(self) -> dict[str, Any]:
         """For labels."""
         return {"task_id": self.task_id, "tool": self.tool, "effect": self.what, "of": dict(self.identity)}
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """What a read would find after a step."""
+
+    value: Any
+    pointers: list[str]
+    """JSON Pointers of what changed in it."""
+    whole: bool
+    """Whether everything that the step was given is in it."""
 
 
 def effect_of(task: ToolCall, entry: CatalogEntry, path: str, result: Mapping[str, Any]) -> Effect:
@@ -107,6 +134,16 @@ def only_reads(entry: CatalogEntry) -> bool:
     return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
 
 
+def reads(entry: CatalogEntry) -> bool:
+    """Whether a tool reads: its server says so, or says nothing and its name does."""
+    annotations = entry.definition.get("annotations")
+    said = annotations.get("readOnlyHint") if isinstance(annotations, Mapping) else None
+    if isinstance(said, bool):
+        return said
+    words = _words(entry.name)
+    return bool(words & READS) and not any(words & verbs for verbs in VERBS.values())
+
+
 def identity_of(members: Mapping[str, Any]) -> dict[str, Any]:
     """Members that say which thing is meant: ids, paths, addresses, names."""
     return {
@@ -134,10 +171,10 @@ def match(effect: Effect, task: ToolCall, entry: CatalogEntry) -> Match:
     read = identity_of(task.arguments)
     if not read:
         return "maybe"
-    if effect.what == "create" and _named_by(effect.made, read) and not _named_by(effect.identity, read):
-        return "made"
-    if read == effect.identity:
+    if _means(effect, read, entry):
         return "certain"
+    if effect.what == "create" and _named_by(effect.made, read):
+        return "made"
     comparable = bool(read.keys() & effect.identity.keys())
     if not comparable or any(_touch(one, other) for one in read.values() for other in effect.identity.values()):
         return "maybe"
@@ -148,6 +185,21 @@ def _named_by(made: Mapping[str, Any], read: Mapping[str, Any]) -> bool:
     """Whether every identity in the read is one that was made, ``id`` and ``issue_id`` being the same."""
     return bool(made) and all(
         any(value == other and (name.endswith(known) or known.endswith(name)) for known, other in made.items())
+        for name, value in read.items()
+    )
+
+
+def _means(effect: Effect, read: Mapping[str, Any], entry: CatalogEntry) -> bool:
+    """Whether a call names exactly what the step named; between tools of an issue, ``id`` is ``issue_id``."""
+    tools = [normal(tool) for tool in (effect.tool.partition(":")[2], entry.name)]
+
+    def same(one: str, other: str) -> bool:
+        long, short = (one, other) if len(one) >= len(other) else (other, one)
+        of = long.removesuffix(short)
+        return one == other or (of != long and all(of in tool for tool in tools))
+
+    return len(read) == len(effect.identity) and all(
+        any(str(value) == str(other) and same(name, known) for known, other in effect.identity.items())
         for name, value in read.items()
     )
 
@@ -173,18 +225,34 @@ def _what(entry: CatalogEntry) -> What:
     return next((what for what in ("delete", "create", "change") if words & VERBS[what]), "unknown")
 
 
-def overlaid(value: Any, effect: Effect) -> tuple[Any, list[str]] | None:
-    """``value`` as it would be after ``effect``, and JSON Pointers of what changed; None where that cannot be told.
+def overlaid(value: Any, effect: Effect) -> Overlaid | None:
+    """``value`` as it would be after ``effect``; None where that cannot be told.
 
-    Members that the step gave an argument for get it. A text becomes the step's only text that is no identity.
+    Members that the step gave an argument for get it, in the only object within where the outermost has none of them.
+    A text becomes the step's only text that is no identity.
     """
     news = {name: argument for name, argument in effect.arguments.items() if name not in effect.identity}
-    if isinstance(value, Mapping):
-        changed = [name for name in value if normal(name) in news]
-        if not changed or effect.what == "unknown":
-            return None
-        return {n: news[normal(n)] if n in changed else m for n, m in value.items()}, [f"/{n}" for n in changed]
     texts = [argument for argument in news.values() if isinstance(argument, str)]
-    if isinstance(value, str) and len(texts) == len(news) == 1 and effect.what != "unknown":
-        return texts[0], [""]
-    return None
+    if effect.what == "unknown":
+        return None
+    if isinstance(value, str):
+        return Overlaid(texts[0], [""], whole=True) if len(texts) == len(news) == 1 else None
+    for name in CHANGES & news.keys():
+        if isinstance(within := news[name], Mapping):
+            news = {**{normal(n): member for n, member in within.items()}, **news}
+            del news[name]
+    if effect.what == "create":
+        news = {**effect.identity, **news}
+    return _with(value, news, "") if news else None
+
+
+def _with(value: Any, news: Mapping[str, Any], at: str) -> Overlaid | None:
+    if not isinstance(value, Mapping):
+        return None
+    changed = [name for name in value if normal(name) in news]
+    if changed:
+        now = {name: news[normal(name)] if name in changed else member for name, member in value.items()}
+        return Overlaid(now, [f"{at}/{name}" for name in changed], whole=news.keys() <= {normal(n) for n in changed})
+    within = [name for name, member in value.items() if isinstance(member, Mapping)]
+    inner = _with(value[within[0]], news, f"{at}/{within[0]}") if len(within) == 1 else None
+    return None if inner is None else replace(inner, value={**value, within[0]: inner.value})

@@ -15,6 +15,8 @@ META = "pml/simulated"
 """Member of a simulated result's ``_meta`` that says what it is."""
 ESCAPED_META = re.compile(rb"\\u00(?:5[fF]|6[15dD]|74)").search
 """A letter of ``_meta`` that is written as an escape, as any may be in the name of a member."""
+WOULD_DIFFER = "pml/would_differ"
+"""Member of a result's ``_meta``: the simulated steps after which it might be another."""
 Source: TypeAlias = Literal["recorded", "example", "schema", "inferred", "placeholder", "journal", "none"]
 """Where a simulated answer comes from, the most believable first; ``journal``: from what the rehearsal itself would
 have changed; ``none``: there is no answer."""
@@ -45,11 +47,6 @@ def labelled(result: Mapping[str, Any], meta: Mapping[str, Any]) -> RawObject:
     own = result.get("_meta")
     others = {name: member for name, member in result.items() if name != "_meta"}
     return RawObject.of({"_meta": {**(own if isinstance(own, Mapping) else {}), **meta}, **others})
-
-
-def simulated(result: Mapping[str, Any], about: Mapping[str, Any]) -> RawObject:
-    """``result`` with its label."""
-    return labelled(result, {META: about})
 
 
 def in_error(error: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:

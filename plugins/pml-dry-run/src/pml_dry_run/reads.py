@@ -1,84 +1,97 @@
-"""Reads of a rehearsal that reads for real: what its own steps would have changed is seen by them."""
+"""Reads of a rehearsal: what its own steps would have changed is seen by them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, Outcome, Status, ToolCall
 
 from .answers import Answer, Answers, result_of
-from .effects import Effect, Match, match, overlaid, reads_one
-from .inferred import seen_in
-from .labels import META, label, labelled, simulated
+from .effects import Effect, Match, Overlaid, only_reads, overlaid, reads_one
+from .inferred import Form, seen_in
+from .labels import META, WOULD_DIFFER, label, labelled
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run
 
-    from .rehearsal import Rehearsal
-
-WOULD_DIFFER = "pml/would_differ"
-"""Member of a real result's ``_meta``: the simulated steps after which it might be another."""
 MADE_UP = "its arguments come from simulated results, so the server was not asked"
+SERVERS = frozenset({"tool.failed", "tool.refused"})
+"""Codes of failures that are a server's answer."""
 
 
 class Reads:
-    """Answers reads: from the server, unless the rehearsal itself would have changed what they read."""
+    """Answers reads: from the server or from what is known, but as it would be after what the rehearsal changed."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
     async def read(
-        self, task: ToolCall, entry: CatalogEntry, run: Run, call_next: CallNext, rehearsal: Rehearsal
-    ) -> Outcome:
-        """How the read ends; ``SIMULATED`` where the server was not asked, or its answer changed."""
-        related = [(kind, effect) for effect in rehearsal.effects if (kind := match(effect, task, entry)) != "none"]
+        self,
+        task: ToolCall,
+        entry: CatalogEntry,
+        run: Run,
+        call_next: CallNext,
+        related: Sequence[tuple[Match, Effect]],
+    ) -> Outcome | Answer:
+        """How the read ends, or what it is answered with where the server was not asked or told of before.
+
+        Args:
+            task: The call.
+            entry: Its tool, which reads.
+            run: Its execution; servers are asked where that reads for real.
+            call_next: Asks the server.
+            related: What the rehearsal would have changed before, as far as the read may be about it.
+        """
         certain = [(kind, effect) for kind, effect in related if kind != "maybe"]
         maybe = [effect for kind, effect in related if kind == "maybe"]
         if certain and certain[-1][1].what == "delete" and reads_one(entry):
             return _deleted(task, certain[-1][1])
         since = _since_deleted(certain)
         base = None
-        if not _made_up(task) and since == certain and not any(kind == "made" for kind, _ in certain):
+        made = since != certain or any(kind == "made" for kind, _ in certain)
+        if run.reads_for_real and only_reads(entry) and not (made or _made_up(task)):
             base = await call_next(task, run)
-            if not certain:
+            if not related or not _by_server(base):
+                return base
+            if not certain and base.status is Status.OK:
                 return _flagged(base, maybe)
-        return await self._changed(task, entry, run, rehearsal, base, since, maybe)
+        answer = _real(base)
+        if answer is None:
+            answer = await self._answers.to(task, entry, run.session.principal, changed=bool(related))
+        return self._changed(task, answer, base, since, maybe)
 
-    async def _changed(
+    def _changed(
         self,
         task: ToolCall,
-        entry: CatalogEntry,
-        run: Run,
-        rehearsal: Rehearsal,
+        answer: Answer,
         base: Outcome | None,
         certain: Sequence[tuple[Match, Effect]],
         maybe: Sequence[Effect],
-    ) -> Outcome:
-        """The base, real or made up, with what the steps would have changed in it."""
+    ) -> Outcome | Answer:
+        """The answer with what the steps would have changed in it."""
         effects = [effect for _, effect in certain]
-        answer = _real(base)
-        if answer is None:
-            answer = await self._answers.to(task, entry, run.session.principal, rehearsal)
         told: dict[str, Any] = {"journal": [effect.told() for effect in effects]}
-        if maybe:
-            told[WOULD_DIFFER] = [effect.told() for effect in maybe]
-        changed = _overlaid(answer, certain)
-        if changed is None and base is not None and base.status is Status.OK:
-            return _flagged(base, [*effects, *maybe])
-        if changed is None:
+        made = _overlaid(answer, certain)
+        differs = maybe if made is not None and made.whole else [*effects, *maybe]
+        if differs:
+            told[WOULD_DIFFER] = [effect.told() for effect in differs]
+        if made is None:
+            if base is not None and base.status is Status.OK:
+                return _flagged(base, differs)
             notes = [*answer.about.get("notes", ()), *([MADE_UP] if _made_up(task) else [])]
-            if effects:
-                told[WOULD_DIFFER] = [effect.told() for effect in (*effects, *maybe)]
-            about = label(answer.source, task, task.tool, **{**answer.about, **told, "notes": notes})
-            return _simulated(task, answer.content, about)
-        value, pointers, form = changed
-        values = {**answer.about.get("values", {}), **dict.fromkeys(pointers, "journal")}
-        base_of = "real" if base is not None and base.status is Status.OK else answer.source
-        about = label("journal", task, task.tool, base=base_of, values=values, **told)
-        return _simulated(task, result_of(task, value, form, "journal"), about)
+            return replace(answer, about={**answer.about, **told, "notes": notes})
+        values = {**answer.about.get("values", {}), **dict.fromkeys(made.pointers, "journal")}
+        base_of = "real" if answer.source == "none" else answer.source
+        content = result_of(task, made.value, made.form, "journal")
+        return Answer("journal", "result", content, {"base": base_of, "values": values, **told})
+
+
+def _by_server(base: Outcome) -> bool:
+    """Whether it is the server that answered: what went wrong on the way is no answer."""
+    return base.status is Status.OK or (base.failure is not None and base.failure.code in SERVERS)
 
 
 def _since_deleted(certain: Sequence[tuple[Match, Effect]]) -> Sequence[tuple[Match, Effect]]:
@@ -96,23 +109,30 @@ def _real(base: Outcome | None) -> Answer | None:
     return Answer("none", "result", base.output)
 
 
-def _overlaid(answer: Answer, certain: Sequence[tuple[Match, Effect]]) -> tuple[Any, list[str], Any] | None:
-    """Value, pointers to what changed in it, and its form; None where what it would be cannot be told."""
+@dataclass(frozen=True, slots=True)
+class _Made(Overlaid):
+    form: Form
+
+
+def _overlaid(answer: Answer, certain: Sequence[tuple[Match, Effect]]) -> _Made | None:
+    """The value after all of them, in its form; None where what it would be cannot be told."""
     seen = seen_in(answer.content) if answer.kind == "result" else None
     if seen is None or not certain:
         return None
     value: Any = seen.value
     pointers: list[str] = []
+    whole = True
     for kind, effect in certain:
+        news: Mapping[str, Any] = {}
         if kind == "made" and isinstance(value, Mapping) and isinstance(effect.value, Mapping):
             news = {name: member for name, member in effect.value.items() if name in value}
             value, pointers = {**value, **news}, [*pointers, *(f"/{name}" for name in news)]
         found = overlaid(value, effect)
-        if found is None and not (kind == "made" and pointers):
+        if found is None and not news:
             return None
         if found is not None:
-            value, pointers = found[0], [*pointers, *found[1]]
-    return value, list(dict.fromkeys(pointers)), seen.form
+            value, pointers, whole = found.value, [*pointers, *found.pointers], whole and found.whole
+    return _Made(value, list(dict.fromkeys(pointers)), whole, seen.form)
 
 
 def _made_up(task: ToolCall) -> bool:
@@ -136,9 +156,3 @@ def _deleted(task: ToolCall, effect: Effect) -> Outcome:
     failure = Failure("dry_run.deleted", message, details={META: about})
     now = datetime.now(UTC)
     return Outcome(task_id=task.id, status=Status.ERROR, started_at=now, duration_ms=0, failure=failure)
-
-
-def _simulated(task: ToolCall, content: Mapping[str, Any], about: Mapping[str, Any]) -> Outcome:
-    now = datetime.now(UTC)
-    output = simulated(content, about)
-    return Outcome(task_id=task.id, status=Status.SIMULATED, started_at=now, duration_ms=0, output=output)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Phase, ServerRequest, Status, ToolCall, Workflow
 
 from .answers import Answer, Answers
-from .effects import Effect, effect_of, effects_of_code, only_reads
-from .labels import META, in_error, label, simulated
+from .effects import Effect, Match, effect_of, effects_of_code, match, only_reads, reads
+from .labels import META, WOULD_DIFFER, in_error, label, labelled
 from .reads import Reads
 from .settings import LEVELS, Level, Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CallNext, ExecutionId, Run, Services, Task
+    from pml_hookspecs import CallNext, CatalogEntry, ExecutionId, Run, Services, Task
 
     from .outputs import Output, Outputs
     from .recordings import Recordings
@@ -39,13 +39,10 @@ class Rehearsal:
     def __init__(self) -> None:
         self.effects: list[Effect] = []
         """What it would have changed, in order."""
-        self._asked: dict[str, int] = {}
 
-    def nth_of(self, call: str) -> int:
-        """How many times the call was made before; counts this one."""
-        before = self._asked.get(call, 0)
-        self._asked[call] = before + 1
-        return before
+    def related(self, task: ToolCall, entry: CatalogEntry) -> list[tuple[Match, Effect]]:
+        """What of it the call may be about, in order."""
+        return [(kind, effect) for effect in self.effects if (kind := match(effect, task, entry)) != "none"]
 
 
 class DryRun:
@@ -114,14 +111,15 @@ class DryRun:
         self, task: ToolCall, run: Run, call_next: CallNext, rehearsal: Rehearsal, level: Level
     ) -> Outcome:  # fmt: skip
         entry = self._catalog.get(task.tool)
-        if entry is not None and only_reads(entry):
-            if entry.own:
-                return await call_next(task, run)
-            if run.reads_for_real:
-                return await self._reads.read(without_level(task), entry, run, call_next, rehearsal)
-        answer = await self._answers.to(task, entry, run.session.principal, rehearsal)
+        if entry is not None and entry.own and only_reads(entry):
+            return await call_next(task, run)
+        related = [] if entry is None else rehearsal.related(task, entry)
+        if entry is not None and reads(entry):
+            read = await self._reads.read(without_level(task), entry, run, call_next, related)
+            return read if isinstance(read, Outcome) else ended(task, read, level)
+        answer = await self._answers.to(task, entry, run.session.principal, changed=bool(related))
         more: dict[str, Any] = {}
-        if entry is not None and not only_reads(entry) and answer.kind == "result":
+        if entry is not None and answer.kind == "result":
             effect = effect_of(task, entry, run.path, answer.content)
             rehearsal.effects.append(effect)
             more["effect"] = {"what": effect.what, "of": dict(effect.identity)}
@@ -130,7 +128,9 @@ class DryRun:
 
 def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] | None = None) -> Outcome:
     """How a simulated call ends, labelled."""
-    about = label(answer.source, task, task.tool, **answer.about, **(more or {}))
+    told = dict(answer.about)
+    differs = {WOULD_DIFFER: steps} if (steps := told.pop(WOULD_DIFFER, None)) else {}
+    about = label(answer.source, task, task.tool, **told, **(more or {}))
     if answer.kind == "result":
         if answer.source == "placeholder":
             missed = MISSED.format(task.tool)
@@ -138,7 +138,7 @@ def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] 
                 return _over(task, Failure("dry_run.miss", missed, details={META: {**about, "source": "none"}}))
             if level == "warn":
                 about["warnings"] = [missed]
-        return _over(task, None, simulated(answer.content, about))
+        return _over(task, None, labelled(answer.content, {META: about, **differs}))
     recorded = f"As recorded at {about.get('recorded_at', '?')}: "
     if answer.kind == "refusal":
         error = in_error(answer.content, about)
@@ -146,7 +146,9 @@ def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] 
         return _over(task, failure)
     texts = [b.get("text") for b in answer.content.get("content") or () if isinstance(b, Mapping)]
     said = "\n".join(text for text in texts if isinstance(text, str)) or f"{task.tool} failed without a message."
-    return _over(task, Failure("tool.failed", recorded + said, details={META: about}), simulated(answer.content, about))
+    return _over(
+        task, Failure("tool.failed", recorded + said, details={META: about}), labelled(answer.content, {META: about})
+    )
 
 
 def _unknown(task: Task, level: Level) -> Outcome:
