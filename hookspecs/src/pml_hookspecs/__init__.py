@@ -31,7 +31,7 @@ from .executor import (
 from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
 from .foresight import Asker, Checker, Verdict
 from .gateway import Check, InvalidArguments, MetaTool, ToolFailed
-from .raw import EMPTY, RawObject, encode
+from .raw import EMPTY, RawObject, encode, well_formed
 from .records import ExecutionRecord, RecordStatus, Trigger
 from .requests import ServerRequest
 from .services import Services
@@ -167,4 +167,5 @@ __all__ = [
     "passed_on",
     "setting",
     "split_tool_id",
+    "well_formed",
 ]

@@ -82,7 +82,6 @@ def test_line_breaks_between_tokens_become_spaces():
     "value",
     [
         {"a": MappingProxyType({"b": 1})},
-        {"a": "\ud800"},
         {"a": 2**70},
         {"a": None, "b": "null"},
         {"a": (1, 2)},
@@ -93,6 +92,14 @@ def test_line_breaks_between_tokens_become_spaces():
 )
 def test_what_msgspec_does_not_take_is_written_all_the_same(value):
     assert json.loads(envelope.to_json(value)) == json.loads(json.dumps(value, default=dict))
+
+
+@pytest.mark.parametrize(
+    "value", [{"a": "\ud800"}, RawObject(b'{"a":"\\ud800"}'), {"a": RawObject(b'"\\ud800"')}], ids=str
+)
+def test_half_a_surrogate_pair_is_not_written(value):
+    written = json.loads(envelope.to_json(value))
+    assert written == {"a": "\ufffd"}
 
 
 def test_not_a_number_is_not_written_as_null():

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from pml_hookspecs import GATEWAY_SERVER, Failure, Outcome, Status, ToolCall, ToolId
+from pml_hookspecs import GATEWAY_SERVER, Failure, Outcome, Status, ToolCall, ToolId, encode, well_formed
 
 from .openapi import INCLUDE_LOG, ROUTES, Answers, Described, document
 from .parameters import BadParameters, arguments_of
@@ -45,7 +45,7 @@ def routes(services: Services) -> list[Route]:
 
 
 async def _openapi(_request: Request) -> Response:
-    return JSONResponse(document())
+    return _json(document())
 
 
 class _Endpoint:
@@ -80,7 +80,7 @@ class _Endpoint:
         outcome = await self._services.run(task, session, trigger=trigger)
         if outcome.failure is not None:
             return _failed(outcome, outcome.failure, self._route.answers)
-        return JSONResponse(_shown(outcome, self._route.answers), headers=PRIVATE)
+        return _json(_shown(outcome, self._route.answers), headers=PRIVATE)
 
 
 def _shown(outcome: Outcome, answers: Answers) -> Any:
@@ -106,6 +106,10 @@ def _failed(outcome: Outcome, failure: Failure, answers: Answers) -> Response:
     return _error(status, failure.code, failure.message)
 
 
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(well_formed(encode(value)), status, headers, "application/json")
+
+
 def _error(status: int, code: str, message: str, *, retry_after_s: float | None = None) -> Response:
     headers = dict(PRIVATE)
     error: dict[str, Any] = {"code": code, "message": message}
@@ -114,4 +118,4 @@ def _error(status: int, code: str, message: str, *, retry_after_s: float | None 
     if retry_after_s is not None:
         error["retry_after_s"] = retry_after_s
         headers["retry-after"] = str(max(1, math.ceil(retry_after_s)))
-    return JSONResponse({"error": error}, status, headers)
+    return _json({"error": error}, status, headers)

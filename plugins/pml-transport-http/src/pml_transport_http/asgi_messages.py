@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from pml_hookspecs import EMPTY, RawObject, encode
+from pml_hookspecs import EMPTY, RawObject, encode, well_formed
 from pml_hookspecs.protocol import INVALID_PARAMS, INVALID_REQUEST, META_PROTOCOL_VERSION, PARSE_ERROR
 
 from .asgi_replies import Refusal
@@ -141,6 +141,7 @@ def to_line(value: Any) -> bytes:
             # msgspec writes null for NaN and the infinities.
             if b"null" in raw:
                 raw = encode(value)
+    raw = well_formed(raw)
     # Outside strings a line break is white space, inside it cannot stand.
     return raw.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in raw or b"\r" in raw else raw
 

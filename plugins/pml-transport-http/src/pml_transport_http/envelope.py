@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from pml_hookspecs import encode
+from pml_hookspecs import encode, well_formed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,22 +100,22 @@ def _name(method: str) -> bytes:
 
 def request(id: int, method: str, params: bytes) -> bytes:
     """A request of ours."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (id, _name(method), params)
+    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (id, _name(method), well_formed(params))
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
     """A notification of ours."""
-    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_name(method), encode(params))
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_name(method), well_formed(encode(params)))
 
 
 def result(id: Any, value: Mapping[str, Any]) -> bytes:
     """The answer to a request of the server's. ``id`` goes back as it came."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id), encode(value))
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(id), well_formed(encode(value)))
 
 
 def error(id: Any, wire: Mapping[str, Any]) -> bytes:
     """The error answer to a request of the server's."""
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id), encode(wire))
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id), well_formed(encode(wire)))
 
 
 def shown(data: bytes) -> str:

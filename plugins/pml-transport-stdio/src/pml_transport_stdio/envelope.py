@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from pml_hookspecs import RawObject, encode
+from pml_hookspecs import RawObject, encode, well_formed
 
 if TYPE_CHECKING:
     from .framing import Oversized
@@ -159,7 +159,7 @@ _encode = msgspec.json.Encoder(enc_hook=_for_msgspec).encode
 
 
 def to_json(value: Any) -> bytes:
-    """JSON text of ``value`` on one line.
+    """JSON text of ``value`` on one line, with nothing in it that strict readers refuse.
 
     Raises:
         TypeError: ``value`` holds something JSON has no form for.
@@ -175,6 +175,7 @@ def to_json(value: Any) -> bytes:
             # msgspec writes null for NaN and the infinities.
             if b"null" in raw:
                 raw = encode(value)
+    raw = well_formed(raw)
     # Outside strings a line break is white space, inside it cannot stand.
     return raw.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in raw or b"\r" in raw else raw
 
