@@ -1,7 +1,7 @@
 """What works where the gateway does not run, and that it says where it does: macOS and Windows, imitated on Linux.
 
-The names that a system lacks are taken away, from Python's own modules and from nothing else: what is not ours is
-imported before that, and chose what it uses on this system.
+The names that a system lacks are taken away from what our modules import. What is not ours is imported before that,
+and chose what it uses on this system.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ NOT_ON_WINDOWS = {
 }
 NO_MODULES_ON_WINDOWS = "fcntl grp posix pty pwd resource syslog termios tty"
 IMITATED = """
-import contextlib, importlib, io, json, os, sys, sysconfig
+import contextlib, importlib, io, json, os, select, signal, socket, sys, sysconfig, types
 
 sysconfig.get_config_vars()  # reads a file of this system's
 told = json.loads(sys.argv[1])
@@ -72,8 +72,10 @@ with contextlib.redirect_stdout(io.StringIO()):
 for name in [name for name in sys.modules if name.startswith("pml_")]:
     del sys.modules[name]
 for module, names in told["gone"].items():
-    for name in names.split():
-        vars(importlib.import_module(module)).pop(name, None)
+    # Another module in its place: Python's own, which chose what they use, keep theirs.
+    poor, gone = types.ModuleType(module), names.split()
+    vars(poor).update({name: value for name, value in vars(sys.modules[module]).items() if name not in gone})
+    sys.modules[module] = poor
 for name in told["no_modules"].split():
     sys.modules[name] = None
 sys.platform = told["platform"]
