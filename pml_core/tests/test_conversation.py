@@ -288,7 +288,6 @@ async def test_listing_waits_for_servers_that_were_never_seen_and_not_longer_tha
     options = {"plugins": plugins, "tools_exposure": "by_intent", "intent": "fs"}
     async with running({"fs": Slow(["read"])}, list_wait_s=0.02, **options) as made:
         assert await Client(made).tools() == []
-    async with running({"fs": Slow(["read"])}, list_wait_s=0.02, **options) as made:
         object.__setattr__(made.config.gateway, "list_wait_s", 30.0)
         listing = asyncio.ensure_future(Client(made).tools())
         await asyncio.sleep(0)

@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from contextlib import asynccontextmanager
 
@@ -288,3 +289,29 @@ def _alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+async def test_pml_servers_adds_disables_and_restarts_under_a_running_gateway(site):
+    write(site, "# mine\n")
+    async with site.connect("--mode", "full_proxy") as client:
+        assert await names(client) == TOOLS
+        before = set(site.pids.iterdir())
+        done = site.pml("servers", "restart", "plain", "--json")
+        assert done.returncode == 0, done.stderr
+        async with asyncio.timeout(TOLD_S):
+            while not set(site.pids.iterdir()) - before:  # noqa: ASYNC110 - nothing tells of a folder
+                await asyncio.sleep(0.05)
+        assert site.text_of(await client.call_tool("plain__echo", {"text": "hello"})) == "hello"
+        for words, more in ((("add", "two", "--", *site.typed), {"two__add"}), (("disable", "two"), set())):
+            await asyncio.to_thread(users_own, site, "servers", words[0], "--yes", *words[1:])
+            async with asyncio.timeout(TOLD_S):
+                while await names(client) != TOOLS | more:  # noqa: ASYNC110 - a notification may tell of less
+                    await asyncio.sleep(0.2)
+    assert (site.folder / "home" / "config.toml").read_text().startswith("# mine")
+
+
+def users_own(site, *words: str) -> None:
+    """Run a command without the file that the gateway was given."""
+    environment = {**os.environ, **site.environment}
+    command = [sys.executable, "-m", "pml_core", *words]
+    subprocess.run(command, check=True, cwd=site.folder, env=environment, stdin=subprocess.DEVNULL)

@@ -28,10 +28,11 @@ async def test_lists_searches_plans_and_calls_of_the_others_go_on_cold_and_warm(
             assert site.text_of(called) == "hello", start
 
 
-async def test_a_list_of_all_tools_waits_for_it_no_longer_than_others_take(site):
+async def test_a_list_of_all_tools_waits_for_it_once(site):
     site.configure(good=site.plain(), silent=SILENT)
-    async with site.connect(*FOR_EVER, "--mode", "full_proxy", listed=False) as client:
-        assert "good__echo" in [tool.name for tool in (await client.list_tools()).tools]
+    for wait in ("--set", "gateway.list_wait_s=3"), FOR_EVER:
+        async with site.connect(*wait, "--mode", "full_proxy", listed=False) as client:
+            assert "good__echo" in [tool.name for tool in (await client.list_tools()).tools]
 
 
 def test_commands_that_start_no_server_wait_for_none(site):

@@ -174,7 +174,7 @@ class Conversation:
         session = self._with_hint(hint)
         exposure = await self._exposures.of(session)
         if exposure.whole_catalog:
-            await self._gateway.servers_settled()
+            await self._gateway.servers_settled(listing=True)
         listed = await exposure.listed(session)
         self._has_seen(hint, listed.mark)
         # Where keys tell clients apart, another one may have another mode.

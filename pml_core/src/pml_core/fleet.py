@@ -76,13 +76,15 @@ class Fleet:
         """Wait for servers whose tools were never seen."""
         await _tried(self._unseen(), within_s)
 
-    async def settled(self, within_s: float, tool: str | None = None) -> None:
+    async def settled(self, within_s: float, tool: str | None = None, *, listing: bool = False) -> None:
         """Wait for what a request needs, and for nobody else.
 
         Args:
             within_s: Longest wait; for the whole catalog, counted from the start of each server.
             tool: A name. The servers that it names are waited for; where it names none, or is None, the whole catalog
-                is, but for servers that were waited for in vain before, and for those that take far longer than others.
+                is, but for servers that were waited for in vain last time, and for those that take far longer than
+                others.
+            listing: What is missing may not be asked for again: those that take longer are waited for as well.
         """
         unseen = self._unseen()
         if tool is not None and (named := named_by(tool, self._gateway.servers.values())):
@@ -90,7 +92,7 @@ class Fleet:
             return
         loop = asyncio.get_running_loop()
         while waiting := [server for server in unseen if _is_unseen(server) and not server.slow]:
-            until_s = max(server.began_s for server in waiting) + self._patience_s(within_s)
+            until_s = max(server.began_s for server in waiting) + (within_s if listing else self._patience_s(within_s))
             if (left_s := until_s - loop.time()) <= 0:
                 for server in waiting:
                     server.waited_in_vain()

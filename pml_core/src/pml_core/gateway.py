@@ -307,9 +307,9 @@ class Gateway:
         """Wait, within ``list_wait_s``, for servers whose tools were never seen."""
         await self.fleet.tried(self.config.gateway.list_wait_s)
 
-    async def servers_settled(self, tool: str | None = None) -> None:
-        """Wait, within ``list_wait_s``, for what is needed: the servers that a tool's name names, or the catalog."""
-        await self.fleet.settled(self.config.gateway.list_wait_s, tool)
+    async def servers_settled(self, tool: str | None = None, *, listing: bool = False) -> None:
+        """Wait, within ``list_wait_s``, for what is needed: see :meth:`Fleet.settled`."""
+        await self.fleet.settled(self.config.gateway.list_wait_s, tool, listing=listing)
 
     # Parts
 

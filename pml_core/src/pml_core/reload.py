@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, ToolFilter
 
+from . import restarts
 from .admission import plain
 from .assembly import check_required
 from .config import Config, GatewaySettings
@@ -42,6 +43,7 @@ class Reload:
         self._gateway, self._read = gateway, read
         self._wanted = gateway.config
         """As last read; the gateway's own differs where a restart is needed."""
+        self._restarts = restarts.asked()
 
     async def follow(self, files: Sequence[Path], known: State, asked: asyncio.Event) -> None:
         """Apply changes of ``files`` since they were as ``known``, and whenever ``asked`` is set, until cancelled."""
@@ -57,6 +59,7 @@ class Reload:
                 self._gateway.log.warning("a configuration file is gone; everything stays as it is", files=gone)
             else:
                 await self.now()
+                await self._restart()
 
     async def now(self) -> bool:
         """Read the configuration and apply it; False when it does not fit and the old one stays in force."""
@@ -85,6 +88,15 @@ class Reload:
         gateway.announcement.warn()
         await self._report("config.reloaded", changed=changes, with_next_start=late)
         return True
+
+    async def _restart(self) -> None:
+        """Start the servers anew of which somebody has asked it since this was looked at last."""
+        gateway, before, self._restarts = self._gateway, self._restarts, restarts.asked()
+        names = [n for n, mark in self._restarts.items() if before.get(n) != mark and n in gateway.servers]
+        if names:
+            gateway.log.info("servers are started anew, as asked", servers=names)
+            await gateway.fleet.restart(names)
+            await self._report("servers.restarted", servers=names)
 
     async def _report(self, code: str, **details: Any) -> None:
         event = AccessEvent(kind="change", target="configuration", code=code, details=details)

@@ -61,7 +61,7 @@ class Remembered:
         self._supervisor.spawn("core", self._store.catalog.report, (status,), f"report:{status.name}")
 
     def _save_slow(self, server: Server) -> None:
-        self._store.documents.put_soon(SLOW, key_of(server.name, server.settings), {"slow": server.slow})
+        self._store.documents.put_soon(SLOW, key_of(server.name, server.settings), {"slow": server.in_vain})
 
     # What was accepted
 

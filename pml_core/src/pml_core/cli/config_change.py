@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,8 @@ def target(arguments: argparse.Namespace) -> Path:
     return found[0] if found else users / USERS_FILE
 
 
-def make(path: Path, values: Mapping[KeyPath, Any]) -> Change:
-    """The change of a file that makes it say ``values``, checked but not written.
+def make(path: Path, values: Mapping[KeyPath, Any], *, gone: Sequence[KeyPath] = ()) -> Change:
+    """The change of a file that makes it say ``values``, and nothing else below ``gone``; checked but not written.
 
     Raises:
         OperatorError: The file cannot be read or changed, or would not fit any more.
@@ -79,8 +79,10 @@ def make(path: Path, values: Mapping[KeyPath, Any]) -> Change:
     tree = read_file(path)[0] if file.raw is not None else {}
     placed = {_place(tree, keys, yaml=path.suffix != ".toml"): value for keys, value in values.items()}
     try:
-        edit = toml_edit.with_values if path.suffix == ".toml" else yaml_edit.with_values
-        text = edit(file.text, placed)
+        toml, text = path.suffix == ".toml", file.text
+        for keys in gone:
+            text = toml_edit.without_table(text, keys) if toml else yaml_edit.without(text, keys)
+        text = toml_edit.with_values(text, placed) if toml else yaml_edit.with_values(text, placed)
     except (TomlEditError, yaml_edit.YamlEditError) as exc:
         raise OperatorError(f"{path}: {exc}", f"Write this there by hand:\n{snippet(path, placed)}") from None
     _check(path, text, existed=file.raw is not None)
@@ -113,14 +115,15 @@ def _check(path: Path, text: str, *, existed: bool) -> None:
 
     from .config import settings_types
 
-    def found(file: Path) -> list[str]:
-        return [line.replace(str(file), str(path)) for line in problems(lambda: load(file), settings_types)]
+    def found(file: Path, without: Path | None = None) -> list[str]:
+        lines = problems(lambda: load(file, without=without), settings_types)
+        return [line.replace(str(file), str(path)) for line in lines]
 
     before = found(path) if existed else []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
         copy.write_text(text, encoding="utf-8")
-        new = [problem for problem in found(copy) if problem not in before]
+        new = [problem for problem in found(copy, path) if problem not in before]
     if new:
         raise OperatorError("\n".join((f"{path}: nothing is written, because it would not fit:", *new)))
 

@@ -55,6 +55,7 @@ def add(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the client goes away or a signal comes; the exit status."""
+    from pml_core import restarts
     from pml_core.config import load
     from pml_core.config_files import state_of
     from pml_core.trust import candidates, store
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     read = functools.partial(load, arguments.config, overrides=overrides, mode=arguments.mode)
     if not arguments.allow_unknown:
         read = functools.partial(_owned, read)
-    files = [*candidates(Path.cwd(), arguments.config), store()]
+    files = [*candidates(Path.cwd(), arguments.config), store(), restarts.file()]
     known = state_of(files)  # before they are read, so that no change is missed
     served = Served(read(), read, files, known)
     if arguments.http is not None:

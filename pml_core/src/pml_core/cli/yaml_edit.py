@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from . import trees
 from .trees import KeyPath, at, with_value
 
 _KEY = re.compile(r"""(?P<indent>[ ]*)(?P<quote>["']?)(?P<name>[^\s"'#:][^"'#:]*?)(?P=quote)[ ]*:(?P<rest>[ \t].*|)$""")
@@ -29,6 +30,32 @@ def with_values(text: str, values: Mapping[KeyPath, Any]) -> str:
             continue
         text = _checked(_with_value(text, path, value), with_value(tree, path, value))
     return text
+
+
+def without(text: str, path: KeyPath) -> str:
+    """``text`` without what stands at ``path``, and without mappings that are empty for it.
+
+    Raises:
+        YamlEditError: Not YAML, or written in a way that this cannot change.
+    """
+    tree = _loads(text)
+    if at(tree, path) is None:
+        return text
+    expected = trees.without(tree, path)
+    while at(expected, path[:-1]) is None and len(path) > 1:
+        path = path[:-1]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    lines = text.removesuffix(newline).split(newline)
+    start, end = 0, len(lines)
+    for depth, name in enumerate(path):
+        if (found := _find(lines, start, end, name)) is None:
+            raise YamlEditError("is written in a way that cannot be changed safely")
+        number, match = found
+        below = _end_of_block(lines, number, end, len(match["indent"]))
+        if depth == len(path) - 1:
+            del lines[number:below]
+        start, end = number + 1, below
+    return _checked(newline.join(lines) + newline if lines else "", expected)
 
 
 def _checked(text: str, expected: Mapping[str, Any]) -> str:

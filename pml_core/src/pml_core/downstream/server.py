@@ -47,6 +47,16 @@ LISTED_S = 5.0
 class Server:
     """What the gateway knows of one server."""
 
+    began_s = 0.0
+    """When it began to start, on the loop's clock [s]."""
+    took_s: float | None = None
+    """How long it took until it was up first; None while it was not [s]."""
+    slow = False
+    """Whether somebody waited for it in vain when a gateway last ran."""
+    in_vain = False
+    """Whether somebody waited for it in vain in this run."""
+    on_slow: Callable[[Server], None] | None = None
+
     def __init__(  # noqa: PLR0913 - each is one thing that it depends on
         self,
         name: str,
@@ -94,13 +104,6 @@ class Server:
         self._remembered, self._retired = asyncio.Event(), False
         self.tools = Tools(self._wiring, self._published, self._log)
         self._prefixes: dict[str, bytes] = {}
-        self.began_s = 0.0
-        """When it began to start, on the loop's clock [s]."""
-        self.took_s: float | None = None
-        """How long it took until it was up first; None while it was not [s]."""
-        self.slow = False
-        """Whether somebody waited for it in vain, now or when the gateway last ran."""
-        self.on_slow: Callable[[Server], None] | None = None
         self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
         self.on_changed: Callable[[Server, list[Change]], None] | None = None
         self.on_status: Callable[[ServerStatus], None] | None = None
@@ -166,17 +169,20 @@ class Server:
         self.status = replace(self.status, description=instance.offer.description)
         self.tools.have(entries)
 
-    def waited_in_vain(self, *, slow: bool = True) -> None:
-        """Nobody waits for it again who did not ask for it, until it was up."""
-        if self.slow is not slow and not self._retired:
-            self.slow = slow
+    def waited_in_vain(self) -> None:
+        """Somebody did; next time nobody waits for it who does not need it, unless it comes up meanwhile."""
+        if not self.in_vain and not self._retired:
+            self.in_vain = True
             if self.on_slow is not None:
                 self.on_slow(self)
 
     def _up(self) -> None:
         if self.took_s is None:
             self.took_s = asyncio.get_running_loop().time() - self.began_s
-        self.waited_in_vain(slow=False)
+        if self.in_vain or self.slow:
+            self.in_vain = self.slow = False
+            if self.on_slow is not None:
+                self.on_slow(self)
         self._say(replace(self.status, state="up", reason="", restarts=self._main.restarts))
         self.tools.read_again()  # it may have changed while it was being read
 

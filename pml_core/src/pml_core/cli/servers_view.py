@@ -1,0 +1,121 @@
+"""``pml servers list`` and ``tools``: what is configured, how it was last seen, and which of its tools may be had."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pml_core import secret_values
+from pml_core.errors import OperatorError
+
+from .output import print_columns, print_json
+from .printable import plain
+
+if TYPE_CHECKING:
+    import argparse
+
+    from pml_core.config import Config, ServerSettings
+    from pml_hookspecs import CatalogEntry, ServerStatus
+
+NOT_SEEN = "not seen yet"
+LONGEST = 80
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """Print one line per server."""
+    from . import load_as_told
+
+    config = load_as_told(arguments)
+    statuses, tools = asyncio.run(_looked(config, list(config.servers), connect=arguments.connect))
+    rows = [_about(config, name, statuses.get(name), tools[name]) for name in config.servers]
+    if arguments.json:
+        print_json({"servers": rows})
+    elif rows:
+        header = ("SERVER", "STATE", "TOOLS", "ALLOWED", "AT", "CONFIGURED IN")
+        keys = ("name", "state", "tools", "allowed", "at", "source")
+        print_columns([[plain(str(row[key])) for key in keys] for row in rows], header)
+    else:
+        print("No servers are configured. pml servers add NAME -- COMMAND, or: pml import")
+    return 0
+
+
+def run_tools(arguments: argparse.Namespace) -> int:
+    """Print one line per tool of a server."""
+    from . import load_as_told
+
+    config, name = load_as_told(arguments), arguments.server
+    settings = settings_of(config, name)
+    found = asyncio.run(_looked(config, [name], connect=arguments.connect))[1][name]
+    shown: list[dict[str, Any]] = [
+        {"name": e.name, "allowed": settings.tools.allows(e.name), "tokens": e.tokens, "description": e.description}
+        for e in sorted(found, key=lambda e: e.name)
+    ]
+    if arguments.json:
+        print_json({"server": name, "tools": shown})
+    elif shown:
+        rows = [
+            (plain(one["name"]), "yes" if one["allowed"] else "no", str(one["tokens"]), _short(one["description"]))
+            for one in shown
+        ]
+        print_columns(rows, ("TOOL", "ALLOWED", "TOKENS", "DESCRIPTION"))
+    else:
+        print(f"No tool of {name} is known. Start it and look: pml servers tools {name} --connect")
+    return 0
+
+
+def settings_of(config: Config, name: str) -> ServerSettings:
+    """The section of a server.
+
+    Raises:
+        OperatorError: There is none.
+    """
+    import difflib
+
+    if name in config.servers:
+        return config.servers[name]
+    near = difflib.get_close_matches(name, config.servers, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"configured: {', '.join(sorted(config.servers)) or 'none'}"
+    raise OperatorError(f"there is no server {name!r}; {hint}")
+
+
+def _about(config: Config, name: str, status: ServerStatus | None, tools: list[CatalogEntry]) -> dict[str, Any]:
+    settings = config.servers[name]
+    table = secret_values.masked({"command": settings.command, "args": list(settings.args), "url": settings.url})
+    at = " ".join([table["command"], *table["args"]]) if settings.command else table["url"] or settings.address
+    state = "disabled" if not settings.enabled else NOT_SEEN if status is None else status.state
+    return {
+        "name": name,
+        "state": state,
+        "reason": "" if status is None or not settings.enabled else status.reason,
+        "tools": len(tools),
+        "allowed": sum(settings.tools.allows(entry.name) for entry in tools),
+        "at": at,
+        "source": config.says(("servers", name)) or "default",
+    }
+
+
+async def _looked(
+    config: Config, names: list[str], *, connect: bool
+) -> tuple[Mapping[str, ServerStatus], dict[str, list[CatalogEntry]]]:
+    """How servers are, or were when last seen, and all that they list, allowed or not."""
+    from dataclasses import replace
+
+    from pml_core.gateway import Gateway
+    from pml_core.logs import Logs
+
+    from .progress import until_started
+
+    servers = {name: settings for name, settings in config.servers.items() if name in names}
+    logs = Logs("error", config.gateway.log_format)
+    async with Gateway(replace(config, servers=servers), logs, connect=connect) as gateway:
+        if connect:
+            await until_started(gateway.catalog.servers)
+        kept = [] if connect or gateway.store is None else await gateway.store.catalog.statuses()
+        statuses = {s.name: s for s in (gateway.catalog.servers() if connect else kept)}
+        return statuses, {name: [e for e in gateway.catalog if e.server == name] for name in names}
+
+
+def _short(text: str) -> str:
+    line = plain(text.strip().partition("\n")[0])
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
