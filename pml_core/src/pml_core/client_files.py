@@ -35,11 +35,21 @@ class Entry:
     """The file of the server of the same name that counts instead; None: this one counts."""
     differs: bool = False
     """From what hides it."""
+    is_brought: bool = False
+    """It stands in a file of the folder's."""
     is_refused: bool = False
     """The client does not start it, because its user has not agreed to it or has said no."""
 
 
-def of_client(client: str, home: Path, project: Path, problems: list[tuple[str, str]]) -> list[Entry]:
+def of_client(
+    client: str,
+    home: Path,
+    project: Path,
+    problems: list[tuple[str, str]],
+    *,
+    only: Path | None = None,
+    texts: Mapping[Path, str] | None = None,
+) -> list[Entry]:
     """Every server that a client has for ``project``, in the order of its files, the project's first.
 
     Args:
@@ -47,25 +57,29 @@ def of_client(client: str, home: Path, project: Path, problems: list[tuple[str, 
         home: The user's folder.
         project: The folder that the client is used in.
         problems: What is wrong with single servers, which are left out, is added here, each with its file.
+        only: Read this file alone, as the client would.
+        texts: Take this for what stands in a file.
 
     Raises:
         ClientConfigError: A file cannot be read, or none holds a sound server and something is wrong in one.
     """
     entries: list[Entry] = []
-    brought = _brought(home, project)
+    brought, known = _brought(home, project), texts or {}
     wrong: dict[Path, list[str]] = {}
-    judge = _judge(client, home, project, brought)
-    for path in files(client, home, project):
+    judge = _judge(client, home, project)
+    for path in files(client, home, project) if only is None else [only]:
         try:
-            servers = every(text_of(path), str(path), project=project, problems=wrong.setdefault(path, []))
+            text = known[path] if path in known else text_of(path)
+            servers = every(text, str(path), project=project, problems=wrong.setdefault(path, []))
         except NoServersError:
             continue
-        entries += [judge(Entry(client=client, path=path, server=server)) for server in servers]
+        found = [Entry(client=client, path=path, server=server, is_brought=path in brought) for server in servers]
+        entries += map(judge, found)
     if not entries:
         for path in (path for path, said in wrong.items() if said):
             raise mistakes(str(path), wrong[path])
     problems += [(str(path), problem) for path, said in wrong.items() for problem in said]
-    return _named(_without_hidden(entries, brought))
+    return _named(_without_hidden(entries))
 
 
 def files(client: str, home: Path, project: Path) -> list[Path]:
@@ -96,23 +110,23 @@ def _brought(home: Path, project: Path) -> frozenset[Path]:
     return frozenset(path for _, path in theirs) - {path for _, path in own}
 
 
-def _judge(client: str, home: Path, project: Path, brought: frozenset[Path]) -> Callable[[Entry], Entry]:
+def _judge(client: str, home: Path, project: Path) -> Callable[[Entry], Entry]:
     """Says of an entry what its user has decided about it in the client."""
     if client == "claude-code":
         decisions = claude_settings.read(home, project, _tree)
-        return lambda entry: _claude(entry, decisions, brought)
+        return lambda entry: _claude(entry, decisions)
     if client == "codex":
-        users = [path for path in files(client, home, project) if path not in brought]
+        users = set(files(client, home, project)) - _brought(home, project)
         trusted = any(trusts(_tree(path), project) for path in users)
-        return lambda entry: entry if trusted or entry.path not in brought else _off(entry, NOT_TRUSTED)
+        return lambda entry: entry if trusted or not entry.is_brought else _off(entry, NOT_TRUSTED)
     return lambda entry: entry
 
 
-def _claude(entry: Entry, decisions: claude_settings.Decisions, brought: frozenset[Path]) -> Entry:
+def _claude(entry: Entry, decisions: claude_settings.Decisions) -> Entry:
     name = entry.server.keys[-1]
     if why := decisions.denied(name):
         return _off(entry, why)
-    if entry.path in brought and (why := decisions.not_approved(name)):
+    if entry.is_brought and (why := decisions.not_approved(name)):
         return _off(entry, why)
     return entry
 
@@ -123,19 +137,19 @@ def _off(entry: Entry, why: str) -> Entry:
     return replace(entry, server=server, is_refused=True)
 
 
-def _rank(entry: Entry, brought: frozenset[Path]) -> int:
+def _rank(entry: Entry) -> int:
     """What counts first has the lowest: what is the user's in this folder, what they agreed to, theirs, strangers'."""
     if entry.server.keys[0] == "projects":
         return 0
-    if entry.path not in brought:
+    if not entry.is_brought:
         return 2
     return 1 if entry.client in _KEEP_AGREEMENTS and not entry.is_refused else 3
 
 
-def _without_hidden(entries: Sequence[Entry], brought: frozenset[Path]) -> list[Entry]:
+def _without_hidden(entries: Sequence[Entry]) -> list[Entry]:
     """The entries; of each name all but the first by rank say what hides them."""
     first: dict[str, Entry] = {}
-    for entry in sorted(entries, key=lambda entry: _rank(entry, brought)):
+    for entry in sorted(entries, key=_rank):
         first.setdefault(entry.server.name, entry)
     return [_hidden(entry, first[entry.server.name]) for entry in entries]
 

@@ -24,7 +24,7 @@ def servers_in(where: Place, file: FileText) -> dict[str, Any]:
     Raises:
         OperatorError: It cannot be parsed, or its servers are no object.
     """
-    servers = at(_parsed(where, file.text), where.servers)
+    servers = at(tree_of(where, file.text), where.servers)
     if servers is None:
         return {}
     if not isinstance(servers, dict):
@@ -123,7 +123,12 @@ def _lenient(text: str) -> Any:
     return {}
 
 
-def _parsed(where: Place, text: str) -> Any:
+def tree_of(where: Place, text: str) -> Any:
+    """The tree in a client's text; empty for one that says nothing.
+
+    Raises:
+        OperatorError: It cannot be parsed.
+    """
     if not text.strip():
         return {}
     try:

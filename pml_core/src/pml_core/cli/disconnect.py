@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from pml_core.errors import OperatorError
 
-from . import client_text, connect, edited_file
+from . import client_text, connect, connections, edited_file
+from .connect import Edit
 from .connect_places import CLIENTS, Place
 
 
@@ -17,8 +19,9 @@ def add(subcommands: Any) -> None:
         "disconnect",
         help="take PML out of the configuration of an MCP client",
         description=(
-            "Take back what pml connect did. If nothing else has changed since, the file becomes what it was, byte by "
-            "byte; otherwise only PML is taken out of it."
+            "Take back what pml connect did. A file in which nothing else has changed since becomes what it was, byte "
+            "by byte; one that was changed elsewhere becomes that with these changes; otherwise PML is taken out, the "
+            "servers that moved are put back as they read, and that is said."
         ),
     )
     connect.add_target(parser)
@@ -30,39 +33,40 @@ def run(arguments: argparse.Namespace) -> int:
     return connect.finish(disconnecting(connect.place_of(arguments), arguments.name), arguments)
 
 
-def disconnecting(where: Place, name: str) -> connect.Edit:
-    """The edit that takes the server ``name`` out.
+def disconnecting(where: Place, name: str) -> connect.Work:
+    """What takes the server ``name`` out, and puts back what moved when it was connected.
 
     Raises:
-        OperatorError: The file cannot be read or changed, or what is called so is not PML.
+        OperatorError: A file cannot be read or changed, or what is called so is not PML.
     """
     file = edited_file.read(where.path)
     servers = client_text.servers_in(where, file)
-    if name not in servers:
-        client = CLIENTS[where.client]
-        note = f"{client} is not connected under the name {name}; there are: {', '.join(servers) or 'no servers'}."
-        return connect.Edit(place=where, file=file, raw=file.raw, action="unchanged", notes=(note,))
-    if not client_text.is_pml(servers[name]):
+    if name in servers and not client_text.is_pml(servers[name]):
         raise OperatorError(
             f"{where.path}: the server {name!r} is not PML", "Give the name that PML has there with --name."
         )
-    for copy in edited_file.backups(where.path):
-        before = edited_file.FileText(where.path, copy.read_bytes())
-        if _is_all_that_changed(where, before, file, name, servers[name]):
-            return connect.Edit(place=where, file=file, raw=before.raw, action="restored", spent=copy)
-    if _is_all_that_changed(where, edited_file.FileText(where.path, None), file, name, servers[name]):
-        return connect.Edit(place=where, file=file, raw=None, action="restored")
+    if done := connections.kept(where, name):
+        return _taken_back(where, name, done)
+    if name not in servers:
+        client = CLIENTS[where.client]
+        note = f"{client} is not connected under the name {name}; there are: {', '.join(servers) or 'no servers'}."
+        return connect.Work(edits=(Edit(place=where, file=file, raw=file.raw, action="unchanged"),), notes=(note,))
     raw = file.encoded(client_text.without_server(where, file.text, name))
-    return connect.Edit(place=where, file=file, raw=raw, action="removed")
+    notes = ["Nothing is known of how it was connected, so that PML is taken out and nothing is put back."]
+    if copies := edited_file.backups(where.path):
+        notes.append(f"What was there before is in {', '.join(map(str, copies))}.")
+    return connect.Work(edits=(Edit(place=where, file=file, raw=raw, action="removed"),), notes=tuple(notes))
 
 
-def _is_all_that_changed(
-    where: Place, before: edited_file.FileText, now: edited_file.FileText, name: str, entry: Any
-) -> bool:
-    """Whether connecting ``before`` gives what stands there now."""
-    try:
-        if name in client_text.servers_in(where, before):
-            return False
-        return before.encoded(client_text.with_server(where, before.text, name, entry)) == now.raw
-    except OperatorError:
-        return False
+def _taken_back(where: Place, name: str, done: Sequence[connections.Changed]) -> connect.Work:
+    edits: list[Edit] = []
+    notes: list[str] = []
+    for one in done:
+        place = where if one.path == where.path.absolute() else connections.other_place(where, one.path)
+        file = edited_file.read(one.path)
+        undone = connections.undone(place, name, file, one)
+        action = "unchanged" if undone.raw == file.raw else undone.how
+        edits.append(Edit(place=place, file=file, raw=undone.raw, action=action))
+        notes += undone.notes
+    edits.sort(key=lambda edit: edit.place is not where)
+    return connect.Work(edits=tuple(edits), changed=(), notes=tuple(notes))

@@ -82,6 +82,22 @@ def without_member(text: str, path: Sequence[str]) -> str:
     return _checked(result, tree)
 
 
+def span(text: str, path: Sequence[str]) -> tuple[int, int] | None:
+    """Where the value at ``path`` begins and ends; None when there is none.
+
+    Raises:
+        JsonEditError: It is not JSON.
+    """
+    _parsed(text)
+    node = _scan(text)
+    for name in path:
+        found = _member(node, name)
+        if found is None:
+            return None
+        node = found.value
+    return node.start, node.end
+
+
 def _parsed(text: str) -> Any:
     try:
         return jsonc.loads(text)
@@ -186,6 +202,8 @@ def _inserted(text: str, node: _Value, name: str, value: Any) -> str:
     """``text`` with a first member more: behind the brace, no comma and no comment is in the way."""
     opened, newline = node.start + 1, _newline(text)
     outer = _line_indent(text, node.start)
+    if not node.members and text[: node.start].strip() and "\n" not in text.strip():  # all of it is on one line
+        return f"{text[:opened]}{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}{text[opened:]}"
     if not node.members:
         inner = outer + _unit(text)
         member = _indented(name, value, inner, text)
