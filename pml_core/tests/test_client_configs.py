@@ -98,7 +98,7 @@ def test_cursor_has_variables_for_folders_and_the_environment():
     )
     assert server.command == "${HOME}/bin/x"
     assert server.args == ("./src", "${env:HOST}")
-    assert any("envFile" in note for note in server.notes)
+    assert server.env_file == ".env"
     assert any("folder that PML starts in" in note for note in server.notes)
 
 
@@ -135,9 +135,10 @@ def test_windsurf_writes_server_urls_and_disabled_tools():
         "url": "https://h/mcp",
         "headers": {"A": "${env:T}"},
         "protocol": "auto",
+        "tools": {"deny": ["x"]},
         "enabled": False,
     }
-    assert server.notes == ("disabledTools is not used by PML; all tools of the server are taken in",)
+    assert server.notes == ()
 
 
 def test_gemini_writes_http_urls_and_dollar_names():
@@ -156,7 +157,7 @@ def test_gemini_writes_http_urls_and_dollar_names():
     }
     far, near, off = read(json.dumps(tree), "settings.json")
     assert far.table() == {"url": "https://h/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}, "timeout_s": 30.0}
-    assert near.table() == {"command": "python", "cwd": "./x", "env": {"A": "${B}"}}
+    assert near.table() == {"command": "python", "cwd": "./x", "env": {"A": "${B}"}, "tools": {"allow": ["t"]}}
     assert (near.enabled, off.enabled) == (True, False)
 
 

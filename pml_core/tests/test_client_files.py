@@ -11,6 +11,7 @@ import pytest
 from pml_core import client_files
 from pml_core.cli import main
 from pml_core.client_configs import ClientConfigError
+from pml_core.config import load
 
 
 @pytest.fixture
@@ -191,3 +192,69 @@ def test_an_address_is_reached_as_its_client_would(place, user, client, path, se
     assert main(["import", "--from", client]) == 0
     table = tomllib.loads((place.project / "pml.toml").read_text())["servers"]["a"]
     assert table.get("protocol") == protocol
+
+
+def configured(place, client, path, server, name="a"):
+    """A server's settings as they count after it was imported."""
+    tables = f"[mcp_servers.{name}]\n{server}" if isinstance(server, str) else {"mcpServers": {name: server}}
+    write(path, tables)
+    assert main(["import", "--from", client]) == 0
+    return load().servers[name]
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "server", "had"),
+    [
+        ("codex", ".codex/config.toml", 'command = "x"\nenabled_tools = ["get"]\n', {"get"}),
+        ("codex", ".codex/config.toml", 'command = "x"\nenabled_tools = []\n', set()),
+        ("codex", ".codex/config.toml", 'command = "x"\ndisabled_tools = ["wipe"]\n', {"get", "g*t"}),
+        (
+            "codex",
+            ".codex/config.toml",
+            'command = "x"\nenabled_tools = ["get", "wipe"]\ndisabled_tools = ["wipe"]\n',
+            {"get"},
+        ),
+        ("gemini-cli", ".gemini/settings.json", {"command": "x", "includeTools": ["get(a)"]}, {"get"}),
+        ("gemini-cli", ".gemini/settings.json", {"command": "x", "includeTools": ["g*t"]}, {"g*t"}),
+        ("gemini-cli", ".gemini/settings.json", {"command": "x", "includeTools": []}, set()),
+        (
+            "gemini-cli",
+            ".gemini/settings.json",
+            {"command": "x", "includeTools": ["get", "wipe"], "excludeTools": ["wipe"]},
+            {"get"},
+        ),
+        ("windsurf", ".codeium/windsurf/mcp_config.json", {"command": "x", "disabledTools": ["get"]}, {"wipe", "g*t"}),
+        ("cursor", ".cursor/mcp.json", {"command": "x", "tools": ["*"]}, {"get", "wipe", "g*t"}),
+    ],
+)
+def test_tools_that_a_client_does_not_have_pml_has_not_either(place, user, client, path, server, had):
+    rules = configured(place, client, user / path, server).tools
+    assert {tool for tool in ("get", "wipe", "g*t") if rules.allows(tool)} == had
+
+
+@pytest.mark.attack
+def test_tools_that_claude_code_may_not_call_pml_may_not_either(place, user):
+    deny = {"permissions": {"deny": ["mcp__my_server__wipe", "mcp__my_server__drop_*", "mcp__other__get"]}}
+    claude(place, user, users=deny)
+    rules = configured(place, "claude-code", user / ".claude.json", {"command": "x"}, "my.server").tools
+    assert [tool for tool in ("get", "wipe", "drop_all") if rules.allows(tool)] == ["get"]
+
+
+def test_a_rule_about_tools_of_the_wrong_shape_leaves_the_server_out(place, user, capsys):
+    write(
+        user / ".gemini/settings.json",
+        {"mcpServers": {"a": {"command": "x", "excludeTools": "wipe"}, "b": {"command": "y"}}},
+    )
+    assert imported(place, "--from", "gemini-cli") == {"b": ("y", True)}
+    assert "mcpServers.a.excludeTools: must be an array" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("written", ["${workspaceFolder}/.env", ".env", "ABSOLUTE"])
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_file_of_variables_of_a_server_of_vs_code_is_read(place, user, written, elsewhere):
+    file = str(place.project / ".env")
+    server = {"type": "stdio", "command": "x", "envFile": file if written == "ABSOLUTE" else written}
+    write(place.project / ".vscode/mcp.json", {"servers": {"a": server}})
+    target = place.home / "config.toml" if elsewhere else place.project / "pml.toml"
+    assert main(["import", "--from", "vscode", "--to", str(target)]) == 0
+    assert load().servers["a"].env_file == file

@@ -43,8 +43,9 @@ def test_all_that_a_server_says_is_taken_over_or_noted():
         "env": {"A": "1", "TOKEN": "${TOKEN:-}"},
         "cwd": "/repo",
         "timeout_s": 90.0,
+        "tools": {"allow": ["log"]},
     }
-    assert [note.split()[0] for note in git.notes] == ["startup_timeout_sec", "enabled_tools"]
+    assert [note.split()[0] for note in git.notes] == ["startup_timeout_sec"]
     assert far.table() == {
         "url": "https://host/mcp",
         "headers": {"X-Region": "eu", "X-Key": "${FAR_KEY}", "Authorization": "Bearer ${FAR_TOKEN}"},

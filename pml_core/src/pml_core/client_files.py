@@ -128,7 +128,9 @@ def _claude(entry: Entry, decisions: claude_settings.Decisions) -> Entry:
         return _off(entry, why)
     if entry.is_brought and (why := decisions.not_approved(name)):
         return _off(entry, why)
-    return entry
+    denied = (*entry.server.tools.get("deny", ()), *decisions.denied_tools(name))
+    tools = {**entry.server.tools, "deny": denied} if denied else entry.server.tools
+    return replace(entry, server=replace(entry.server, tools=tools))
 
 
 def _off(entry: Entry, why: str) -> Entry:

@@ -33,24 +33,26 @@ _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _SHORTEST_MS = 1000
 _REMOTE_TYPES = ("http", "streamable-http", "streamableHttp", "streamable_http", "sse")
 _ADDRESSES = ("command", "httpUrl", "serverUrl", "url")
+_ALLOW = ("includeTools", "enabled_tools", "tools")
+"""Keys of Gemini CLI, Codex and Copilot that name the only tools a client has."""
+_DENY = ("excludeTools", "disabled_tools", "disabledTools")
+"""Keys of Gemini CLI, Codex and Windsurf that name tools a client does not have."""
+_WORKSPACE = re.compile(r"\$\{workspace(?:Folder|Root)\}/*")
+_GLOB = re.compile(r"[*?[]")
 _UNDERSTOOD = frozenset(
-    ("type", "transport", "args", "env", "cwd", "headers", "timeout", "disabled", "enabled", *_ADDRESSES)
+    (
+        *("type", "transport", "args", "env", "envFile", "cwd", "headers", "timeout", "disabled", "enabled"),
+        *(*_ALLOW, *_DENY, *_ADDRESSES),
+    )
 )
 _SIGN_IN = "is not used by PML; a server that asks for a sign-in needs its token in headers"
-_ALL_TOOLS = "is not used by PML; all tools of the server are taken in"
 _NO_SANDBOX = "is not used by PML; the server runs with the rights of the gateway"
 _WHY_UNUSED = {
-    "envFile": "is not read by PML; set its variables in env, or in the environment that PML starts in",
     "headersHelper": "is not run by PML; put the header into headers, its value as a ${VARIABLE}",
     "oauth": _SIGN_IN,
     "auth": _SIGN_IN,
     "authProviderType": _SIGN_IN,
-    "includeTools": _ALL_TOOLS,
-    "excludeTools": _ALL_TOOLS,
-    "disabledTools": _ALL_TOOLS,
-    "enabled_tools": _ALL_TOOLS,
-    "disabled_tools": _ALL_TOOLS,
-    "tools": _ALL_TOOLS,
+    "tools": "of this shape is not used by PML; it asks for what approvals say",
     "sandbox": _NO_SANDBOX,
     "sandboxEnabled": _NO_SANDBOX,
 }
@@ -76,12 +78,15 @@ class ImportedServer:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     inherit_env: tuple[str, ...] = ()
     """Variables that its command line mentions and ``env`` does not give: its client passed on all that it had."""
+    env_file: str | None = None
     cwd: str | None = None
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     protocol: str = ""
     """``"auto"`` where its client would also try HTTP with SSE."""
     timeout_s: float | None = None
+    tools: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """``allow`` and ``deny``, each where its client names tools: patterns of the server's own names."""
     enabled: bool = True
     notes: tuple[str, ...] = ()
     """One line each for what was left out, changed or needs doing; no secrets."""
@@ -95,11 +100,13 @@ class ImportedServer:
             "args": list(self.args),
             "env": dict(self.env),
             "inherit_env": list(self.inherit_env),
+            "env_file": self.env_file,
             "cwd": self.cwd,
             "url": self.url,
             "headers": dict(self.headers),
             "protocol": self.protocol,
             "timeout_s": self.timeout_s,
+            "tools": {key: list(names) for key, names in self.tools.items()},
         }
         table = {key: value for key, value in table.items() if value not in (None, "", [], {})}
         return table if self.enabled else {**table, "enabled": False}
@@ -157,17 +164,18 @@ class ServerReader:
         protocol = self._protocol(raw) if url else ""
         args = self._array(raw, path, "args")
         env, headers = self._object(raw, path, "env"), self._object(raw, path, "headers")
-        cwd = self._text(raw, path, "cwd")
+        cwd, env_file = self._text(raw, path, "cwd"), self._env_file(raw, path)
         if command is None:
-            self._left_out(args=args, env=env, cwd=cwd)
-            args, env, cwd = (), {}, None
+            self._left_out(args=args, env=env, cwd=cwd, envFile=env_file)
+            args, env, cwd, env_file = (), {}, None, None
         if url is None:
             self._left_out(headers=headers)
             headers = {}
         timeout_s = self._timeout(raw, path)
         enabled = self._enabled(raw, path) and self._reachable(name, url)
+        tools = self._tools(raw, path)
         for key in raw:
-            if key not in _UNDERSTOOD:
+            if key not in _UNDERSTOOD or (key == "tools" and isinstance(raw[key], Mapping)):
                 self._note(f"{key} {_WHY_UNUSED.get(key, 'is not used by PML')}")
         return ImportedServer(
             name=name,
@@ -175,11 +183,13 @@ class ServerReader:
             args=args,
             env=env,
             inherit_env=self._inherited(command, args, env),
+            env_file=env_file,
             cwd=cwd,
             url=url,
             headers=headers,
             protocol=protocol,
             timeout_s=timeout_s,
+            tools=tools,
             enabled=enabled,
             notes=tuple(self._notes),
         )
@@ -299,6 +309,23 @@ class ServerReader:
         if not REFERENCE.fullmatch(whole):
             self._note(f"{whole} is left as it is; PML fills in environment variables only, such as ${{NAME}}")
         return whole
+
+    def _env_file(self, raw: Mapping[str, Any], path: str) -> str | None:
+        """Seen from the folder that is imported for, which is that of the configuration."""
+        written = raw.get("envFile")
+        here = _WORKSPACE.sub("", written, count=1) if isinstance(written, str) else written
+        return self._text({"envFile": here}, path, "envFile")
+
+    def _tools(self, raw: Mapping[str, Any], path: str) -> dict[str, tuple[str, ...]]:
+        rules: dict[str, tuple[str, ...]] = {}
+        for rule, keys in (("allow", _ALLOW), ("deny", _DENY)):
+            given = [key for key in keys if raw.get(key) is not None and not isinstance(raw[key], Mapping)]
+            names = [name for key in given for name in self._array(raw, path, key)]
+            if rule == "allow":  # Gemini CLI reads "name(…)" as the name alone here
+                names = [name.partition("(")[0] for name in names]
+            if given and not (rule == "allow" and names == ["*"]):
+                rules[rule] = tuple(_GLOB.sub(r"[\g<0>]", name) for name in names)
+        return {rule: names for rule, names in rules.items() if names or rule == "allow"}
 
     def _timeout(self, raw: Mapping[str, Any], path: str) -> float | None:
         """Seconds. Clients write milliseconds; a number too small for that was meant as seconds, as Cline does."""

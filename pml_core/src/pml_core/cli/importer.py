@@ -266,6 +266,8 @@ def _merge(items: list[Item], arguments: argparse.Namespace) -> Report:
     if target.suffix != ".toml":
         raise ImportCommandError(f"--to {target}: only TOML is written; give a name that ends in .toml")
     text = _target_text(target)
+    if target.absolute().parent != Path.cwd():
+        items = [_seen_from_here(item) for item in items]
     try:
         there = toml_text.servers_of(text)
         items = [_decided(item, there, force=arguments.force) for item in items]
@@ -286,6 +288,14 @@ def _merge(items: list[Item], arguments: argparse.Namespace) -> Report:
         dry_run=arguments.dry_run,
         notes=(*_warnings(items, literal, arguments), *([why] if why else [])),
     )
+
+
+def _seen_from_here(item: Item) -> Item:
+    """With an ``env_file`` that means the same in a configuration that stands elsewhere."""
+    path = item.table.get("env_file", "")
+    if not path or path.startswith("$"):
+        return item
+    return replace(item, table={**item.table, "env_file": str(Path.cwd() / path)})
 
 
 def _decided(item: Item, there: Mapping[str, Any], *, force: bool) -> Item:
