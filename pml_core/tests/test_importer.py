@@ -136,7 +136,7 @@ def test_importing_writes_tables_and_says_what_comes_next(project, capsys):
     assert "pml.toml: 2 added." in shown
     assert "github: autoApprove is not used by PML" in shown
     assert 'far-away: is called "far away" there' in shown
-    assert shown.rstrip().endswith("Next: pml config check, then pml serve")
+    assert shown.rstrip().endswith("Next: pml config check, then pml connect cursor")
     assert not any(secret in shown for secret in SECRETS)
 
 
@@ -284,7 +284,7 @@ def test_only_the_servers_named_are_imported(project, capsys):
 
 def test_another_file_can_be_written_and_the_next_step_names_it(project, capsys):
     assert pml_import("--from", "cursor", "--to", "other.toml") == 0
-    assert "pml serve --config other.toml" in capsys.readouterr().out
+    assert "then pml connect cursor --config other.toml" in capsys.readouterr().out
     assert not (project / "pml.toml").exists()
 
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
+import sys
+import time
 import tomllib
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from .conftest import SERVERS
 from .visit import PML
 
 pytestmark = pytest.mark.anyio
+STARTED_S = 120.0
 META_TOOLS = {"call_tool", "execute_workflow", "search_tools"}
 CALLS = {"time": ("get_current_time", {"timezone": "UTC"}), "plain": ("echo", {"text": "hello"})}
 JSON = """\
@@ -128,7 +133,7 @@ CLIENTS = {
 }
 
 
-@pytest.mark.skipif(os.uname().sysname != "Linux", reason="the clients' folders are those of Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the clients' folders are those of Linux")
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_a_connected_client_sees_pml_alone_and_each_server_runs_once(site, python_servers, client):
     user = User(site.folder, python_servers, site.plain())
@@ -177,3 +182,34 @@ async def test_what_the_client_writes_meanwhile_stays(site, python_servers):
     expected["projects"]["/new"] = {"history": ["x"]}
     assert files[0].read_text() == json.dumps(expected, indent=2, ensure_ascii=False)
     assert files[1].read_text() == before[1]
+
+
+@pytest.fixture
+def old(tmp_path):
+    """The address of a server that speaks HTTP with SSE and nothing newer."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    run = f"import typed; typed.server.run('sse', host='127.0.0.1', port={port})"
+    log = tmp_path / "old.log"
+    with log.open("w") as file:
+        process = subprocess.Popen([sys.executable, "-c", run], cwd=SERVERS, stdout=file, stderr=file)
+    patience = time.monotonic() + STARTED_S
+    while "Uvicorn running" not in log.read_text() and time.monotonic() < patience:
+        time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}/sse"
+    process.terminate()
+    process.wait(STARTED_S)
+
+
+async def test_a_server_that_speaks_http_with_sse_is_imported_as_one(site, python_servers, old):
+    user = User(site.folder, python_servers, site.plain())
+    (user.home / ".claude.json").write_text(json.dumps({"mcpServers": {"old": {"type": "sse", "url": old}}}))
+    user.pml("import", "--from", "claude-code")
+    user.pml("connect", "claude-code")
+    entry = json.loads((user.home / ".claude.json").read_text())["mcpServers"]["pml"]
+    parameters = StdioServerParameters(command=entry["command"], args=entry["args"], env=user.environment)
+    with (site.folder / "pml.log").open("w") as log:
+        async with Client(stdio_client(parameters, errlog=log), mode="legacy") as client:
+            result = await client.call_tool("call_tool", {"name": "old:add", "arguments": {"a": 20, "b": 22}})
+    assert not result.is_error, result
+    assert "42" in site.text_of(result)

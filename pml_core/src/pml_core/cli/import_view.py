@@ -95,7 +95,9 @@ def _imported_lines(report: Report) -> Iterator[str]:
     yield f"\n{_summary(report)}"
     if not report.dry_run:
         option = "" if str(report.target) == DEFAULT_TARGET else f" --config {shlex.quote(str(report.target))}"
-        yield f"Next: pml config check{option}, then pml serve{option}"
+        clients = dict.fromkeys(item.client for item in report.items if item.client)
+        then = [f"pml connect {client}{option}" for client in clients] or [f"pml serve{option}"]
+        yield f"Next: pml config check{option}, then {', '.join(then)}"
 
 
 def _item_notes(report: Report) -> Iterator[str]:
