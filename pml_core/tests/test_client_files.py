@@ -73,6 +73,9 @@ ALL, ONE, NOT = (
         ({"disabledMcpServers": ["x"], **ONE}, {}, False),
         (ONE, {"users": {"permissions": {"deny": ["mcp__x"]}}}, False),
         (ONE, {"folders": {"permissions": {"deny": ["mcp__x__*", "Bash"]}}}, False),
+        (ONE, {"users": {"deniedMcpServers": [{"serverName": "x"}]}}, False),
+        (ONE, {"users": {"deniedMcpServers": [{"serverCommand": ["brought"]}, "?"]}}, False),
+        (ONE, {"users": {"deniedMcpServers": [{"serverUrl": "*"}, {"serverName": "y"}]}}, True),
     ],
 )
 @pytest.mark.attack
@@ -137,6 +140,21 @@ def test_codex_has_a_folders_servers_when_the_folder_is_trusted(place, user, lev
         '[mcp_servers.a]\ncommand = "brought"\n[mcp_servers.b]\ncommand = "brought"\n',
     )
     assert imported(place, "--from", "codex") == {"a": (command, True), "b": ("brought", enabled)}
+
+
+@pytest.mark.parametrize(("url", "started"), [("https://*.evil.example/*", False), ("https://good.example/*", True)])
+def test_addresses_that_claude_code_may_not_reach_are_not_reached(place, user, url, started):
+    claude(place, user, users={"deniedMcpServers": [{"serverUrl": url}]})
+    server = {"type": "http", "url": "https://a.evil.example/mcp"}
+    assert configured(place, "claude-code", user / ".claude.json", server).enabled is started
+
+
+@pytest.mark.attack
+def test_a_clients_file_cannot_reach_the_keyring(place, user, capsys):
+    servers = {"a": {"command": "x", "env": {"T": "${keyring:github}"}}, "b": {"command": "${env:X}"}}
+    write(place.project / ".cursor/mcp.json", {"mcpServers": servers})
+    assert imported(place, "--from", "cursor") == {"b": ("${env:X}", True)}
+    assert "mcpServers.a.env.T: refers to the keyring" in capsys.readouterr().out
 
 
 def test_one_malformed_server_is_said_and_the_others_are_imported(place, user, capsys):

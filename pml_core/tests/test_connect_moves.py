@@ -133,6 +133,27 @@ def test_it_is_so_for_a_file_on_one_line_and_for_one_that_its_client_writes_anew
         assert path.read_text() == json.dumps({"first": 1, **tree, "theme": "light"}, indent=indent)
 
 
+def test_a_byte_order_mark_and_line_ends_come_back(user, capsys):
+    text = JSON.format(key="mcpServers", token=TOKEN).replace("\n", "\r\n")
+    path = write(user / ".cursor/mcp.json", "{}")
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    original = path.read_bytes()
+    connected("cursor", capsys)
+    path.write_bytes(path.read_bytes().replace(b'"dark"', b'"light"'))
+    assert document(capsys, "disconnect", "cursor")["action"] == "merged"
+    assert path.read_bytes() == original.replace(b'"dark"', b'"light"')
+
+
+def test_a_server_that_cannot_be_taken_out_stays_and_is_said(user, capsys):
+    text = '[mcp_servers]\ngit = { command = "x" }\n'
+    path = write(user / ".codex/config.toml", text)
+    done = connected("codex", capsys)
+    assert (done["moved"], servers("codex", path)) == ([], ["git", "pml"])
+    assert "git stays" in done["notes"][0]
+    document(capsys, "disconnect", "codex")
+    assert path.read_text() == text
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_what_was_changed_among_the_servers_stays_and_the_others_are_put_back(user, client, capsys):
     path = before(client, user)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from .client_server import ImportedServer
 
 Tree: TypeAlias = Mapping[str, Any]
 
@@ -26,14 +29,18 @@ class Decisions:
     all_approved: bool
     disabled: frozenset[str]
     """Switched off in this project."""
+    blocked: tuple[Tree, ...]
+    """``deniedMcpServers``: each a ``serverName``, ``serverCommand`` or ``serverUrl``; ``*`` in it fits any text."""
     rules: frozenset[str]
     """``permissions.deny``: ``mcp__<server>``, ``mcp__<server>__*`` and ``mcp__<server>__<tool>``."""
 
-    def denied(self, name: str) -> str:
-        """Why a server is not started, whoever brings it; ``""`` when it is."""
+    def denied(self, name: str, server: ImportedServer) -> str:
+        """Why a server, which is called ``name`` there, is not started, whoever brings it; ``""`` when it is."""
         rule = self._rule(name)
         if self.rules & {rule, f"{rule}__*"}:
             return "is disabled, because permissions.deny of Claude Code names it"
+        if any(_blocks(one, name, server) for one in self.blocked):
+            return "is disabled, because deniedMcpServers of Claude Code fits it"
         return "is disabled, because Claude Code has it switched off here" if name in self.disabled else ""
 
     def not_approved(self, name: str) -> str:
@@ -54,6 +61,13 @@ class Decisions:
         return f"mcp__{_NOT_IN_NAMES.sub('_', name)}"
 
 
+def _blocks(one: Tree, name: str, server: ImportedServer) -> bool:
+    url = one.get("serverUrl")
+    command = [*([server.command] if server.command else []), *server.args]
+    fits_url = isinstance(url, str) and server.url is not None and fnmatchcase(server.url, url.replace("[", "[[]"))
+    return one.get("serverName") == name or (bool(command) and one.get("serverCommand") == command) or fits_url
+
+
 def read(home: Path, project: Path, tree_of: Callable[[Path], Tree]) -> Decisions:
     """What is decided for ``project``.
 
@@ -70,6 +84,7 @@ def read(home: Path, project: Path, tree_of: Callable[[Path], Tree]) -> Decision
         approved=frozenset(_names(believed, "enabledMcpjsonServers")),
         all_approved=any(tree.get("enableAllProjectMcpServers") is True for tree in believed),
         disabled=frozenset(_names([here], "disabledMcpServers")),
+        blocked=tuple(_blocked([*own, *folder])),
         rules=frozenset(_names([_table(tree, "permissions") for tree in (*own, *folder)], "deny")),
     )
 
@@ -82,6 +97,12 @@ def _is_trusted(state: Tree, project: Path) -> bool:
 def _table(tree: Tree, key: str) -> Tree:
     value = tree.get(key)
     return value if isinstance(value, Mapping) else {}
+
+
+def _blocked(trees: list[Tree]) -> Iterator[Tree]:
+    for tree in trees:
+        value = tree.get("deniedMcpServers")
+        yield from (one for one in value if isinstance(one, Mapping)) if isinstance(value, list) else ()
 
 
 def _names(trees: list[Tree], key: str) -> Iterator[str]:

@@ -124,7 +124,7 @@ def _judge(client: str, home: Path, project: Path) -> Callable[[Entry], Entry]:
 
 def _claude(entry: Entry, decisions: claude_settings.Decisions) -> Entry:
     name = entry.server.keys[-1]
-    if why := decisions.denied(name):
+    if why := decisions.denied(name, entry.server):
         return _off(entry, why)
     if entry.is_brought and (why := decisions.not_approved(name)):
         return _off(entry, why)

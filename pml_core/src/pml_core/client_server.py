@@ -286,6 +286,11 @@ class ServerReader:
                 path, "holds a character that no program can be given (NUL or half a surrogate pair); remove it"
             )
             return None
+        if f"${{{KEYRING}" in value:
+            self._wrong(
+                path, "refers to the keyring, which is for PML's own configuration; its client would not fill it in"
+            )
+            return None
         if self._gemini:
             value = _DOLLAR_NAME.sub(r"${\1}", value)
         return _VARIABLE.sub(self._variable, value)

@@ -118,12 +118,12 @@ def undone(where: Place, name: str, file: FileText, changed: Changed) -> Undone:
         return Undone(raw=None if changed.before is None else changed.before.encode(), how="restored")
     now, before = client_text.tree_of(where, file.text), _tree(where, changed.before)
     wanted = _wanted(where, name, now, before, changed.moved)
-    texts = (changed.before or "", changed.after, file.raw.decode())
+    texts = (_unmarked(changed.before), _unmarked(changed.after), file.text)
     containers = dict.fromkeys((*([where.servers] if where.servers else []), *(keys[:-1] for keys in changed.moved)))
     for merged in (_with_containers(where, *texts, tuple(containers)), text_merge.without_change(*texts)):
         if merged is not None and _is(where, merged, wanted):
             gone = changed.before is None and not merged.strip()
-            return Undone(raw=None if gone else merged.encode(), how="merged")
+            return Undone(raw=None if gone else file.encoded(merged), how="merged")
     return _by_value(where, name, file, now, before, changed.moved)
 
 
@@ -211,7 +211,12 @@ def _is(where: Place, text: str, wanted: Any) -> bool:
 
 
 def _tree(where: Place, text: str | None) -> Any:
-    return client_text.tree_of(where, (text or "").removeprefix("\ufeff"))
+    return client_text.tree_of(where, _unmarked(text))
+
+
+def _unmarked(text: str | None) -> str:
+    """Without the byte order mark."""
+    return (text or "").removeprefix("\ufeff")
 
 
 def _bare(tree: Any) -> Any:
