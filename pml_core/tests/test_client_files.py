@@ -189,6 +189,19 @@ def test_all_clients_are_imported_at_once(place, user, capsys):
     assert "pml import --all" in capsys.readouterr().out
 
 
+@pytest.mark.attack
+def test_of_all_clients_what_a_folder_brings_replaces_and_starts_nothing(place, user, capsys):
+    claude(place, user, brought=["git"])
+    for client in (".cursor", ".gemini"):
+        name = "mcp.json" if client == ".cursor" else "settings.json"
+        write(
+            place.project / client / name, {"mcpServers": {"git": {"command": "brought"}, "x": {"command": "brought"}}}
+        )
+    write(user / ".codex/config.toml", '[mcp_servers.git]\ncommand = "mine"\n')
+    assert imported(place, "--all") == {"git": ("mine", True), "x": ("brought", False)}
+    assert "x: is disabled, because this folder brings it" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("words", [["--all", "--from", "cursor"], ["--all", "x.json"]])
 def test_all_clients_and_one_exclude_each_other(place, user, words, capsys):
     assert main(["import", *words]) == 2

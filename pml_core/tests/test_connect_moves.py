@@ -214,6 +214,17 @@ def test_what_pml_does_not_have_stays_and_is_said(user, place, capsys):
     assert "mcpServers.c.command" in told
 
 
+def test_what_pml_would_not_start_stays_with_the_client_that_does(user, place, capsys):
+    path = write(
+        user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}, "b": {"command": "x", "disabled": True}}}
+    )
+    off = "".join(f'[servers.{name}]\ncommand = "x"\nenabled = false\n' for name in "ab")
+    place.write("pml.toml", off)
+    done = document(capsys, "connect", "cursor")
+    assert (done["moved"], servers("cursor", path)) == (["b"], ["pml", "a"])
+    assert "a itself: PML has it with enabled = false" in done["notes"][0]
+
+
 def test_a_reference_stands_for_no_text_but_the_secret(user, place, capsys):
     write(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x", "env": {"API_TOKEN": TOKEN, "MODE": "m"}}}})
     place.write("pml.toml", '[servers.a]\ncommand = "x"\nenv = { API_TOKEN = "${T}", MODE = "${MODE}" }\n')

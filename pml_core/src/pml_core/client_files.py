@@ -20,6 +20,8 @@ from .codex_config import trusts
 _NOWHERE = Path("nowhere")
 _KEEP_AGREEMENTS = ("claude-code", "codex")
 """Clients that write down where others can read it what their users agreed to."""
+_STRANGERS = 3
+"""Rank of a server that a folder brings and that nobody is known to have agreed to."""
 NOT_TRUSTED = "is disabled, because Codex does not trust this folder; enabled = true starts it"
 
 
@@ -145,7 +147,7 @@ def _rank(entry: Entry) -> int:
         return 0
     if not entry.is_brought:
         return 2
-    return 1 if entry.client in _KEEP_AGREEMENTS and not entry.is_refused else 3
+    return 1 if entry.client in _KEEP_AGREEMENTS and not entry.is_refused else _STRANGERS
 
 
 def _without_hidden(entries: Sequence[Entry]) -> list[Entry]:
@@ -187,9 +189,17 @@ def _tree(path: Path) -> Mapping[str, Any]:
 
 
 def first_of_each(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries of several clients; of servers of one name that differ, all but the first say what hides them."""
+    """Entries of several clients; of servers of one name that differ, all but the first say what hides them.
+
+    Strangers' come last, and are not started: nobody has named the client that would ask about them.
+    """
+    found = [_unasked(entry) if entry.hidden_by is None and _rank(entry) == _STRANGERS else entry for entry in entries]
     kept: dict[str, Entry] = {}
-    return [
-        entry if entry.hidden_by is not None else _hidden(entry, kept.setdefault(entry.server.name, entry))
-        for entry in entries
-    ]
+    for entry in sorted(found, key=lambda entry: _rank(entry) == _STRANGERS):
+        if entry.hidden_by is None:
+            kept.setdefault(entry.server.name, entry)
+    return [entry if entry.hidden_by is not None else _hidden(entry, kept[entry.server.name]) for entry in found]
+
+
+def _unasked(entry: Entry) -> Entry:
+    return _off(entry, "is disabled, because this folder brings it; enabled = true starts it")

@@ -54,7 +54,7 @@ def by_pml(
     entries = [entry for entry in entries if not client_configs.is_gateway(entry.server) and not entry.is_refused]
     here = [entry for entry in entries if entry.is_brought or not folders]
     counting = [entry for entry in entries if entry.hidden_by is None]
-    names = {entry.server.keys[-1] for entry in counting if _has(config, entry)}
+    names = {entry.server.keys[-1] for entry in counting if _has(config, entry) and not _is_off(config, entry)}
     moves: dict[Path, tuple[KeyPath, ...]] = {}
     for entry in here:
         if entry.server.keys[-1] in names and entry.path.resolve() not in sources:
@@ -84,7 +84,10 @@ def _left(
             f"{who} still starts {', '.join(new)} itself; pml import --from {imported} takes them over, "
             f"then pml connect {client} moves them."
         )
-    here = [e.server.name for e in rest if _has(config, e)]
+    off = [e.server.name for e in rest if _has(config, e) and _is_off(config, e)]
+    if off:
+        yield f"{who} still starts {', '.join(off)} itself: PML has it with enabled = false."
+    here = [e.server.name for e in rest if _has(config, e) and not _is_off(config, e)]
     if here:
         yield f"{who} still starts {', '.join(here)} itself, in every folder; without --project they are moved."
 
@@ -97,6 +100,11 @@ def _has(config: Config, entry: client_files.Entry) -> bool:
         return False
     template = make_server(secret_values.replaced(table, lambda _: _MARK))
     return all(_fits(getattr(make_server(table), key), getattr(template, key), _of(there, key)) for key in _IDENTITY)
+
+
+def _is_off(config: Config, entry: client_files.Entry) -> bool:
+    """Whether the client starts a server that PML would not."""
+    return entry.server.enabled and not config.servers[entry.server.name].enabled
 
 
 def _of(server: ServerSettings, key: str) -> Any:
