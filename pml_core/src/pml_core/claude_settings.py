@@ -49,7 +49,7 @@ class Decisions:
             return "is disabled, because Claude Code rejects it (disabledMcpjsonServers)"
         if self.all_approved or name in self.approved:
             return ""
-        return "is disabled, because .mcp.json brings it and nobody approved it in Claude Code; enabled = true does"
+        return "is disabled, because .mcp.json brings it, unapproved in Claude Code; enabled = true starts it"
 
     def denied_tools(self, name: str) -> tuple[str, ...]:
         """The server's own names of the tools that may not be called."""
