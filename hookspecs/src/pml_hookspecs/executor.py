@@ -298,10 +298,7 @@ class Run(Protocol):
 
     @property
     def asked_s(self) -> float:
-        """How long people have been asked, by this execution and all inside it, up to now [s].
-
-        For clocks that stand still meanwhile: :class:`pml_hookspecs.clock.Clock`.
-        """
+        """How long people were asked, here and inside, up to now [s]; :class:`clock.Clock` stands still meanwhile."""
         ...
 
     def note(
@@ -322,6 +319,10 @@ class Run(Protocol):
         """
         ...
 
+    async def begin(self) -> None:
+        """Say, durably when it returns, that a call that waited for its turn begins: it is never run again then."""
+        ...
+
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Tell the client, if it asked to be told. ``done`` and ``total`` share a unit of the executor's choosing."""
         ...
@@ -331,8 +332,7 @@ class Executor(Protocol):
     """Runs tasks of the kinds in :attr:`handles`. Registered in ``pml.executor``: ``Driver(settings, services)``.
 
     All that are installed are loaded. When two of them handle one kind, ``[gateway.executors]`` must say which to use:
-    its keys are ``workflow``, ``durable``, ``capability``,
-    ``code`` and ``code.<language>``. Tool calls are run by the core.
+    its keys are ``workflow``, ``durable``, ``capability``, ``code`` and ``code.<language>``. The core runs tool calls.
     """
 
     handles: ClassVar[frozenset[type]]

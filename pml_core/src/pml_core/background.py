@@ -1,7 +1,8 @@
 """Executions that nobody waits for: recorded before they begin, and never lost in silence.
 
 What runs in the background is kept as a document next to its pending row. A gateway that finds the document of one that
-is gone goes on with the execution if it is a durable workflow, and otherwise records that it was lost.
+is gone begins what had not begun, goes on with the execution if it is a durable workflow, and otherwise records that it
+was lost.
 """
 
 from __future__ import annotations
@@ -96,6 +97,8 @@ class Background:
         self._me = Process.current()
         self._works: dict[ExecutionId, asyncio.Task[None]] = {}
         self._stopped: set[ExecutionId] = set()
+        self._at_work: set[ExecutionId] = set()
+        """Of :attr:`_works`, those that have begun: the others wait for their turn."""
         self._begun: OrderedDict[ExecutionId, None] = OrderedDict()
         self._began_at = datetime.now(UTC)
         self._beaten_at: datetime | None = None
@@ -125,7 +128,8 @@ class Background:
             with suppress(Exception):
                 await self._store.documents.delete(RUNS, id)
             raise
-        self._begin(id, task, session, kept)
+        if not self._closing:  # else it is begun by the next gateway
+            self._begin(id, task, session, kept)
         return id
 
     def _begin(self, id: ExecutionId, task: Task, session: Session, kept: dict[str, Any]) -> None:
@@ -139,14 +143,21 @@ class Background:
             self._run(id, task, session, kept), name=f"background:{id}", context=context
         )
         self._works[id] = work
-        work.add_done_callback(lambda _: self._works.pop(id, None))
+        work.add_done_callback(lambda _: self._forget_work(id))
+
+    def _forget_work(self, id: ExecutionId) -> None:
+        self._works.pop(id, None)
+        self._at_work.discard(id)
+
+    def has_begun(self, id: ExecutionId) -> None:
+        """Hear that what waited for its turn has begun."""
+        if id in self._works:
+            self._at_work.add(id)
 
     async def _run(self, id: ExecutionId, task: Task, session: Session, kept: dict[str, Any]) -> None:
         try:
-            if isinstance(task, ToolCall) and not self._has_turns(task.tool):
-                # All else is recorded as running on its way.
-                record = self._dispatcher.pending(task, session, {**kept, "id": id})  # type: ignore[typeddict-item]
-                self._store.executions.record(replace(record, status="running"))
+            if not (isinstance(task, ToolCall) and self._has_turns(task.tool)):
+                await self._dispatcher.begin(id)
             await self._dispatcher.start(task, session, id=id, **kept)
         except asyncio.CancelledError:
             if self._closing:
@@ -161,10 +172,10 @@ class Background:
             await self._forget(id)
 
     async def _leave(self, id: ExecutionId, task: Task) -> None:
-        """The gateway ends: a durable workflow waits for the next one, all else is over."""
+        """The gateway ends: what has not begun and durable workflows wait for the next one, all else is over."""
         record = await self._store.executions.get(id, EVERYONE, transcript=True)
         if record is not None and record.status in (*OPEN, Status.CANCELLED):
-            if isinstance(task, Workflow) and task.durable:
+            if id not in self._at_work or _is_durable(task):
                 await self._store.executions.put(
                     replace(record, status="pending", failure=None, duration_ms=None, response=None)
                 )
@@ -230,8 +241,21 @@ class Background:
                 await self._beat()
             await asyncio.sleep(BEAT_S)
 
+    async def drain(self, limit_s: float) -> None:
+        """Begin nothing more, leave what waits for its turn to the next gateway, and let the rest end.
+
+        Args:
+            limit_s: How long to wait for that [s].
+        """
+        self._closing = True
+        for id, work in self._works.items():
+            if id not in self._at_work:
+                work.cancel()
+        if self._works:
+            await asyncio.wait(list(self._works.values()), timeout=limit_s)
+
     async def close(self) -> None:
-        """Cancel everything; durable workflows are left to the next gateway."""
+        """Cancel everything; what has not begun and durable workflows are left to the next gateway."""
         self._closing = True
         works = list(self._works.values())
         for work in works:
@@ -330,7 +354,8 @@ class Background:
         marks = {**document.marks, "gateway": self._me.id}
         if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
             return
-        if isinstance(task, Workflow) and task.durable and not stopped and not gone:
+        waits = record is not None and record.status == "pending"
+        if (waits or _is_durable(task)) and not stopped and not gone:
             self._log.warning("going on with work that another gateway left", execution=id)
             self._begin(id, task, session, kept)
             return
@@ -346,6 +371,10 @@ class Background:
             with suppress(Exception):
                 await self._store.documents.put(RUNS, id, document.value, marks={**document.marks, "gateway": ""})
             raise
+
+
+def _is_durable(task: Task) -> bool:
+    return isinstance(task, Workflow) and task.durable
 
 
 def _since_ms(time: datetime) -> int:

@@ -68,6 +68,9 @@ class GatewaySettings:
     start_timeout_s: float = setting(30.0, "Longest wait for a server to start and list its tools [s].", ge=0.001)
     list_wait_s: float = setting(10.0, "Longest that tools/list waits for servers never seen before [s].", ge=0)
     page_size: int = setting(0, "Items on one page of a list; 0 for all on one.", ge=0)
+    drain_s: float = setting(
+        5.0, "Time that work in the background gets to end when the gateway stops; what waits is kept [s].", ge=0
+    )
     answer_wait_s: float = setting(
         600.0,
         "Longest wait for a client's answer to a server's question, where there is no session [s].",

@@ -105,6 +105,8 @@ class Dispatcher:
         """Set once by the gateway when the wrappers are folded."""
         self.in_background: Callable[[Task, Session, Asked], Awaitable[ExecutionId]] = _no_background
         """Set once by the gateway: begins with a task that nobody waits for."""
+        self.has_begun: Callable[[ExecutionId], None] = lambda _id: None
+        """Set once by the gateway: hears that something has begun that waited for its turn."""
 
     async def start(self, task: Task, session: Session, **asked: Unpack[Asked]) -> Outcome:
         """Run a task for a client."""
@@ -126,6 +128,11 @@ class Dispatcher:
         if journal is not None:
             run.kept = Kept(journal, "")
         return task, await self._execute(task, run, problem)
+
+    async def begin(self, id: ExecutionId) -> None:
+        """Record that what waited for its turn begins; it must not begin before this returns."""
+        await self._recorder.begun(id)
+        self.has_begun(id)
 
     def pending(self, task: Task, session: Session, asked: Asked) -> ExecutionRecord:
         """The row of an execution that has not begun yet."""

@@ -260,6 +260,10 @@ class ExecutionRun:
         """How long people have been asked, here and in all that it dispatched [s]."""
         return 0.0 if self._asking is None else self._asking.total_s()
 
+    async def begin(self) -> None:
+        """Say that a call that waited for its turn begins."""
+        await self._dispatcher.begin(self.id)
+
     def note(
         self,
         *,

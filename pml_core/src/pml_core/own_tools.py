@@ -35,9 +35,9 @@ class OwnTools:
         return self._tools.get(id)
 
     def has_turns(self, tool: str) -> bool:
-        """Whether it is published by a plugin, which says of each call in the background when its turn comes."""
+        """Whether it is an agent's, of which each call waits for its turn, and says when that comes (``Run.begin``)."""
         entry = self._catalog.resolve(ToolId(tool))
-        return entry is not None and entry.server != GATEWAY_SERVER and entry.id in self._tools
+        return entry is not None and entry.server == AGENTS_SERVER and entry.id in self._tools
 
     def agent_of(self, task: Task) -> str:
         """The configured agent whose run ``task``, a call under its canonical id, is; ``""`` for all else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -93,6 +94,15 @@ class Recorder:
     def queued(self, task: Task, run: ExecutionRun) -> None:
         """Record that something waits for its turn; whoever gives turns says when it has begun."""
         self._executions.record(self.pending(task, run))
+
+    async def begun(self, id: ExecutionId) -> None:
+        """Record that what is pending has begun, before it does; so nobody takes it for something that has not."""
+        try:
+            record = await self._executions.get(id, Scope(principals=None))
+            if record is not None and record.status == "pending":
+                await self.kept(replace(record, status="running"))
+        except Exception as exc:  # what runs matters more
+            self._log.warning("not recorded as running", execution=id, problem=str(exc))
 
     def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> ExecutionRecord:
         """The row of the end, for :meth:`keep`."""

@@ -67,11 +67,14 @@ async def serve(gateway: Gateway, address: str, started: Callable[[str], None], 
         try:
             await asyncio.wait((listening,))
         finally:
+            draining = asyncio.get_running_loop().create_task(
+                gateway.background.drain(gateway.config.gateway.drain_s), name="drain"
+            )
             try:
                 await _end_streams(gateway)
             finally:
                 listening.cancel()
-                await asyncio.wait((listening,))
+                await asyncio.wait((listening, draining))
         listening.result()
     except (NotImplementedError, TransportError, ValueError) as exc:
         raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc

@@ -320,6 +320,9 @@ class FakeRun:
     def note(self, **said: Any) -> None:
         self.noted.update({name: value for name, value in said.items() if value is not None})
 
+    async def begin(self) -> None:
+        self.begun = True
+
     async def dispatch(self, task: Task, *, journal: Journal | None = None) -> Outcome:
         self.dispatched.append(task)
         if self.answer is None:

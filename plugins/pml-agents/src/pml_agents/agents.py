@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import ExecutionId, InvalidArguments, MetaTool, Outcome, Scope, ToolFailed
@@ -90,7 +90,7 @@ class _Call:
 
         turn = self._agents.turns.turn(self._name, self._agent, id=run.id, parallel=parallel, waits=waits)
         async with turn:
-            await self._say_that_it_runs(run)
+            await run.begin()
             tell("works")
             limit_s = self._agent.timeout_s
             try:
@@ -116,16 +116,6 @@ class _Call:
         from . import tools
 
         return await tools.ask(agent, message, context, run)
-
-    async def _say_that_it_runs(self, run: Run) -> None:
-        """What was recorded as pending has begun."""
-        executions = self._agents.services.store.executions
-        try:
-            record = await executions.get(run.id, EVERYONE)
-            if record is not None and record.status == "pending":
-                executions.record(replace(record, status="running"))
-        except Exception as exc:  # the run matters more
-            self._agents.services.log.warning("not recorded as running", execution=run.id, problem=str(exc))
 
     def _note(self, answer: Answer, run: Run) -> None:
         transcript = answer.transcript

@@ -168,11 +168,13 @@ class ChatWithAgent:
             services.log.warning("an agent runs without being recorded yet", agent=how["agent"], problem=str(exc))
             run.note(recorded_as=id)
             return await services.run(call, run.session, id=id, **how)
+        outcome = None
         try:
-            return await self._ended(id)
-        except asyncio.CancelledError:
-            await to_the_end(_stop(services, id))
-            raise
+            outcome = await self._ended(id)
+        finally:
+            if outcome is None:  # also where it would wait for the next gateway: the caller hears that it is over
+                await to_the_end(_stop(services, id))
+        return outcome
 
     async def _ended(self, id: ExecutionId) -> Outcome | None:
         caller = self._agents.callers[id]
