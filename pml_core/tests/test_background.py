@@ -215,7 +215,61 @@ async def test_a_call_that_waits_for_its_turn_is_pending_until_whoever_gives_tur
         await record_of(started, id, Status.OK)
 
 
+async def test_of_two_gateways_that_would_begin_one_run_one_does(monkeypatch):
+    """One that stood still begins nothing that another has taken over meanwhile."""
+    asked, turn, cancelled = [], asyncio.Event(), asyncio.Event()
+    made = types.ModuleType("agents")
+
+    async def work(arguments, run):
+        try:
+            await turn.wait()
+            await run.begin()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        asked.append(run.id)
+        return {}
+
+    definition = {"name": "w", "inputSchema": {"type": "object"}}
+
+    def publish(services):
+        services.publish("agents", [MetaTool(definition=definition, call=work)])
+        return []
+
+    made.pml_meta_tools = hookimpl(publish)
+    async with gateway(Held(), plugins={("hooks", "agents"): made}) as started:
+        monkeypatch.setattr(started.background, "_obey", lambda: asyncio.sleep(0))  # it has not looked yet
+        ids = [
+            await started.background.start(ToolCall(id="call", tool="agents:w"), Session(key="test"), {})
+            for _ in range(2)
+        ]
+        documents = started.store.documents
+        taken = await documents.get("core.runs", ids[0])
+        monkeypatch.setattr(started.background, "_see_to_orphans", lambda: asyncio.sleep(0))
+        await documents.put("core.runs", ids[0], taken.value, marks={"gateway": "other"})
+        turn.set()
+        await record_of(started, ids[1], Status.OK)
+        await cancelled.wait()
+        assert asked == ids[1:]
+        assert (await documents.get("core.runs", ids[0])).marks == {"gateway": "other"}
+
+
 # What was left
+
+
+@pytest.mark.parametrize("marks", [{}, {"begun": "yes"}])
+async def test_what_was_left_is_begun_where_it_had_not_begun_and_fails_where_it_had(marks):
+    server = Held()
+    server.may.set()
+    async with gateway(server) as started:
+        task, session, id = ToolCall(id="call", tool="one:a", arguments={"n": 1}), Session(key="test"), execution_id()
+        kept = await started.background._references.instead(
+            {"task": to_plain(task), "session": to_plain(session), "asked": {}}
+        )
+        await started.store.executions.put(started.dispatcher.pending(task, session, {"id": id}))
+        await started.store.documents.put("core.runs", id, kept, marks={"gateway": "gone", **marks})
+        record = await record_of(started, id, Status.OK, Status.ERROR)
+    assert (str(record.status), server.given) == (("error", []) if marks else ("ok", [{"n": 1}]))
 
 
 async def test_all_rows_are_looked_at_however_many_go_on(monkeypatch):

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 RUNS, GATEWAYS = "core.runs", "core.gateways"
 """Collections of documents: what runs in the background, and the gateways that run it."""
+BEGUN = "begun"
+"""Mark of a run that has begun, and must not begin anew unless it is durable."""
 BEAT_S, DEAD_S = 5.0, 30.0
 """How often a gateway says that it lives and looks after what others left, and after which silence it counts as gone
 [s]."""
@@ -149,10 +151,27 @@ class Background:
         self._works.pop(id, None)
         self._at_work.discard(id)
 
-    def has_begun(self, id: ExecutionId) -> None:
-        """Hear that what waited for its turn has begun."""
-        if id in self._works:
+    async def begins(self, id: ExecutionId) -> None:
+        """Mark that what waited begins here, or cancel it: of this and being taken over only one can happen."""
+        while (work := self._works.get(id)) is not None and id not in self._at_work:
+            try:
+                document = await self._store.documents.get(RUNS, id)
+                if document is None or document.marks.get("gateway") != self._me.id:
+                    self._give_up(id, work)
+                    await asyncio.get_running_loop().create_future()
+                    return
+                marks = {**document.marks, BEGUN: "yes"}
+                version = document.version
+                if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=version) is None:
+                    continue
+            except Exception as exc:  # what runs matters more
+                self._log.warning("not marked as begun", execution=id, problem=str(exc))
             self._at_work.add(id)
+
+    def _give_up(self, id: ExecutionId, work: asyncio.Task[None]) -> None:
+        self._log.warning("another gateway has taken this over", execution=id)
+        self._stopped.add(id)
+        work.cancel()
 
     async def _run(self, id: ExecutionId, task: Task, session: Session, kept: dict[str, Any]) -> None:
         try:
@@ -283,9 +302,7 @@ class Background:
         for id, work in list(self._works.items()):
             mine = await self._store.documents.get(RUNS, id)
             if mine is not None and mine.marks.get("gateway") != self._me.id:
-                self._log.warning("another gateway has taken this over", execution=id)
-                self._stopped.add(id)
-                work.cancel()
+                self._give_up(id, work)
 
     async def _see_to_orphans(self) -> None:
         cursor, alive = None, {self._me.id: True}
@@ -354,7 +371,7 @@ class Background:
         marks = {**document.marks, "gateway": self._me.id}
         if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
             return
-        waits = record is not None and record.status == "pending"
+        waits = record is not None and record.status == "pending" and BEGUN not in document.marks
         if (waits or _is_durable(task)) and not stopped and not gone:
             self._log.warning("going on with work that another gateway left", execution=id)
             self._begin(id, task, session, kept)

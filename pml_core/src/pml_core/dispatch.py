@@ -105,8 +105,8 @@ class Dispatcher:
         """Set once by the gateway when the wrappers are folded."""
         self.in_background: Callable[[Task, Session, Asked], Awaitable[ExecutionId]] = _no_background
         """Set once by the gateway: begins with a task that nobody waits for."""
-        self.has_begun: Callable[[ExecutionId], None] = lambda _id: None
-        """Set once by the gateway: hears that something has begun that waited for its turn."""
+        self.begins: Callable[[ExecutionId], Awaitable[None]] = _nothing
+        """Set once by the gateway: awaited before something begins that waited for its turn."""
 
     async def start(self, task: Task, session: Session, **asked: Unpack[Asked]) -> Outcome:
         """Run a task for a client."""
@@ -131,8 +131,8 @@ class Dispatcher:
 
     async def begin(self, id: ExecutionId) -> None:
         """Record that what waited for its turn begins; it must not begin before this returns."""
+        await self.begins(id)
         await self._recorder.begun(id)
-        self.has_begun(id)
 
     def pending(self, task: Task, session: Session, asked: Asked) -> ExecutionRecord:
         """The row of an execution that has not begun yet."""
@@ -343,6 +343,10 @@ class Dispatcher:
 
 async def _no_background(_task: Task, _session: Session, _asked: Asked) -> ExecutionId:
     raise RuntimeError("the gateway has not started")
+
+
+async def _nothing(_id: ExecutionId) -> None:
+    """Nobody has to hear of it."""
 
 
 def _not_started(_task: Task, _run: Run) -> Awaitable[Outcome]:

@@ -180,7 +180,7 @@ class Gateway:
             references=References(self.redactor, store),
         )
         self.dispatcher.in_background = self.background.start
-        self.dispatcher.has_begun = self.background.has_begun
+        self.dispatcher.begins = self.background.begins
         self.exposures = Exposures(
             self.config, self.assembly, self.catalog, self.filters, self.supervisor, self.rehearsals, self.log
         )
