@@ -160,6 +160,8 @@ async def test_get_execution_result_returns_full_execution_details(fleet):
         "status": None,
         "triggered_by": None,
         "hours": 24,
+        "since": None,
+        "until": None,
         "limit": 1,
     }
 

@@ -32,6 +32,7 @@ class GoodHistory:
             return split_tool_id(tool)[0]
         return {
             "agent": record.agent,
+            "principal": record.principal,
             "tool": tool,
             "key": record.access_key,
             "day": record.started_at.date().isoformat(),

@@ -84,7 +84,7 @@ class AgentActivity:
     last_started_at: datetime | None
 
 
-Grouping: TypeAlias = Literal["agent", "tool", "server", "key", "day"]
+Grouping: TypeAlias = Literal["agent", "principal", "tool", "server", "key", "day"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Total:
     """What executions of one group add up to."""
 
     group: str
-    """The agent, tool id, server, key id, or day (``2026-11-21``, UTC)."""
+    """The agent, principal, tool id, server, key id, or day (``2026-11-21``, UTC)."""
     executions: int
     succeeded: int
     failed: int

@@ -64,11 +64,24 @@ async def test_the_list_over_http_is_the_list_of_the_tool(filled):
     answer = await body(filled, "/api/executions", hours="1", limit=20, agent_name="ruby-agent")
     assert ids(answer) == ["mine"]
     assert answer["total_count"] == 1
-    usual = {"agent_name": "ruby-agent", "status": None, "triggered_by": None, "hours": 1, "limit": 20}
-    assert answer["filters_applied"] == usual
+    usual = {"agent_name": "ruby-agent", "status": None, "triggered_by": None, "limit": 20}
+    assert answer["filters_applied"] == {**usual, "hours": 1, "since": None, "until": None}
     assert ids(await body(filled, "/api/executions", status="failed")) == ["broken"]
     assert ids(await body(filled, "/api/executions", triggered_by="schedule")) == ["mine"]
     assert "old" in ids(await body(filled, "/api/executions", hours=168))
+
+
+async def test_all_that_is_kept_can_be_asked_for_over_http(filled):
+    long_ago = filled.history.now - timedelta(days=80)
+    await filled.history.put(filled.history.record("ancient", principal="alice", agent="writer", started_at=long_ago))
+    assert "ancient" not in ids(await body(filled, "/api/executions", hours=168))
+    assert "ancient" in ids(await body(filled, "/api/executions", since="90d"))
+    there = {"since": f"{long_ago:%Y-%m-%d}", "until": f"{long_ago:%Y-%m-%d}"}
+    assert ids(await body(filled, "/api/executions", **there)) == ["ancient"]
+    assert ids(await body(filled, "/api/executions/search", query="daily", **there)) == ["ancient"]
+    summary = await body(filled, "/api/executions/summary", agent_name="writer", **there)
+    assert summary["summary"]["total_executions"] == 1
+    assert "'since'" in (await error(filled, "/api/executions", 422, since="soon"))["message"]
 
 
 @pytest.mark.seed("RST-1")
@@ -209,7 +222,10 @@ async def test_a_limit_that_is_used_up_gets_429_and_when_to_try_again(served):
             {"status": "done"},
             "list_recent_executions: 'status' must be one of pending, running, success, failed, not 'done'.",
         ),
-        ({"zz": "1"}, "unknown parameter 'zz'; known: agent_name, status, triggered_by, hours, limit, cursor."),
+        (
+            {"zz": "1"},
+            "unknown parameter 'zz'; known: agent_name, status, triggered_by, hours, since, until, limit, cursor.",
+        ),
         ({"hours": ["1", "2"]}, "'hours' is given more than once."),
         (
             {"cursor": "x"},
@@ -270,6 +286,8 @@ async def test_the_openapi_document_tells_of_every_route_and_answers_fit_it(fill
 UNSAID = """
 [parameters]
 cursor = "{}"
+since = "30d"
+until = "1h"
 
 [[operations]]
 include-path = "/api/executions/search"

@@ -8,7 +8,10 @@ from pml_execution_tools.arguments import checked
 from pml_execution_tools.definitions import GET_EXECUTION_RESULT, LIST_RECENT_EXECUTIONS
 from pml_hookspecs import InvalidArguments
 
-DEFAULTS = {"agent_name": None, "status": None, "triggered_by": None, "hours": 24, "limit": 20, "cursor": None}
+DEFAULTS = {
+    "agent_name": None, "status": None, "triggered_by": None, "hours": 24, "since": None, "until": None, "limit": 20,
+    "cursor": None,
+}  # fmt: skip
 
 
 @pytest.mark.seed("QRY-2", "QRY-5", "QRY-6", "QRY-11")
@@ -47,7 +50,10 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
         ({"status": 1}, "'status' must be a string, not 1."),
         ({"triggered_by": "user"}, "'triggered_by' must be one of manual, schedule, agent, mcp, not 'user'."),
         ({"agent": "a"}, "unknown parameter 'agent'; did you mean 'agent_name'?."),
-        ({"zz": "a"}, "unknown parameter 'zz'; known: agent_name, status, triggered_by, hours, limit, cursor."),
+        (
+            {"zz": "a"},
+            "unknown parameter 'zz'; known: agent_name, status, triggered_by, hours, since, until, limit, cursor.",
+        ),
         ({"agent_name": ["x" * 99]}, "'agent_name' must be a string, not ['" + "x" * 38 + "…."),
     ],
 )

@@ -79,6 +79,13 @@ async def ask(request, anyio_backend) -> Any:
             "/api/executions?agent_name=a+b&status=failed&triggered_by=mcp&hours=2&limit=5&cursor=c",
         ),
         ("search_executions", ["two words"], {"hours": 1}, "/api/executions/search?query=two+words&hours=1"),
+        ("search_executions", ["x"], {"since": "90d"}, "/api/executions/search?query=x&since=90d"),
+        (
+            "get_activity_summary",
+            [],
+            {"since": "2026-01-01", "until": "2026-01-31"},
+            "/api/executions/summary?since=2026-01-01&until=2026-01-31",
+        ),
         ("get_execution_result", ["ruby-agent", "x1"], {}, "/api/agents/ruby-agent/executions/x1"),
         (
             "get_execution_result",

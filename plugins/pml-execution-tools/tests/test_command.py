@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import csv
+import io
 import json
 import re
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -213,6 +216,7 @@ async def test_a_tail_for_people_is_a_line_each_and_keeps_to_its_filters(filled,
         ("tool", {"files:read": 0.02, "web:get": 0.01}),
         ("server", {"files": 0.02, "web": 0.01}),
         ("key", {"": 0.02}),
+        ("person", {"alice": 0.02, "bob": 0.0}),
     ],
 )
 async def test_costs_are_added_up_and_nothing_counts_twice(filled, said, by, groups):
@@ -226,11 +230,83 @@ async def test_costs_by_day_are_in_the_order_of_days(filled, said, pml, capsys):
     assert days == sorted(days)
     assert f"{filled.started:%Y-%m-%d}" in days
     assert await pml("costs", "--agent", "ruby-agent") == 0
-    header, row = capsys.readouterr().out.splitlines()
+    header, row, times = capsys.readouterr().out.splitlines()
     assert header.split()[0] == "agent"
+    assert re.fullmatch(r"From \d{4}-\d\d-\d\d \d\d:\d\d to now, days and times of \S+ \(UTC[+-]\d\d:\d\d\)\.", times)
     assert row.split()[:4] == ["ruby-agent", "1", "0", "$0.0200"]
     assert await pml("costs", "--agent", "nobody") == 0
     assert capsys.readouterr().out == "Nothing ran that fits.\n"
+
+
+@pytest.fixture
+def tokyo(monkeypatch):
+    """Nine hours ahead of UTC, all the year."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+async def test_days_of_costs_are_those_of_whoever_asks_and_the_zone_is_said(history, said, pml, capsys, tokyo):
+    noon = history.now.replace(hour=12, minute=0, second=0) - timedelta(days=10)
+    for hours, principal, agent in ((0, "alice", "a"), (2, "bob", "a"), (4, "alice", "a"), (5, "alice", "b")):
+        at = noon + timedelta(hours=hours)
+        await history.put(history.record(f"h{hours}", principal=principal, agent=agent, cost_usd=0.5, started_at=at))
+    today, tomorrow = f"{noon:%Y-%m-%d}", f"{noon + timedelta(days=1):%Y-%m-%d}"
+    answer = await said("costs", "--by", "day")
+    assert answer["time_zone"] == "JST (UTC+09:00)"
+    assert [(row["group"], row["executions"], row["cost_usd"]) for row in answer["totals"]] == [
+        (today, 2, 1.0), (tomorrow, 2, 1.0),
+    ]  # fmt: skip
+    rows = (await said("costs", "--by", "person", "--per-day"))["totals"]
+    assert [(row["day"], row["group"], row["executions"]) for row in rows] == [
+        (today, "alice", 1), (today, "bob", 1), (tomorrow, "alice", 2),
+    ]  # fmt: skip
+    rows = (await said("costs", "--by", "agent", "--per-day", "--since", today, "--until", today))["totals"]
+    assert [(row["day"], row["group"], row["executions"]) for row in rows] == [(today, "a", 2)]
+    assert await pml("costs", "--per-day") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].split()[:2] == ["day", "agent"]
+    assert out[-1].endswith("to now, days and times of JST (UTC+09:00).")
+
+
+async def test_the_history_of_months_is_listed_searched_and_summed_up(filled, said):
+    at = filled.now - timedelta(days=80)
+    await filled.put(filled.record("ancient", agent="writer", cost_usd=1.5, started_at=at))
+    assert (await said("list", "--since", "90d"))["total_count"] == 5
+    assert [e["id"] for e in (await said("list", "--since", "90d", "--until", "70d"))["executions"]] == ["ancient"]
+    assert [e["id"] for e in (await said("search", "daily", "--until", "70d", "--since", "12w"))["executions"]] == [
+        "ancient"
+    ]
+    old = await said("summary", "--agent", "writer", "--since", "90d", "--until", "70d")
+    assert old["summary"]["total_cost_usd"] == 1.5
+    old = await said("costs", "--since", "90d", "--until", "70d")
+    assert [(row["group"], row["cost_usd"]) for row in old["totals"]] == [("writer", 1.5)]
+
+
+async def test_everything_can_be_exported(filled, pml, capsys, tmp_path):
+    odd = filled.record("odd", intent="=1+1 \ud83d", started_at=filled.now - timedelta(days=80), transcript=[{"a": 1}])
+    await filled.put(odd, *(filled.record(f"many{n}", started_at=filled.now - timedelta(days=2)) for n in range(150)))
+    assert await pml("export") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(lines) == 155
+    assert "inner" not in {line["id"] for line in lines}
+    (two,) = (line for line in lines if line["id"] == "two")
+    assert two["failure"] == {"code": "tool.failed", "message": "Rate limited by\nexternal API", "details": {}}
+    assert (two["principal"], two["status"], two["response"]["content"][0]["text"]) == ("bob", "error", "15 invoices")
+    file = tmp_path / "out.jsonl"
+    words = ("--output", str(file), "--since", "90d", "--until", "70d", "--transcripts")
+    assert await pml("export", *words, "--inside") == 0
+    assert capsys.readouterr().err == f"1 executions are in {file}.\n"
+    assert file.stat().st_mode & 0o077 == 0
+    assert json.loads(file.read_text(encoding="utf-8"))["transcript"] == [{"a": 1}]
+    assert await pml("export", "--format", "csv", "--status", "success") == 0
+    rows = {row["id"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    assert len(rows) == 154
+    assert rows["odd"]["intent"].startswith("'=1+1")  # no formula
+    assert json.loads(rows["one"]["tool_calls"]) == ["files:read"]
+    assert float(rows["one"]["cost_usd"]) == 0.02
 
 
 async def test_old_executions_are_deleted_with_what_ran_inside(filled, said):
@@ -254,6 +330,10 @@ async def test_executions_are_deleted_until_what_is_left_is_small_enough(filled,
         (["tail", "--interval", "0"], "--interval must be 0.05 or more, not 0"),
         (["tail", "--limit", "-1"], "--limit must be 0 to 1000, not -1"),
         (["costs", "--days", "0"], "--days must be more than 0 and at most 3660, not 0"),
+        (["list", "--since", "soon"], "--since 'soon': give an age such as 30d, 12h or 2w, or a date"),
+        (["costs", "--since", "1d", "--until", "2d"], "is not before 'until'"),
+        (["export", "--format", "csv", "--transcripts"], "--transcripts needs --format jsonl"),
+        (["export", "--output", "/no/such/folder/x"], "/no/such/folder/x cannot be written: No such file"),
         (["prune"], "Say what to delete: --before 30d, --keep-size 1GB, or both"),
         (["prune", "--before", "soon"], "--before 'soon': give an age such as 30d, 12h or 2w, or a date"),
         (["prune", "--before", "2999-01-01"], "--before '2999-01-01' lies ahead"),

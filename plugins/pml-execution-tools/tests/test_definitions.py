@@ -16,6 +16,13 @@ from pml_testing.gateway import Client
 THREE = ["list_recent_executions", "get_execution_result", "get_agent_activity_summary"]
 
 
+SPAN = {
+    "since": "From when on, in place of hours, as far back as history is kept: a date or time in ISO 8601 "
+    "(UTC unless it says its zone), or an age such as 30d",
+    "until": "Until when, a date to its end; hours count back from here. Omit for now.",
+}
+
+
 def tools(settings: Any = None) -> dict[str, MetaTool]:
     services: Any = FakeServices(settings=settings)
     return {tool.definition["name"]: tool for tool in plugin.pml_meta_tools(services)}
@@ -48,6 +55,7 @@ def test_the_list_is_described_as_in_the_seed() -> None:
         "status": "Filter by execution status",
         "triggered_by": "Filter by trigger source",
         "hours": "Look back period in hours (default 24, max 168)",
+        **SPAN,
         "limit": "Maximum results to return (default 20, max 100)",
         "cursor": "next_cursor of the page before. Omit for the first page.",
     }
@@ -81,6 +89,7 @@ def test_the_summary_is_described_as_in_the_seed() -> None:
     assert described("get_agent_activity_summary") == {
         "agent_name": "Specific agent to summarize. Omit for fleet-wide summary.",
         "hours": "Look back period in hours (default 24)",
+        **SPAN,
     }
     assert "required" not in definition["inputSchema"]
     assert definition["inputSchema"]["properties"]["hours"]["default"] == 24

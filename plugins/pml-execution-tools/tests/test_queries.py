@@ -12,7 +12,8 @@ from pml_hookspecs import ExecutionId, Failure, RawObject, Scope, Session, Statu
 pytestmark = pytest.mark.anyio
 SYSTEM = Session(key="s", principal="root", scopes=frozenset({"system"}))
 OTHER = Session(key="o", principal="other")
-USUAL = {"agent_name": None, "status": None, "triggered_by": None, "hours": 24, "limit": 20}
+NO_TIMES = {"since": None, "until": None}
+USUAL = {"agent_name": None, "status": None, "triggered_by": None, "hours": 24, **NO_TIMES, "limit": 20}
 
 
 def zulu(time):
@@ -49,7 +50,37 @@ async def test_a_list_has_the_shape_of_the_seed(history):
 @pytest.mark.seed("QRY-8", "GAP-19")
 async def test_the_filters_that_were_used_are_repeated(history):
     given = {"agent_name": "a", "status": "failed", "triggered_by": "mcp", "hours": 2.5, "limit": 1}
-    assert (await history.list(**given))["filters_applied"] == given
+    assert (await history.list(**given))["filters_applied"] == {**given, **NO_TIMES}
+    applied = (await history.list(**given, since="2026-01-01", until="2026-01-31"))["filters_applied"]
+    times = {"since": "2026-01-01T00:00:00Z", "until": "2026-02-01T00:00:00Z"}
+    assert applied == {**given, "hours": None, **times}
+    applied = (await history.list(hours=2, until="2026-01-31T12:00:00+02:00"))["filters_applied"]
+    assert (applied["hours"], applied["since"], applied["until"]) == (2, None, "2026-01-31T10:00:00Z")
+
+
+async def test_history_can_be_asked_for_as_far_back_as_it_is_kept(history):
+    days = (1, 8, 85)
+    await history.put(*(history.record(f"d{n}", started_at=history.now - timedelta(days=n)) for n in days))
+    assert await history.ids(since="90d") == ["d1", "d8", "d85"]
+    assert await history.ids(since="90d", until=f"{history.now - timedelta(days=8):%Y-%m-%d}") == ["d8", "d85"]
+    assert await history.ids(hours=24, until=(history.now - timedelta(days=7.5)).isoformat()) == ["d8"]
+    found = await history.ask("search_executions", query="invoices", since="90d")
+    assert found["total_count"] == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"since": "soon"}, "'since' 'soon': give an age such as 30d, 12h or 2w, or a date such as 2026-11-01."),
+        ({"until": "0001-01-01", "hours": 168}, "'until' '0001-01-01' is too long ago."),
+        ({"until": "9999-12-31"}, "'until' '9999-12-31': give an age"),
+        ({"since": "2999-01-01"}, "'since' '2999-01-01' lies ahead."),
+        ({"since": "1d", "until": "2d"}, "is not before 'until'"),
+    ],
+)
+async def test_a_time_that_is_none_is_named(history, given, message):
+    for tool in ("list_recent_executions", "get_agent_activity_summary"):
+        assert message in await history.refused(tool, given)
 
 
 @pytest.mark.seed("QRY-9")

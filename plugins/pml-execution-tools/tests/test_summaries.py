@@ -54,12 +54,14 @@ async def test_the_summary_of_an_agent_has_the_shape_of_the_seed(history):
         },
         "recent_failures": [
             {
-                "id": f"bad{n}",
+                "id": "bad0",
+                "agent_name": "ruby-agent",
                 "message": "Check portfolio",
                 "error": "Rate limited by external API",
-                "failed_at": zulu(history.started - timedelta(minutes=n + 1) + timedelta(seconds=5)),
+                "failed_at": zulu(history.started - timedelta(minutes=1) + timedelta(seconds=5)),
+                "times": 4,
+                "first_failed_at": zulu(history.started - timedelta(minutes=4) + timedelta(seconds=5)),
             }
-            for n in range(4)
         ],
     }
     assert list(answer["summary"]) == [
@@ -97,9 +99,12 @@ async def test_the_summary_of_the_fleet_has_the_shape_of_the_seed(history):
         "recent_failures": [
             {
                 "id": "xyz789",
+                "agent_name": "ruby-agent",
                 "message": "Check portfolio",
                 "error": "Rate limited by external API",
                 "failed_at": zulu(history.started + timedelta(seconds=5)),
+                "times": 1,
+                "first_failed_at": zulu(history.started + timedelta(seconds=5)),
             }
         ],
     }
@@ -231,7 +236,9 @@ async def test_what_ran_inside_another_execution_does_not_count(history):
 
 
 async def test_the_last_ten_failures_are_told(history):
-    failures = [broken(history, f"f{n:02}", started_at=history.started - timedelta(minutes=n)) for n in range(12)]
+    failures = [
+        broken(history, f"f{n:02}", agent=f"a{n}", started_at=history.started - timedelta(minutes=n)) for n in range(12)
+    ]
     shown = (await history.summary(*failures))["recent_failures"]
     assert [failure["id"] for failure in shown] == [f"f{n:02}" for n in range(10)]
 
@@ -273,3 +280,31 @@ async def test_agents_that_did_nothing_count_for_those_who_may_see_them(history)
     assert await total(SYSTEM) == 4
     assert await total(Session(key="a", principal="alice")) == 2
     assert await total(Session(key="b", principal="bob")) == 0
+
+
+async def test_failures_that_repeat_are_one_line_with_the_agent_and_how_often(history):
+    def failure(n: int, agent: str, said: str):
+        at = history.started - timedelta(minutes=n)
+        return broken(history, f"f{n:03}", agent=agent, started_at=at, failure=Failure("tool.failed", said))
+
+    await history.put(
+        *(failure(n, "flaky", f"Timed out after {n} s, request 0af31b{n:06}") for n in range(0, 240, 2)),
+        failure(1, "once", "Timed out after 1 s, request 0af31b000001"),
+        failure(3, "flaky", "No such table"),
+    )
+    shown = (await history.summary())["recent_failures"]
+    assert [(one["id"], one["agent_name"], one["times"]) for one in shown] == [
+        ("f000", "flaky", 120), ("f001", "once", 1), ("f003", "flaky", 1),
+    ]  # fmt: skip
+    assert shown[0]["first_failed_at"] == zulu(history.started - timedelta(minutes=238) + timedelta(seconds=5))
+    assert [one["times"] for one in (await history.summary(agent_name="flaky"))["recent_failures"]] == [120, 1]
+
+
+async def test_summaries_go_back_as_far_as_history_is_kept(history):
+    await history.put(
+        history.record("old", started_at=history.now - timedelta(days=80)),
+        history.record("new", status="running", duration_ms=None),
+    )
+    answer = await history.summary(since="90d", until="2d")
+    assert answer["fleet_summary"]["total_executions"] == 1
+    assert [row["status"] for row in answer["by_agent"]] == ["running"]  # what is under way is told of now

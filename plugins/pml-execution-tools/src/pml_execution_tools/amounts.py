@@ -12,27 +12,39 @@ UNITS_BYTES = {
     "": 1, "b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3, "tb": 1000**4,
     "kib": 1024, "mib": 1024**2, "gib": 1024**3, "tib": 1024**4,
 }  # fmt: skip
+DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
-def moment(text: str, option: str, now: datetime) -> datetime:
-    """``30d`` before ``now``, or the date or time that is written; one without a zone is UTC.
+def moment(text: str, option: str, now: datetime, *, local: bool = False, ends: bool = False) -> datetime:
+    """``30d`` before ``now``, or the date or time that is written.
+
+    Args:
+        text: An age, or a time in ISO 8601.
+        option: What a message calls it.
+        now: UTC.
+        local: Whether a time without a zone is that of this machine; else it is UTC.
+        ends: Whether something ends then: a date alone is the end of its day, and it may lie ahead.
 
     Raises:
         InvalidArguments: It is neither, or lies ahead.
     """
-    before = _before(text, now)
-    if before is None:
+    found = _before(text, now)
+    if found is None:
         try:
-            before = datetime.fromisoformat(text)
-        except ValueError:
+            found = datetime.fromisoformat(text)
+            if ends and DATE.fullmatch(text):
+                found += timedelta(days=1)
+            if found.tzinfo is None:
+                found = found.astimezone() if local else found.replace(tzinfo=UTC)
+            found = found.astimezone(UTC)
+        except (ValueError, OverflowError, OSError):
             raise InvalidArguments(
-                f"{option} {text!r}: give an age such as 30d, 12h or 2w, or a date such as 2026-11-01."
+                f"{option} {text[:40]!r}: give an age such as 30d, 12h or 2w, or a date such as 2026-11-01."
             ) from None
-        before = before if before.tzinfo is not None else before.replace(tzinfo=UTC)
-    if before > now:
+    if found > now and not ends:
         raise InvalidArguments(f"{option} {text!r} lies ahead.")
-    return before.astimezone(UTC)
+    return found
 
 
 def _before(text: str, now: datetime) -> datetime | None:

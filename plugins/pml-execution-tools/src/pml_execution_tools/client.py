@@ -73,8 +73,8 @@ def _result(agent_name: str, execution_id: str, *, include_transcript: bool) -> 
     return _Question(path, {"include_log": "true"} if include_transcript else {})
 
 
-def _summary(agent_name: str | None, hours: float | None) -> _Question:
-    return _Question("/api/executions/summary", _given({"agent_name": agent_name, "hours": hours}))
+def _summary(which: Mapping[str, Any]) -> _Question:
+    return _Question("/api/executions/summary", _given(which))
 
 
 def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,6 +139,8 @@ class HistoryClient:
         status: ExecutionStatus | None = None,
         triggered_by: TriggeredBy | None = None,
         hours: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionList:
@@ -149,14 +151,17 @@ class HistoryClient:
             status: In this state only.
             triggered_by: By this trigger only.
             hours: How far to look back, 1 to 168 [h].
+            since: From when on, in place of ``hours``: a date or time in ISO 8601, or an age such as ``30d``.
+            until: Until when, a date to its end; None for now.
             limit: Most in one page, 1 to 100.
             cursor: ``next_cursor`` of the page before.
         """
         filters = {"agent_name": agent_name, "status": status, "triggered_by": triggered_by}
-        answer: ExecutionList = self._ask(_list({**filters, "hours": hours, "limit": limit, "cursor": cursor}))
+        times = {"hours": hours, "since": since, "until": until}
+        answer: ExecutionList = self._ask(_list({**filters, **times, "limit": limit, "cursor": cursor}))
         return answer
 
-    def search_executions(
+    def search_executions(  # noqa: PLR0913 - what the route takes
         self,
         query: str,
         *,
@@ -164,12 +169,15 @@ class HistoryClient:
         status: ExecutionStatus | None = None,
         triggered_by: TriggeredBy | None = None,
         hours: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionList:
         """Those with all words of ``query`` in what was asked, answered or went wrong; else as the list."""
         filters = {"agent_name": agent_name, "status": status, "triggered_by": triggered_by}
-        answer: ExecutionList = self._ask(_search(query, {**filters, "hours": hours, "limit": limit, "cursor": cursor}))
+        times = {"hours": hours, "since": since, "until": until}
+        answer: ExecutionList = self._ask(_search(query, {**filters, **times, "limit": limit, "cursor": cursor}))
         return answer
 
     def get_execution_result(
@@ -184,19 +192,31 @@ class HistoryClient:
         return answer
 
     @overload
-    def get_activity_summary(self, *, agent_name: None = None, hours: float | None = None) -> FleetSummary: ...
-    @overload
-    def get_activity_summary(self, *, agent_name: str, hours: float | None = None) -> AgentSummary: ...
     def get_activity_summary(
-        self, *, agent_name: str | None = None, hours: float | None = None
+        self, *, agent_name: None = None, hours: float | None = None, since: str | None = None, until: str | None = None
+    ) -> FleetSummary: ...
+    @overload
+    def get_activity_summary(
+        self, *, agent_name: str, hours: float | None = None, since: str | None = None, until: str | None = None
+    ) -> AgentSummary: ...
+    def get_activity_summary(
+        self,
+        *,
+        agent_name: str | None = None,
+        hours: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
     ) -> AgentSummary | FleetSummary:
         """What one agent did, or without a name all of them together (RST-7).
 
         Args:
             agent_name: Which one.
             hours: How far to look back, 1 to 168 [h].
+            since: As for the list.
+            until: As for the list.
         """
-        answer: AgentSummary | FleetSummary = self._ask(_summary(agent_name, hours))
+        which = {"agent_name": agent_name, "hours": hours, "since": since, "until": until}
+        answer: AgentSummary | FleetSummary = self._ask(_summary(which))
         return answer
 
     def _ask(self, question: _Question) -> Any:
@@ -230,15 +250,18 @@ class AsyncHistoryClient:
         status: ExecutionStatus | None = None,
         triggered_by: TriggeredBy | None = None,
         hours: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionList:
         """As :meth:`HistoryClient.list_recent_executions`."""
         filters = {"agent_name": agent_name, "status": status, "triggered_by": triggered_by}
-        answer: ExecutionList = await self._ask(_list({**filters, "hours": hours, "limit": limit, "cursor": cursor}))
+        times = {"hours": hours, "since": since, "until": until}
+        answer: ExecutionList = await self._ask(_list({**filters, **times, "limit": limit, "cursor": cursor}))
         return answer
 
-    async def search_executions(
+    async def search_executions(  # noqa: PLR0913 - what the route takes
         self,
         query: str,
         *,
@@ -246,12 +269,15 @@ class AsyncHistoryClient:
         status: ExecutionStatus | None = None,
         triggered_by: TriggeredBy | None = None,
         hours: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionList:
         """As :meth:`HistoryClient.search_executions`."""
         filters = {"agent_name": agent_name, "status": status, "triggered_by": triggered_by}
-        question = _search(query, {**filters, "hours": hours, "limit": limit, "cursor": cursor})
+        times = {"hours": hours, "since": since, "until": until}
+        question = _search(query, {**filters, **times, "limit": limit, "cursor": cursor})
         answer: ExecutionList = await self._ask(question)
         return answer
 
@@ -264,14 +290,24 @@ class AsyncHistoryClient:
         return answer
 
     @overload
-    async def get_activity_summary(self, *, agent_name: None = None, hours: float | None = None) -> FleetSummary: ...
-    @overload
-    async def get_activity_summary(self, *, agent_name: str, hours: float | None = None) -> AgentSummary: ...
     async def get_activity_summary(
-        self, *, agent_name: str | None = None, hours: float | None = None
+        self, *, agent_name: None = None, hours: float | None = None, since: str | None = None, until: str | None = None
+    ) -> FleetSummary: ...
+    @overload
+    async def get_activity_summary(
+        self, *, agent_name: str, hours: float | None = None, since: str | None = None, until: str | None = None
+    ) -> AgentSummary: ...
+    async def get_activity_summary(
+        self,
+        *,
+        agent_name: str | None = None,
+        hours: float | None = None,
+        since: str | None = None,
+        until: str | None = None,
     ) -> AgentSummary | FleetSummary:
         """As :meth:`HistoryClient.get_activity_summary`."""
-        answer: AgentSummary | FleetSummary = await self._ask(_summary(agent_name, hours))
+        which = {"agent_name": agent_name, "hours": hours, "since": since, "until": until}
+        answer: AgentSummary | FleetSummary = await self._ask(_summary(which))
         return answer
 
     async def _ask(self, question: _Question) -> Any:

@@ -34,7 +34,9 @@ class FiltersApplied(TypedDict):
     agent_name: str | None
     status: ExecutionStatus | None
     triggered_by: TriggeredBy | None
-    hours: float
+    hours: float | None
+    since: str | None
+    until: str | None
     limit: int
 
 
@@ -79,12 +81,15 @@ class ExecutionResult(TypedDict):
 
 
 class RecentFailure(TypedDict):
-    """One of the newest failures."""
+    """One of the newest failures; an agent's alike ones are one."""
 
     id: str
+    agent_name: str
     message: str
     error: str | None
     failed_at: str
+    times: int
+    first_failed_at: str
 
 
 class Summary(TypedDict):

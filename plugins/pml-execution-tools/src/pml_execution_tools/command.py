@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, InvalidArguments, Scope
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 
 EVERYTHING = Scope(principals=None)
 MOST_ROWS = 1000
-LONGEST_DAYS = 3660
 LEAST_INTERVAL_S = 0.05
-GROUPINGS = ("agent", "tool", "server", "key", "day")
 
 
 def add(subcommands: Any) -> None:
     """Add the command and its verbs."""
+    from . import costs, export
+
     parser = subcommands.add_parser("executions", help="what ran, what it answered and what it cost")
     verbs = parser.add_subparsers(dest="verb", required=True)
     shown = _verb(verbs, "list", _list, "executions, the newest first")
     _add_filters(shown, hours=24)
+    add_times(shown)
     shown.add_argument("--limit", type=int, default=20, metavar="N", help=f"most rows [1 to {MOST_ROWS}]")
     one = _verb(verbs, "show", _show, "all of one execution")
     one.add_argument("id", help="as pml executions list shows it")
@@ -35,18 +36,21 @@ def add(subcommands: Any) -> None:
     summary = _verb(verbs, "summary", _summary, "how agents are doing: one, or all of them")
     summary.add_argument("--agent", metavar="NAME", help="of this agent")
     summary.add_argument("--hours", type=_hours, default=24, metavar="H", help="how far to look back [1 to 168]")
+    add_times(summary)
     found = _verb(verbs, "search", _search, "executions by words in what was asked, answered or went wrong")
     found.add_argument("words", nargs="+", help="words, or beginnings of words, that must all occur")
     _add_filters(found, hours=168)
+    add_times(found)
     found.add_argument("--limit", type=int, default=20, metavar="N", help=f"most rows [1 to {MOST_ROWS}]")
     tail = _verb(verbs, "tail", _tail, "executions as they begin and end; Ctrl-C ends it")
     _add_filters(tail, hours=1)
     tail.add_argument("--limit", type=int, default=10, metavar="N", help=f"rows to begin with [0 to {MOST_ROWS}]")
     tail.add_argument("--interval", type=float, default=1.0, metavar="S", help="time between looks [s]")
-    costs = _verb(verbs, "costs", _costs, "what executions cost, by agent, tool, server, key or day")
-    costs.add_argument("--by", choices=GROUPINGS, default="agent", help="what to add up by")
-    costs.add_argument("--days", type=float, default=30, metavar="N", help="how far to look back [days]")
-    costs.add_argument("--agent", metavar="NAME", help="of this agent only")
+    costs.add(_verb(verbs, "costs", costs.run, "what executions cost, by agent, person, tool, server, key or day"))
+    kept = _verb(verbs, "export", export.run, "all executions that fit, for other programs")
+    export.add(kept)
+    _add_filters(kept, hours=None)
+    add_times(kept)
     prune = _verb(verbs, "prune", _prune, "delete old executions, with transcripts and what ran inside")
     prune.add_argument("--before", metavar="AGE", help="those that began earlier: 30d, 12h, or a date")
     prune.add_argument("--keep-size", metavar="SIZE", help="the oldest, until what is stored is no larger: 500MB, 1GB")
@@ -67,11 +71,34 @@ def _hours(text: str) -> float:
     return int(value) if value.is_integer() else value
 
 
-def _add_filters(parser: argparse.ArgumentParser, *, hours: int) -> None:
+def add_times(parser: argparse.ArgumentParser) -> None:
+    """``--since`` and ``--until``."""
+    since = "from when on, in place of --hours and as far back as history is kept: 30d, or a date or time here"
+    parser.add_argument("--since", metavar="WHEN", help=since)
+    parser.add_argument("--until", metavar="WHEN", help="until when; of a date, until its end")
+
+
+def times_of(arguments: argparse.Namespace) -> dict[str, str | None]:
+    """As a tool takes them. On a command line, a time without a zone is that of this machine.
+
+    Raises:
+        InvalidArguments: One is no time.
+    """
+    from .amounts import moment
+
+    now, since, until = datetime.now(UTC), arguments.since, arguments.until
+    return {
+        "since": moment(since, "--since", now, local=True).isoformat() if since else None,
+        "until": moment(until, "--until", now, local=True, ends=True).isoformat() if until else None,
+    }
+
+
+def _add_filters(parser: argparse.ArgumentParser, *, hours: int | None) -> None:
     parser.add_argument("--agent", metavar="NAME", help="of this agent")
     parser.add_argument("--status", choices=STATUSES, help="in this state")
     parser.add_argument("--trigger", choices=TRIGGERS, help="made to run by this")
-    parser.add_argument("--hours", type=_hours, default=hours, metavar="H", help="how far to look back [1 to 168]")
+    if hours is not None:
+        parser.add_argument("--hours", type=_hours, default=hours, metavar="H", help="how far to look back [1 to 168]")
 
 
 def _given(arguments: argparse.Namespace, definition: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -79,7 +106,8 @@ def _given(arguments: argparse.Namespace, definition: dict[str, Any], **more: An
     from .arguments import checked
 
     filters = {"agent_name": arguments.agent, "status": arguments.status, "triggered_by": arguments.trigger}
-    return checked(definition, {**filters, "hours": arguments.hours, **more})
+    times = times_of(arguments) if "since" in arguments else {}
+    return checked(definition, {**filters, "hours": arguments.hours, **times, **more})
 
 
 async def _list(arguments: argparse.Namespace, services: Services) -> int:
@@ -182,9 +210,9 @@ async def _summary(arguments: argparse.Namespace, services: Services) -> int:
     from .screen import say_json
     from .settings import Settings
 
-    checked(GET_AGENT_ACTIVITY_SUMMARY, {"hours": arguments.hours})
+    given = checked(GET_AGENT_ACTIVITY_SUMMARY, {"hours": arguments.hours, **times_of(arguments)})
     dry_runs = (services.settings or Settings()).dry_runs_in_summaries
-    summaries = Summaries(services.store.executions, EVERYTHING, arguments.hours, read=EVERYTHING, dry_runs=dry_runs)
+    summaries = Summaries(services.store.executions, EVERYTHING, given, read=EVERYTHING, dry_runs=dry_runs)
     if arguments.agent:
         answer = await summaries.agent(arguments.agent)
     else:
@@ -243,8 +271,19 @@ def _show_failures(failures: list[dict[str, Any]]) -> None:
 
     if failures:
         say("")
-        rows = [[at(one["failed_at"]), one["message"], brief(one["error"] or UNKNOWN), one["id"]] for one in failures]
-        table(("failed", "message", "error", "id"), rows, wide="error", optional=("message",))
+        rows = [
+            [
+                at(one["failed_at"]),
+                f"{one['times']:,}",
+                one["agent_name"] or UNKNOWN,
+                one["message"],
+                brief(one["error"] or UNKNOWN),
+                one["id"],
+            ]
+            for one in failures
+        ]
+        header = ("failed last", "times", "agent", "message", "error", "id")
+        table(header, rows, wide="error", optional=("message",))
 
 
 async def _tail(arguments: argparse.Namespace, services: Services) -> int:
@@ -260,54 +299,14 @@ async def _tail(arguments: argparse.Namespace, services: Services) -> int:
     return 0
 
 
-async def _costs(arguments: argparse.Namespace, services: Services) -> int:
-    from dataclasses import asdict
-
-    from pml_hookspecs import ExecutionQuery
-
-    from .screen import UNKNOWN, money, say, say_json, table, took
-
-    if not 0 < arguments.days <= LONGEST_DAYS:
-        raise InvalidArguments(f"--days must be more than 0 and at most {LONGEST_DAYS}, not {arguments.days:g}")
-    since = datetime.now(UTC) - timedelta(days=arguments.days)
-    # What a workflow costs has in it what its tools cost: only one of the two may count.
-    by_tools = arguments.by in ("tool", "server")
-    query = ExecutionQuery(
-        scope=EVERYTHING, since=since, agent=arguments.agent, include_dry_runs=False, top_level=not by_tools
-    )
-    totals = await services.store.executions.totals(query, arguments.by)
-    totals = [total for total in totals if total.group or not by_tools]
-    if arguments.json:
-        say_json({"by": arguments.by, "since": since.isoformat(), "totals": [asdict(total) for total in totals]})
-    elif not totals:
-        say("Nothing ran that fits.")
-    else:
-        header = (arguments.by, "executions", "failed", "cost", "tokens in", "tokens out", "took on average")
-        table(
-            header,
-            [
-                [
-                    total.group or UNKNOWN,
-                    f"{total.executions:,}",
-                    f"{total.failed:,}",
-                    money(total.cost_usd),
-                    f"{total.tokens_in:,}",
-                    f"{total.tokens_out:,}",
-                    UNKNOWN if total.mean_duration_ms is None else took(total.mean_duration_ms / 1000),
-                ]
-                for total in totals
-            ],
-        )
-    return 0
-
-
 async def _prune(arguments: argparse.Namespace, services: Services) -> int:
     from .amounts import moment, size_bytes
     from .screen import json_line, say
 
     if arguments.before is None and arguments.keep_size is None:
         raise InvalidArguments("Say what to delete: --before 30d, --keep-size 1GB, or both.")
-    before = None if arguments.before is None else moment(arguments.before, "--before", datetime.now(UTC))
+    now = datetime.now(UTC)
+    before = None if arguments.before is None else moment(arguments.before, "--before", now, local=True)
     keep_bytes = None if arguments.keep_size is None else size_bytes(arguments.keep_size, "--keep-size")
     if arguments.dry_run:
         if before is None or keep_bytes is not None:

@@ -21,6 +21,13 @@ _LIMIT = {
     "description": "Maximum results to return (default 20, max 100)",
 }
 
+_SINCE = {
+    "type": "string",
+    "description": "From when on, in place of hours, as far back as history is kept: a date or time in ISO 8601 (UTC "
+    "unless it says its zone), or an age such as 30d",
+}
+_UNTIL = {"type": "string", "description": "Until when, a date to its end; hours count back from here. Omit for now."}
+
 
 def _hours(default: int, about: str) -> dict[str, Any]:
     limits = {"type": "number", "minimum": 1, "maximum": LONGEST_HOURS}
@@ -38,6 +45,8 @@ LIST_RECENT_EXECUTIONS: dict[str, Any] = {
             "status": _STATUS,
             "triggered_by": _TRIGGER,
             "hours": _hours(24, "Look back period in hours (default 24, max 168)"),
+            "since": _SINCE,
+            "until": _UNTIL,
             "limit": _LIMIT,
             "cursor": _CURSOR,
         },
@@ -61,6 +70,8 @@ SEARCH_EXECUTIONS: dict[str, Any] = {
             "status": _STATUS,
             "triggered_by": _TRIGGER,
             "hours": _hours(LONGEST_HOURS, "Look back period in hours (default 168, max 168)"),
+            "since": _SINCE,
+            "until": _UNTIL,
             "limit": _LIMIT,
             "cursor": _CURSOR,
         },
@@ -106,6 +117,8 @@ GET_AGENT_ACTIVITY_SUMMARY: dict[str, Any] = {
                 "description": "Specific agent to summarize. Omit for fleet-wide summary.",
             },
             "hours": _hours(24, "Look back period in hours (default 24)"),
+            "since": _SINCE,
+            "until": _UNTIL,
         },
         "additionalProperties": False,
     },

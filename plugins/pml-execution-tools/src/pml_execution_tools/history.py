@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CLIENT_PREFIX, ExecutionId, ExecutionQuery, InvalidArguments
 
+from .amounts import moment
 from .definitions import LONGEST_HOURS, MOST_LISTED
-from .records import EXCUSED, PUBLIC, WAITS, asked, detailed, failed, inside, listed, public, seconds, zulu
+from .failures import MOST_LOOKED_AT, repeated
+from .records import EXCUSED, PUBLIC, WAITS, asked, detailed, inside, listed, public, seconds, zulu
 
 if TYPE_CHECKING:
     from pml_hookspecs import AgentActivity, ExecutionRecord, Executions, Scope
 
 LONGEST_TRANSCRIPT = 1000
 """Most executions in one transcript."""
-MOST_FAILURES = 10
-"""In a summary."""
 DIGITS = 6
 """Of a sum of costs: stores keep millionths of a dollar."""
 
 
 def query_of(given: Mapping[str, Any], scope: Scope) -> ExecutionQuery:
-    """The query of a list or a search."""
+    """The query of a list or a search.
+
+    Raises:
+        InvalidArguments: ``since`` or ``until`` is no time, or there is none between them.
+    """
     status = given["status"]
+    since, until = span(given)
     return ExecutionQuery(
         scope=scope,
-        since=_ago(given["hours"]),
+        since=since,
+        until=until,
         agent=given["agent_name"] or None,
         statuses=None if status is None else PUBLIC[status],
         trigger=given["triggered_by"],
@@ -53,6 +59,9 @@ async def listing(executions: Executions, scope: Scope, given: Mapping[str, Any]
             raise
         raise InvalidArguments("'cursor' is no next_cursor of a page before; leave it out for the newest.") from None
     filters = {name: value for name, value in given.items() if name != "cursor"}
+    if given["since"] and query.since is not None:
+        filters |= {"hours": None, "since": zulu(query.since)}
+    filters |= {"since": filters["since"] or None, "until": None if query.until is None else zulu(query.until)}
     answer = {
         "executions": [listed(record) for record in page.items],
         "total_count": page.total,
@@ -118,10 +127,16 @@ class Summaries:
     Rehearsals count only where it is said that they do.
     """
 
-    def __init__(self, executions: Executions, scope: Scope, hours: float, *, read: Scope, dry_runs: bool) -> None:
-        """Executions in ``scope`` count; of failures, which quote output, those in ``read`` are shown."""
+    def __init__(
+        self, executions: Executions, scope: Scope, given: Mapping[str, Any], *, read: Scope, dry_runs: bool
+    ) -> None:
+        """Executions in ``scope`` count; of failures, which quote output, those in ``read`` are shown.
+
+        Raises:
+            InvalidArguments: ``since`` or ``until`` of ``given`` is no time, or there is none between them.
+        """
         self._executions, self._scope, self._read, self._dry_runs = executions, scope, read, dry_runs
-        self._since, self._now = _ago(hours), _ago(LONGEST_HOURS)
+        (self._since, self._until), self._now = span(given), _ago(LONGEST_HOURS)
 
     async def agent(self, name: str) -> dict[str, Any]:
         """Of one agent; zeros of one that nothing is known of, or that the scope does not show."""
@@ -172,7 +187,7 @@ class Summaries:
         return [Done(row, row.failed - waits.get(row.agent, 0), excused.get(row.agent, 0)) for row in rows]
 
     async def _at_work(self, **which: Any) -> set[str]:
-        query = self._query(since=self._now, statuses=PUBLIC["running"], **which)
+        query = self._query(since=self._now, until=None, statuses=PUBLIC["running"], **which)
         return {row.agent for row in await self._executions.activity(query)}
 
     async def _counts(self, done: Collection[Done], **which: Any) -> dict[str, Any]:
@@ -190,15 +205,23 @@ class Summaries:
         }
 
     async def _busy(self, status: str, **which: Any) -> int:
-        query = self._query(since=self._now, statuses=frozenset({status}), limit=1, **which)
+        query = self._query(since=self._now, until=None, statuses=frozenset({status}), limit=1, **which)
         return (await self._executions.find(query)).total
 
     async def _failures(self, **which: Any) -> list[dict[str, Any]]:
-        query = self._query(scope=self._read, statuses=PUBLIC["failed"], limit=MOST_FAILURES, **which)
-        return [failed(record) for record in (await self._executions.find(query)).items]
+        query = self._query(scope=self._read, statuses=PUBLIC["failed"], limit=MOST_LISTED, **which)
+        found: list[ExecutionRecord] = []
+        while len(found) < MOST_LOOKED_AT:
+            page = await self._executions.find(query)
+            found += page.items
+            if page.cursor is None:
+                break
+            query = replace(query, cursor=page.cursor)
+        return repeated(found)
 
     def _query(self, **which: Any) -> ExecutionQuery:
-        usual = {"scope": self._scope, "since": self._since, "include_dry_runs": self._dry_runs, "top_level": True}
+        times = {"since": self._since, "until": self._until}
+        usual = {"scope": self._scope, **times, "include_dry_runs": self._dry_runs, "top_level": True}
         return ExecutionQuery(**{**usual, **which})
 
 
@@ -220,6 +243,26 @@ def _by_agent(row: Done, busy: Collection[str]) -> dict[str, Any]:
 
 def _idle_row(name: str) -> dict[str, Any]:
     return {"agent_name": name, "executions": 0, "success_rate": None, "cost_usd": 0.0, "status": "running"}
+
+
+def span(given: Mapping[str, Any]) -> tuple[datetime, datetime | None]:
+    """From when on, and until when; None for now.
+
+    Raises:
+        InvalidArguments: ``since`` or ``until`` is no time, or there is none between them.
+    """
+    now = datetime.now(UTC)
+    until = moment(given["until"], "'until'", now, ends=True) if given["until"] else None
+    if given["since"]:
+        since = moment(given["since"], "'since'", now)
+    else:
+        try:
+            since = (until or now) - timedelta(hours=given["hours"])
+        except OverflowError:
+            raise InvalidArguments(f"'until' {given['until']!r} is too long ago.") from None
+    if until is not None and since >= until:
+        raise InvalidArguments(f"'since' {zulu(since)} is not before 'until' {zulu(until)}.")
+    return since, until
 
 
 def _ago(hours: float) -> datetime:

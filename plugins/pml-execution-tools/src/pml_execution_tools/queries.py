@@ -97,7 +97,7 @@ class GetAgentActivitySummary(Tool):
     async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
         dry_runs = self._settings.dry_runs_in_summaries
         read = await self._services.scope(run.session, results=True)
-        summaries = history.Summaries(self._executions, scope, given["hours"], read=read, dry_runs=dry_runs)
+        summaries = history.Summaries(self._executions, scope, given, read=read, dry_runs=dry_runs)
         if name := given["agent_name"]:
             return await summaries.agent(name)
         return await summaries.fleet(self._configured(scope, run.session))

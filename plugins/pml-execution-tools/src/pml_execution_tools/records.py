@@ -63,13 +63,19 @@ def detailed(record: ExecutionRecord) -> dict[str, Any]:
 
 def failed(record: ExecutionRecord) -> dict[str, Any]:
     """One line of a list of failures."""
-    times = _times(record)
     return {
         "id": record.id,
+        "agent_name": record.agent,
         "message": brief(_message(record)),
         "error": _error(record),
-        "failed_at": times["completed_at"] or times["started_at"],
+        "failed_at": failed_at(record),
     }
+
+
+def failed_at(record: ExecutionRecord) -> str:
+    """When it ended; when it began, where that is not known."""
+    times = _times(record)
+    return str(times["completed_at"] or times["started_at"])
 
 
 def asked(record: ExecutionRecord) -> dict[str, Any]:

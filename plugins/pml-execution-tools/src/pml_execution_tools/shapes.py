@@ -52,7 +52,9 @@ FILTERS = {
     "agent_name": _or_null(_TEXT, "Null for all"),
     "status": {"type": ["string", "null"], "enum": [*STATUSES, None]},
     "triggered_by": {"type": ["string", "null"], "enum": [*TRIGGERS, None]},
-    "hours": {"type": "number"},
+    "hours": {"type": ["number", "null"], "description": "Null where since says from when on"},
+    "since": _or_null(_TIME, "Null where hours say from when on"),
+    "until": _or_null(_TIME, "Null for now"),
     "limit": {"type": "integer"},
 }
 
@@ -107,7 +109,19 @@ RESULT = _of(
 )
 LOG = _of({"id": _TEXT, "agent_name": _TEXT, "status": {"type": "string", "enum": STATUSES}, "transcript": TRANSCRIPT})
 
-_FAILURES = _list_of(_of({"id": _TEXT, "message": _TEXT, "error": _or_null(_TEXT, "Why"), "failed_at": _TIME}))
+_FAILURES = _list_of(
+    _of(
+        {
+            "id": {**_TEXT, "description": "Of the newest"},
+            "agent_name": _TEXT,
+            "message": _TEXT,
+            "error": _or_null(_TEXT, "Why"),
+            "failed_at": _TIME,
+            "times": {**_COUNT, "description": "How often the agent failed like this, but for numbers and ids"},
+            "first_failed_at": {**_TIME, "description": "Of the oldest of these"},
+        }
+    )
+)
 _COUNTS = {
     "total_executions": _COUNT,
     "successful": _COUNT,

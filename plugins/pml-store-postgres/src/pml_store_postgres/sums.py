@@ -57,8 +57,10 @@ FACETS: Mapping[Grouping, tuple[int, str]] = {
     "tool": (TOOLS, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
     "server": (TOOLS, "CASE WHEN kind = 'tool' THEN target ELSE '' END"),
     "key": (KEYS, "access_key"),
+    "principal": (NOTHING, "principal"),
 }
-"""Which sums tell, and what of an execution it is. Those by tool and by key are kept for everyone together only."""
+"""Which sums tell, and what of an execution it is. Those by tool and by key are kept for everyone together only; of
+principals the executions themselves are added up."""
 
 COUNTS = (
     f"{{sign}}count(*) FILTER (WHERE {IS_SUCCEEDED}) AS succeeded, "
@@ -354,9 +356,9 @@ def totals(
     of_kept = f"bucket * grain / {DAY_HOURS}" if by == "day" else "value"
     if by == "day":
         facet = finest(query)
-    every = _amounts_of(
-        query, asked_for(query, places_of(connection, query, days_of(connection, query))), facet, without
-    ).union(
+    asked = asked_for(query, places_of(connection, query, days_of(connection, query)))
+    parts = _from_rows(query, asked, without) if by == "principal" else _amounts_of(query, asked, facet, without)
+    every = parts.union(
         f"{of_kept} AS what, {KEPT}",
         f"{of_rest} AS what, {COUNTS}, {AMOUNTS}",
         "1",

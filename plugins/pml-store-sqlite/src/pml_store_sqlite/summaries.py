@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 GROUPS: dict[Grouping, tuple[str, str]] = {
     "agent": ("agent", "agent"),
+    "principal": ("principal", "principal"),
     "tool": (sums.TOOL, "tool"),
     "server": ("server", "server"),
     "key": ("access_key", "access_key"),

@@ -137,6 +137,8 @@ def group_of(record: ExecutionRecord, by: Grouping) -> str:
     """Where ``record`` is counted."""
     if by == "agent":
         return record.agent
+    if by == "principal":
+        return record.principal
     if by == "key":
         return record.access_key
     if by == "day":
