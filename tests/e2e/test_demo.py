@@ -64,6 +64,15 @@ def test_the_modes_are_compared_by_what_they_really_list(report):
         assert 0 < modes[mode]["saved_percent"] < modes["meta_only"]["saved_percent"]
 
 
+def test_what_is_saved_is_said_of_a_whole_task_as_well(report):
+    listed, searched = report["task_listed"], report["task_searched"]
+    steps = len(report["plan"]["request"]["workflow"]["tasks"])
+    assert (listed["requests"], searched["requests"]) == (steps, steps + 1)
+    modes = {m["mode"]: m["tokens"] for m in report["modes"]}
+    assert listed["tokens"] > modes["full_proxy"]
+    assert searched["tokens"] > 2 * modes["meta_only"]
+
+
 def test_the_search_finds_the_tool_that_fits(report):
     assert report["search"]["tools"][0]["name"] == "sqlite__read_query"
 

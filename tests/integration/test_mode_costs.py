@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from importlib.metadata import entry_points
 from importlib.resources import files
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
-from pml_measure.counting import estimate
+from pml_demo.story import tokens_of
+from pml_hookspecs.tokens import estimate, text_of_tool
+from pml_measure.counting import counter
+from pml_measure.modes import Sizes
 from pml_testing.catalogs import SIZE, large_catalog
 from pml_testing.gateway import Client, ScriptedServer, running
 
@@ -40,6 +47,25 @@ async def costs(mode, intent="", **hybrid):
 async def preset(name, intent=""):
     said = PRESETS[name]
     return await costs(said["tools_exposure"], intent, **said.get("hybrid", {}))
+
+
+async def test_the_list_the_log_the_demo_and_the_readme_count_alike(capfd):
+    servers = {name: ScriptedServer(tools) for name, tools in large_catalog().items()}
+    async with running(servers, plugins=plugins(), tools_exposure="full_proxy", log_level="warning") as gateway:
+        listed = (await Client(gateway).request("tools/list"))["tools"]
+        counted = sum(estimate(text_of_tool(tool)) for tool in listed)
+        theirs = [entry for entry in gateway.catalog if not entry.own]
+        sizes = Sizes(SimpleNamespace(catalog=gateway.catalog), counter("estimate"))
+        assert sizes.all(theirs) == counted
+        async with asyncio.timeout(60):
+            log = ""
+            while "full_proxy puts" not in log:
+                await asyncio.sleep(0.05)
+                log += capfd.readouterr().err
+    assert tokens_of(listed) == counted
+    assert f"tokens={counted}" in re.sub(r"\x1b\[[0-9;]*m", "", log)
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text(encoding="utf-8")
+    assert f"{SIZE} tools are some {round(counted, -3):,} tokens" in readme
 
 
 @pytest.mark.seed("EXP-28", "EXP-44")

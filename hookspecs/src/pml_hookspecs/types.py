@@ -91,7 +91,7 @@ class CatalogEntry:
     definition: Mapping[str, Any]
     """The tool as the server sent it: wire JSON, unknown members included, never modified."""
     tokens: int
-    """Size of the definition in a client's context [tokens, estimated as UTF-8 bytes / 4]."""
+    """Roughly the size of the whole definition [UTF-8 bytes / 4]; what people are told counts :mod:`.tokens`."""
     digest: str = ""
     """Changes when the definition changes: SHA-256 of its canonical JSON, hex."""
     meta: bool = False

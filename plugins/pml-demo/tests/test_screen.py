@@ -30,6 +30,8 @@ REPORT = {
         {"mode": "meta_only", "tools": 3, "tokens": 377, "saved_percent": 96.9},
     ],
     "intent": "show the git log",
+    "task_listed": {"tokens": 13000, "requests": 5},
+    "task_searched": {"tokens": 6500, "requests": 6},
     "search": {
         "query": "read rows",
         "total_tools": 75,
@@ -83,6 +85,8 @@ def test_every_section_is_there():
         "package-3",
         "12,345",
         "97 %",
+        "every tool listed: 13,000 tokens, 5 requests",
+        "searches and one plan: 6,500 tokens (50 % saved), 6 requests",
         "0.73",
         "sqlite__read_query",
         "now, log",
@@ -95,6 +99,12 @@ def test_every_section_is_there():
         "task read: [{'day': 'Monday'}]",
     ):
         assert part in text
+
+
+def test_a_task_that_takes_more_with_searches_says_so():
+    console = Console(file=io.StringIO(), width=100)
+    show({**REPORT, "task_searched": {"tokens": 16900, "requests": 6}}, console)
+    assert "searches and one plan: 16,900 tokens (30 % more), 6 requests" in console.file.getvalue()
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])

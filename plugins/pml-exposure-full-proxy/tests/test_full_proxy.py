@@ -7,6 +7,7 @@ import pytest
 
 from pml_exposure_full_proxy import FullProxy, Settings
 from pml_hookspecs import Session
+from pml_hookspecs.tokens import estimate
 from pml_testing.exposure_mode import ExposureModeContract
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
 
@@ -63,4 +64,5 @@ async def test_the_cost_is_logged_once_when_there_are_tools() -> None:
     [(level, event, details)] = services.log.lines
     assert level == "warning"
     assert "full_proxy" in event
-    assert details == {"tools": 1, "tokens": tool.tokens}
+    shown = '{"name":"a__b","description":"Does things","inputSchema":{"type":"object"}}'
+    assert details == {"tools": 1, "tokens": estimate(shown)}  # as pml tokens counts

@@ -39,6 +39,9 @@ async def test_search_and_each_mode_have_a_row(services: Any, arguments: Any, pr
     assert rows["everything"]["listed"] == 1
     assert rows["balanced"]["listed"] == pytest.approx(2 / 3)
     assert rows["small"]["tokens"] == rows["search"]["tokens"] < rows["balanced"]["tokens"]
+    assert rows["everything"]["task_tokens"] == rows["everything"]["tokens"]
+    assert (rows["everything"]["task_requests"], rows["small"]["task_requests"]) == (1, 2)
+    assert rows["balanced"]["task_requests"] == pytest.approx(4 / 3)
     assert all(0 <= row["p50_ms"] <= row["p95_ms"] for row in rows.values())
     assert "details" not in said
 

@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from pml_hookspecs import InvalidArguments
+from pml_hookspecs.tokens import estimate
 from pml_measure import usage
+from pml_measure.counting import counter
+from pml_testing.records import execution
 
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-40", "EXP-41", "EXP-42", "GAP-23")]
 DAY = 24 * 60
@@ -119,3 +122,10 @@ async def test_people_see_modes_in_the_order_of_the_migration(
     assert "Changes of mode (1 towards meta_only, 0 back):" in out
     assert "default, local: own → hybrid" in out
     assert "default, local: hybrid → meta_only" in out
+
+
+async def test_of_an_answer_its_text_is_counted_and_not_a_second_form_of_it() -> None:
+    text = '{"files": ["a", "b"]}'
+    result = {"content": [{"type": "text", "text": text}], "structuredContent": {"files": ["a", "b"]}, "isError": False}
+    answered = execution(1, response=result)
+    assert usage.answer_tokens(answered, counter("estimate")) == estimate(text)

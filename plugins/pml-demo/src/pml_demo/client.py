@@ -69,6 +69,10 @@ class Gateway:
         Raises:
             DemoError: It answered that it failed, or not with an object.
         """
+        return (await self.answer(tool, arguments))[0]
+
+    async def answer(self, tool: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """As :meth:`call`, with the text that a model would read."""
         # Not Client.call_tool, which lists the tools after a call, to check the answer against a schema.
         parameters = types.CallToolRequestParams(name=tool, arguments=dict(arguments))
         request = types.CallToolRequest(params=parameters)
@@ -78,7 +82,7 @@ class Gateway:
             raise DemoError(f"{tool} failed: {text}")
         if not isinstance(result.structured_content, dict):
             raise DemoError(f"{tool} answered without structured content: {text[:500]}")
-        return result.structured_content
+        return result.structured_content, text
 
 
 @asynccontextmanager

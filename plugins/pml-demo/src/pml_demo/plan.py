@@ -6,6 +6,15 @@ from typing import Any
 
 from .materials import COMMITS, Materials
 
+SOUGHT = {
+    "now": "what time is it",
+    "log": "show the commits of a git repository",
+    "table": "create a table in the database",
+    "save": "write a row to the database",
+    "read": "read rows from the database",
+}
+"""What a model that does not see the tools would search for, by the id of the task."""
+
 
 def workflow(materials: Materials, *, with_git: bool) -> dict[str, Any]:
     """What ``execute_workflow`` takes: three tasks at once, one that needs the results of all, one after it."""

@@ -21,6 +21,13 @@ def show(report: Mapping[str, Any], console: Console) -> None:
     """Print the report; as wide as the console, at most some 60 lines from 100 columns on."""
     _heading(console, report)
     _pair(console, _servers(report), _modes(report))
+    listed, searched = report["task_listed"], report["task_searched"]
+    less = 100 * (1 - searched["tokens"] / listed["tokens"])
+    _line(console, "Saved is of the list. The plan below as a whole task, answers included:", style="dim")
+    _line(console, f"  every tool listed: {listed['tokens']:,} tokens, {listed['requests']} requests", style="dim")
+    saved = f"{less:.0f} % saved" if less >= 0 else f"{-less:.0f} % more"
+    how = f"{searched['tokens']:,} tokens ({saved}), {searched['requests']} requests"
+    _line(console, f"  searches and one plan: {how}", style="dim")
     _line(console, f"hybrid and semantic are told that the client wants to: {report['intent']}", style="dim")
     console.print()
     _search(console, report)
@@ -78,7 +85,7 @@ def _servers(report: Mapping[str, Any]) -> Table:
 
 
 def _modes(report: Mapping[str, Any]) -> Table:
-    table = _table("In your context", "mode", "tools", "tokens", "saved", right=["tools", "tokens", "saved"])
+    table = _table("In your context: the list", "mode", "tools", "tokens", "saved", right=["tools", "tokens", "saved"])
     for mode in report["modes"]:
         saved = f"{mode['saved_percent']:.0f} %" if mode["mode"] != "full_proxy" else "-"
         _row(table, mode["mode"], mode["tools"], f"{mode['tokens']:,}", saved)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from pml_hookspecs.tokens import estimate, text_of_result, text_of_tool
+
 from .client import Gateway, started
 from .materials import Materials, Trace, look
-from .plan import workflow
+from .plan import SOUGHT, workflow
 from .problem import DemoError
 from .progress import Steps
 from .setting_up import SettingUp
@@ -32,9 +34,18 @@ class Mode:
     mode: str
     tools: int
     tokens: int
-    """UTF-8 bytes of the tools' JSON, divided by 4."""
+    """Of the list, estimated as :mod:`pml_hookspecs.tokens` does."""
     saved_percent: float
-    """Of the tokens that all tools take, which is what the client would pay without PML."""
+    """Of the tokens of the list of all tools. Of a task it is less, see :class:`TaskCost`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCost:
+    """What the plan as one task takes of a model's context, and how many requests, in one way of doing it."""
+
+    tokens: int
+    """Of the list, and of all that is asked and answered."""
+    requests: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +58,8 @@ class Plan:
     before: Trace
     after_rehearsal: Trace
     after_run: Trace
+    answer: str
+    """What a model reads of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +72,10 @@ class Report:
     """name, package, state, tools."""
     modes: list[Mode]
     intent: str
+    task_listed: TaskCost
+    """With every tool listed, and one call for each step."""
+    task_searched: TaskCost
+    """With the meta-tools: a search for each step, then one plan."""
     search: dict[str, Any]
     """The query, and the answer of ``search_tools``."""
     plan: Plan
@@ -69,8 +86,8 @@ class Report:
 
 
 def tokens_of(tools: Sequence[dict[str, Any]]) -> int:
-    """What a list of tools takes in a client's context [tokens, estimated as UTF-8 bytes / 4]."""
-    return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode()) // 4
+    """What a list of tools takes in a client's context, as ``pml tokens`` counts it [tokens]."""
+    return sum(estimate(text_of_tool(tool)) for tool in tools)
 
 
 class Story:
@@ -95,6 +112,7 @@ class Story:
                 search = {"query": QUERY, **await gateway.call("search_tools", {"query": QUERY, "limit": 3})}
                 plan = await self._plan(gateway)
                 history = await self._history(gateway)
+                searches = await self._searches(gateway, plan)
                 version = gateway.version
         with self._steps.step("List the tools in every mode"):
             others = [mode for mode in MODES if mode not in listed]
@@ -104,6 +122,8 @@ class Story:
             servers=rows,
             modes=_compared(listed),
             intent=self._intent,
+            task_listed=_listed(listed["full_proxy"], plan),
+            task_searched=_searched(listed["meta_only"], searches, plan),
             search=search,
             plan=plan,
             history=history,
@@ -145,7 +165,7 @@ class Story:
         after_rehearsal = look(self._materials)
         if after_rehearsal != before:
             raise DemoError(f"the rehearsal changed something: before {before}, after {after_rehearsal}")
-        ran = await gateway.call("execute_workflow", {**request, "dry_run": False})
+        ran, answer = await gateway.answer("execute_workflow", {**request, "dry_run": False})
         after_run = look(self._materials)
         if after_run.rows != before.rows + 1 or ran["status"] != "completed":
             raise DemoError(f"the run did not add its one row: before {before}, after {after_run}; it answered {ran}")
@@ -156,7 +176,13 @@ class Story:
             before=before,
             after_rehearsal=after_rehearsal,
             after_run=after_run,
+            answer=answer,
         )
+
+    async def _searches(self, gateway: Gateway, plan: Plan) -> list[str]:
+        """What a model asks and is answered to find the tools of the plan, one search for each step."""
+        asked = [{"query": SOUGHT[task["id"]]} for task in plan.request["workflow"]["tasks"]]
+        return [f"{_json(query)}{(await gateway.answer('search_tools', query))[1]}" for query in asked]
 
     async def _history(self, gateway: Gateway) -> dict[str, Any]:
         history = await gateway.call("list_recent_executions", {"hours": 1, "limit": 5})
@@ -170,6 +196,26 @@ class Story:
         """What a client sees in ``mode``; the gateway knows all tools from the first start."""
         async with started(self._materials, self._log, "--mode", mode) as gateway:
             return await gateway.tools(self._intent if mode in ("semantic", "hybrid") else "")
+
+
+def _listed(tools: Sequence[dict[str, Any]], plan: Plan) -> TaskCost:
+    """Each step as a call of its own."""
+    asked = [_json(task["arguments"]) for task in plan.request["workflow"]["tasks"]]
+    answered = [
+        result if isinstance(result, str) else text_of_result(result)
+        for result in (task.get("result") for task in plan.ran["tasks"])
+    ]
+    return TaskCost(tokens=tokens_of(tools) + sum(map(estimate, [*asked, *answered])), requests=len(asked))
+
+
+def _searched(tools: Sequence[dict[str, Any]], searches: Sequence[str], plan: Plan) -> TaskCost:
+    """Searches, then the plan."""
+    said = [*searches, _json(plan.request), plan.answer]
+    return TaskCost(tokens=tokens_of(tools) + sum(map(estimate, said)), requests=len(searches) + 1)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _compared(listed: dict[str, list[dict[str, Any]]]) -> list[Mode]:

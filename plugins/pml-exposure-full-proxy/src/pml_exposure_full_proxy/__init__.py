@@ -50,8 +50,15 @@ class FullProxy:
         self._services.spawn(self._tell, self._services, shown, name="cost")
 
     async def _tell(self, services: Services, shown: list[CatalogEntry]) -> None:
+        import asyncio
+
+        from pml_hookspecs.tokens import estimate, text_of_tool
+
+        named = [(entry.definition, services.catalog.exposed_name(entry.id)) for entry in shown]
+        # As `pml tokens` counts, which of many tools takes tenths of a second.
+        tokens = await asyncio.to_thread(lambda: sum(estimate(text_of_tool(*tool)) for tool in named))
         services.log.warning(
             "full_proxy puts every tool into each client's context; hybrid or meta_only need far less",
             tools=len(shown),
-            tokens=sum(entry.tokens for entry in shown),
+            tokens=tokens,
         )

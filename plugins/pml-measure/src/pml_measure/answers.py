@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pml_hookspecs import Session, ToolCall, ToolId
+from pml_hookspecs.tokens import text_of_result
 
 from .queries import SEARCH_TOOL
 
@@ -33,12 +34,5 @@ async def answer_tokens(services: Services, sizes: Sizes, texts: Sequence[str]) 
         task = ToolCall(id="search", tool=ToolId(SEARCH_TOOL), arguments={"query": text})
         outcome = await services.run(task, session, dry_run=True, trigger="manual", agent=AGENT)
         if outcome.status.good:
-            counted.append(sizes.text(_read_by_models(outcome.output)))
+            counted.append(sizes.text(text_of_result(outcome.output)))
     return fmean(counted) if counted else None
-
-
-def _read_by_models(result: Any) -> str:
-    """The text of a ``CallToolResult``."""
-    content = result.get("content") if isinstance(result, Mapping) else None
-    blocks = content if isinstance(content, Sequence) else ()
-    return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))

@@ -90,7 +90,8 @@ def _line(query: Query) -> dict[str, Any]:
 
 def _row_of(said: Mapping[str, Any]) -> Row:
     values = {metric: said[metric] for metric in METRICS}
-    return Row(WITHOUT, values, said["tokens"], said["answer_tokens"], said["p50_ms"], said["p95_ms"])
+    names = ("tokens", "answer_tokens", "task_tokens", "task_requests", "p50_ms", "p95_ms")
+    return Row(WITHOUT, values, *(said[name] for name in names))
 
 
 async def _warmed(embedder: Embedder, text: str) -> None:

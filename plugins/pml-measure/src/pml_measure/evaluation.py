@@ -43,6 +43,11 @@ class Row:
     """Of the list in the client's context, in the mean."""
     answer_tokens: float | None
     """Of an answer of ``search_tools``, in the mean; None where nothing is asked."""
+    task_tokens: float | None
+    """Of the list, and of a search where not all is listed that a query needs, in the mean over the queries; None where
+    that cannot be told."""
+    task_requests: float
+    """Searches and calls of the tools that a query needs, in the mean."""
     p50_ms: float
     p95_ms: float
     found: Sequence[Sequence[Match]] = ()
@@ -55,6 +60,8 @@ class Row:
             **self.values,
             "tokens": self.tokens,
             "answer_tokens": self.answer_tokens,
+            "task_tokens": self.task_tokens,
+            "task_requests": self.task_requests,
             "p50_ms": round(self.p50_ms, 3),
             "p95_ms": round(self.p95_ms, 3),
         }
@@ -129,11 +136,13 @@ def floor(text: str, modes: Sequence[Variant]) -> Floor:
 
 async def evaluate(modes: Sequence[Variant], services: Services, sizes: Sizes, asked: Sequence[Query]) -> list[Row]:
     """One row for the search, then one for each mode with the query as the client's hint."""
-    rows: list[Row] = []
     with working() as says:
-        for mode in (None, *modes):
-            says(f"measuring {mode.name if mode else SEARCH} with {len(asked)} queries")
-            rows.append(await (_mode(mode, services, sizes, asked) if mode else search(services, sizes, asked)))
+        says(f"measuring {SEARCH} with {len(asked)} queries")
+        found = await search(services, sizes, asked)
+        rows = [found]
+        for mode in modes:
+            says(f"measuring {mode.name} with {len(asked)} queries")
+            rows.append(await _mode(mode, services, sizes, asked, found.answer_tokens))
     return rows
 
 
@@ -154,11 +163,21 @@ async def search(services: Services, sizes: Sizes, asked: Sequence[Query]) -> Ro
     meta = sizes.all([entry for entry in services.catalog if entry.meta])
     answers = await answer_tokens(services, sizes, [query.text for query in asked])
     return _row(
-        SEARCH, [[hit.id for hit in hits] for hits in found], asked, [meta], times, answers=answers, found=found
+        SEARCH,
+        [[hit.id for hit in hits] for hits in found],
+        asked,
+        [meta],
+        times,
+        answers=answers,
+        searches=answers,
+        found=found,
     )
 
 
-async def _mode(mode: Variant, services: Services, sizes: Sizes, asked: Sequence[Query]) -> Row:
+async def _mode(
+    mode: Variant, services: Services, sizes: Sizes, asked: Sequence[Query], answers: float | None
+) -> Row:  # fmt: skip
+    """``answers`` is what an answer of ``search_tools`` takes [tokens]."""
     ranked, tokens, times = [], [], []
     for query in asked:
         began = time.perf_counter()
@@ -166,7 +185,7 @@ async def _mode(mode: Variant, services: Services, sizes: Sizes, asked: Sequence
         times.append(time.perf_counter() - began)
         ranked.append([entry.id for entry in listed if not entry.own])
         tokens.append(sizes.all(listed))
-    return _row(mode.name, ranked, asked, tokens, times)
+    return _row(mode.name, ranked, asked, tokens, times, searches=answers)
 
 
 def _row(
@@ -177,6 +196,7 @@ def _row(
     times_s: Sequence[float],
     *,
     answers: float | None = None,
+    searches: float | None = None,
     found: Sequence[Sequence[Match]] = (),
 ) -> Row:
     pairs = list(zip(ranked, asked, strict=True))
@@ -189,8 +209,13 @@ def _row(
         "listed": fmean(scores.recall(found, query) for found, query in pairs),
     }
     times_ms = [1000 * seconds for seconds in times_s]
+    # What the search finds is listed nowhere: it is asked each time.
+    unlisted = 1.0 if name == SEARCH else fmean(scores.recall(listed, query) < 1 for listed, query in pairs)
+    unknown = unlisted > 0 and searches is None
+    task_tokens = None if unknown else fmean(tokens) + unlisted * (searches or 0)
+    task_requests = fmean(len(query.gold) for query in asked) + unlisted
     p50, p95 = scores.quantile(times_ms, 0.5), scores.quantile(times_ms, 0.95)
-    return Row(name, values, fmean(tokens), answers, p50, p95, found)
+    return Row(name, values, fmean(tokens), answers, task_tokens, task_requests, p50, p95, found)
 
 
 def _value(rows: Sequence[Row], one: Floor) -> float:
@@ -221,12 +246,17 @@ def print_rows(rows: Sequence[Row]) -> None:
             *(share(row.values[metric]) for metric in METRICS),
             number(row.tokens),
             "-" if row.answer_tokens is None else number(row.answer_tokens),
+            "-" if row.task_tokens is None else number(row.task_tokens),
+            f"{row.task_requests:.1f}",
             f"{row.p50_ms:.2f}",
             f"{row.p95_ms:.2f}",
         )
         for row in rows
     ]
-    print_table(("ROW", *(metric.upper() for metric in METRICS), "TOKENS", "ANSWER", "P50 MS", "P95 MS"), table)
+    print_table(
+        ("ROW", *(metric.upper() for metric in METRICS), "TOKENS", "ANSWER", "TASK", "REQUESTS", "P50 MS", "P95 MS"),
+        table,
+    )
 
 
 def _show(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor]) -> None:
@@ -237,5 +267,6 @@ def _show(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor]) -> None:
     say(f"{SEARCH}: what search_tools finds, in any mode. Modes: what the client sees with the query as its hint;")
     say(f"full_proxy lists in no order of relevance. {CONFIGURED!r} uses the configured intent if there is one.")
     say("Tokens: of the list, once in each conversation; answer: of what search_tools answers, each time.")
+    say("Task: the list and, where it lacks a tool that is needed, a search. Requests: searches and calls of one task.")
     for one in missed:
         say(f"BELOW: {one.row} {one.metric} is {_value(rows, one):.3f}, the floor is {one.least:g}.")

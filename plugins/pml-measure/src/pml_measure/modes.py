@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
 from pml_hookspecs.exposure_mode import GROUP
+from pml_hookspecs.tokens import text_of_tool
 
 from . import presets
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .presets import Preset
 
 CONFIGURED = "as configured"
-READ_BY_MODELS = ("name", "description", "inputSchema")
-"""Members of a tool that clients hand to their models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +75,8 @@ def arranged(services: Services, known: Sequence[Preset]) -> list[Variant]:
 
 
 def text_of(entry: CatalogEntry, services: Services) -> str:
-    """What a model reads of a tool: the compact JSON of its name as shown, its description and its parameters."""
-    shown = {**entry.definition, "name": services.catalog.exposed_name(entry.id)}
-    read = {key: shown[key] for key in READ_BY_MODELS if key in shown}
-    return json.dumps(read, ensure_ascii=False, separators=(",", ":"))
+    """What a model reads of a tool, under its name as shown."""
+    return text_of_tool(entry.definition, services.catalog.exposed_name(entry.id))
 
 
 class Sizes:

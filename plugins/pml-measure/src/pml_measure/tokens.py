@@ -162,6 +162,7 @@ def _show(costs: Sequence[Cost], theirs: list[CatalogEntry], sizes: Sizes, count
         )
     say()
     say(f"{len(theirs)} tools of servers. Counted are name, description and parameters, which is what models read.")
+    say("OF ALL is of the list. A task saves less: what is not listed costs a search and a request more (pml eval).")
     say(count.about)
 
 

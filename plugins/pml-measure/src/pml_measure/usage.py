@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments, Status, encode
+from pml_hookspecs import InvalidArguments, Status
+from pml_hookspecs.tokens import text_of_result
 
 from .adoption import Adoption, ordered, week_of
 from .counting import Counter, counter
@@ -144,7 +145,7 @@ def answer_tokens(record: ExecutionRecord, count: Counter) -> int:
     """Of what a client was answered; what ran inside a plan answers nobody."""
     if record.parent is not None or record.response is None:
         return 0
-    return count.count(encode(record.response).decode(errors="replace"))
+    return count.count(text_of_result(record.response))
 
 
 def way_of(record: ExecutionRecord, kinds: dict[Any, str]) -> str | None:
