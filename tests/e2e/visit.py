@@ -208,7 +208,8 @@ class Visitor:
             else:
                 items = self.witness.answers[method][-1]["result"][member]
         own = [{**i, "name": i["name"].removeprefix(self._prefix)} if member == "prompts" else i for i in items]
-        self.keep(method, [i for i in own if i.get("uri") != "pml://status"])
+        of_pml = ("pml://status", "pml://guide/workflows", "guide_workflows")
+        self.keep(method, [i for i in own if i.get("uri", i["name"]) not in of_pml])
 
 
 Visit = Callable[[Visitor], Awaitable[None]]

@@ -30,7 +30,7 @@ from .executor import (
 )
 from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
 from .foresight import Asker, Checker, Verdict
-from .gateway import Check, InvalidArguments, MetaTool, ToolFailed
+from .gateway import QUESTIONS, Check, Guide, InvalidArguments, MetaTool, ToolFailed
 from .raw import EMPTY, RawObject, encode, well_formed
 from .records import ExecutionRecord, RecordStatus, Trigger
 from .requests import ServerRequest
@@ -79,6 +79,7 @@ __all__ = [
     "EMPTY",
     "GATEWAY_SERVER",
     "PROJECT",
+    "QUESTIONS",
     "USUAL_VARIABLES",
     "Accept",
     "AccessEvent",
@@ -109,6 +110,7 @@ __all__ = [
     "ExposureMode",
     "Failure",
     "Grouping",
+    "Guide",
     "Handler",
     "Identities",
     "Identity",

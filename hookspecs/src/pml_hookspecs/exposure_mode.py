@@ -37,7 +37,8 @@ class ExposureMode(Protocol):
     may not have. Hidden is not forbidden: a tool that a mode did not list can still be called.
 
     One may have a member ``whole_catalog: bool``, False where it picks none but the gateway's own tools: its list waits
-    for no server. Without it, the first lists wait, within a bound, for servers never seen before.
+    for no server. Without it, the first lists wait, within a bound, for servers never seen before. And one may have a
+    member ``lists_meta_tools: bool``, False where clients need not be told how to use those.
     """
 
     async def select(self, catalog: Catalog, session: Session) -> Selection:

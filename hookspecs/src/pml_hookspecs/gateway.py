@@ -54,6 +54,28 @@ class MetaTool:
     """Whether it speaks of all tools there are, so that a call waits, within a bound, for servers never seen before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """A text that says how something of the gateway is used, for those who cannot know it from tools' definitions.
+
+    Clients get it as the resource ``pml://guide/<name>`` and as the prompt ``guide_<name>``, models also by the tool
+    ``guide_<name>``, which is not listed and is found by what people ask.
+    """
+
+    name: str
+    """Letters, digits and ``_``."""
+    description: str
+    """What it is about, in one sentence."""
+    text: str
+    """Markdown."""
+    questions: tuple[str, ...] = ()
+    """What people ask who need it; see :data:`QUESTIONS`."""
+
+
+QUESTIONS = "pml/questions"
+"""Key of ``_meta`` in the definition of a gateway's tool: what people ask that it answers, by which it is found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One line of ``pml plugins doctor``."""
@@ -83,6 +105,11 @@ class GatewayHooks:
 
         A name claimed twice is a start-up error that names both plugins. Raising quarantines the plugin.
         """
+        return ()
+
+    @hookspec
+    def pml_guides(self, services: Services) -> Iterable[Guide]:
+        """Contribute guides. Called once, at start-up; a name claimed twice is a start-up error."""
         return ()
 
     @hookspec

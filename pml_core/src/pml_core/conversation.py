@@ -17,6 +17,7 @@ from pml_hookspecs.protocol import (
 from .client import Asker, Client, current_client
 from .exchange import LegacyExchange, ModernAtLarge
 from .identities import session_of
+from .introduction import introduction
 from .lengths import ABOUT_CLIENT, bounded
 from .listeners import Listeners
 from .members import meta_of, read_strictly
@@ -144,7 +145,7 @@ class Conversation:
             "protocolVersion": protocol,
             "capabilities": self._gateway.capabilities(),
             "serverInfo": {"name": "pml", "title": "PML gateway", "version": self._gateway.version},
-            "instructions": self._gateway.instructions,
+            "instructions": await introduction(self._gateway, self.session),
         }
 
     def met_modern(self, capabilities: Mapping[str, Any], info: Mapping[str, Any] | None) -> None:

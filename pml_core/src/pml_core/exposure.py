@@ -69,6 +69,11 @@ class Exposure:
         """Whether the lists depend on what servers have."""
         return getattr(self._mode, "whole_catalog", True) is not False
 
+    @property
+    def lists_meta_tools(self) -> bool:
+        """Whether those who get its lists find the meta-tools in them."""
+        return bool(getattr(self._mode, "lists_meta_tools", True))
+
     async def tools(self, session: Session, cursor: Any = None) -> RawObject:
         """The result of ``tools/list``: the same bytes for the same catalog and view.
 

@@ -29,6 +29,7 @@ from .extensions import Extensions
 from .features import Features
 from .fleet import Fleet
 from .foresight import Foresight
+from .guides import Guides
 from .hooks import Fault
 from .identities import AccessWatchers, KnownIdentities
 from .logs import Logs
@@ -69,10 +70,6 @@ CAPABILITIES: Mapping[str, Any] = {
     "logging": {},
 }
 """What servers may offer."""
-INSTRUCTIONS = (
-    "Gateway to several MCP servers. Tools that are not listed can be found with search_tools and called with "
-    "call_tool; execute_workflow runs several calls at once, and rehearses them with dry_run."
-)
 
 
 class Gateway:
@@ -116,7 +113,7 @@ class Gateway:
         self.features = Features(self.servers, self.log)
         self.extensions = Extensions(self.servers)
         self.parking = Parking(config.gateway.answer_wait_s, MOST_PARKED)
-        self.instructions = INSTRUCTIONS
+        self.guides = Guides(())
         self.wrappers: list[Wrapped] = []
         self.suggesters: list[tuple[str, Suggester]] = []
         self.embedder: Embedder | None = None
@@ -165,7 +162,8 @@ class Gateway:
         self._choose_index()
         self.filters.use(self._gather("pml_filter_tools", self._refuse))
         self.catalog.filter_with(self.filters.refusing, self.filters.hides)
-        self.own_tools.offer(self._gather("pml_meta_tools"))
+        self.guides = Guides(self._gather("pml_guides"))
+        self.own_tools.offer([*self._gather("pml_meta_tools"), *self.guides.tools()])
         self.suggesters = self._gather("pml_suggesters")
         self.identities = KnownIdentities(self._gather("pml_identities", self._refuse), self.log)
         self.gather_watchers()

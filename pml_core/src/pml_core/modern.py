@@ -22,6 +22,7 @@ from pml_hookspecs.protocol import (
 
 from .client import current_client
 from .exchange import ModernExchange
+from .introduction import introduction
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
 from .parking import Bound, Work
@@ -126,7 +127,7 @@ class Modern:
         return {
             "supportedVersions": list(MODERN_REVISIONS),
             "capabilities": with_tasks(self._gateway.capabilities()),
-            "instructions": self._gateway.instructions,
+            "instructions": await introduction(self._gateway, self._conversation.session),
         }
 
     async def _listen(self, params: RawObject, _exchange: ModernExchange, origin: Origin) -> Mapping[str, Any]:

@@ -85,13 +85,13 @@ class Relay:
         return {member: shown} if cursor is None else {member: shown, "nextCursor": cursor}
 
     async def _list_resources(self, params: RawObject, _client: Exchange) -> Mapping[str, Any]:
-        return await self._listed("resources", "resources", params, STATUS)
+        return await self._listed("resources", "resources", params, STATUS, *self._gateway.guides.resources())
 
     async def _list_templates(self, params: RawObject, _client: Exchange) -> Mapping[str, Any]:
         return await self._listed("templates", "resourceTemplates", params)
 
     async def _list_prompts(self, params: RawObject, _client: Exchange) -> Mapping[str, Any]:
-        return await self._listed("prompts", "prompts", params)
+        return await self._listed("prompts", "prompts", params, *self._gateway.guides.prompts())
 
     # Requests for one server
 
@@ -100,11 +100,15 @@ class Relay:
         if uri == STATUS_URI:
             text = json.dumps(self._gateway.status(self._conversation.session), indent=2, ensure_ascii=False)
             return {"contents": [{"uri": STATUS_URI, "mimeType": "application/json", "text": text}]}
+        if (guide := self._gateway.guides.resource(uri)) is not None:
+            return guide
         server, own = await self._gateway.features.resource(uri, self._keeps("resource"))
         return await self._of_resource("resources/read", server, own, uri, with_member(params, "uri", own), client)
 
     async def _get_prompt(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
         name = _text(params, "name")
+        if (guide := self._gateway.guides.prompt(name)) is not None:
+            return guide
         server, own = await self._gateway.features.prompt(name, self._keeps("prompt"))
         return await self._of_prompt("prompts/get", server, own, name, with_member(params, "name", own), client)
 

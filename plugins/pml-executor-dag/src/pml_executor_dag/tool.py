@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import MetaTool, Workflow, hookimpl
+from pml_hookspecs import Guide, MetaTool, Workflow, hookimpl
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Services, Wrapper
@@ -100,6 +100,14 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
     from .agreement import Agreement
 
     return [Agreement(services)]
+
+
+@hookimpl
+def pml_guides() -> Iterable[Guide]:
+    """How plans are written."""
+    from .guide import DESCRIPTION, QUESTIONS, TEXT
+
+    return [Guide(name="workflows", description=DESCRIPTION, text=TEXT, questions=QUESTIONS)]
 
 
 @hookimpl

@@ -32,6 +32,11 @@ class FullProxy:
         self._settings, self._services = settings or Settings(), services
         self._warned = False
 
+    @property
+    def lists_meta_tools(self) -> bool:
+        """Whether clients are told how to use the meta-tools."""
+        return self._settings.expose_meta_tools
+
     async def select(self, catalog: Catalog, session: Session) -> Selection:
         """The meta-tools if they are wanted, then all tools of the servers in catalog order; for every session."""
         entries = list(catalog)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pml_hookspecs import ToolId
+from pml_hookspecs import QUESTIONS, ToolId
 
 from .describe import first_sentence, signature
 
@@ -25,10 +25,29 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word.removesuffix("s") for word in WORD.findall(text.lower()))
 
 
+UNTELLING = words_of(
+    "a about all an and any are be can day did do does for from has have hour how i in is it last me morning my night "
+    "of on or our please recent recently show so tell that the there this to today tonight was we week were what when "
+    "which who why with yesterday you"
+)
+"""Words that any question may have; those of time say when, and not what."""
+
+
 def only_reads(entry: CatalogEntry) -> bool:
     """Whether the tool says that it changes nothing."""
     hints = entry.definition.get("annotations")
     return isinstance(hints, Mapping) and hints.get("readOnlyHint") is True
+
+
+def telling(words: frozenset[str]) -> frozenset[str]:
+    """``words`` without those that any question may have."""
+    return words - UNTELLING
+
+
+def _questions(entry: CatalogEntry) -> Iterator[frozenset[str]]:
+    about = entry.definition.get("_meta")
+    asked = about.get(QUESTIONS) if isinstance(about, Mapping) else None
+    yield from (telling(words_of(text)) for text in asked or () if isinstance(text, str))
 
 
 class OwnTool(NamedTuple):
@@ -39,6 +58,8 @@ class OwnTool(NamedTuple):
     """Words of its name."""
     words: frozenset[str]
     """Words of its name and description."""
+    questions: Sequence[frozenset[str]] = ()
+    """Words of what people ask that it answers."""
 
 
 class Tools:
@@ -55,7 +76,7 @@ class Tools:
                 self._by_name[entry.name].append(entry)
             elif not entry.meta:
                 name = words_of(entry.name)
-                self.own.append(OwnTool(entry, name, name | words_of(entry.description)))
+                self.own.append(OwnTool(entry, name, name | words_of(entry.description), list(_questions(entry))))
 
     def named(self, query: str, catalog: Catalog) -> Iterator[CatalogEntry]:
         """Tools that have the name ``query`` in any of its spellings, hidden ones too; some twice.

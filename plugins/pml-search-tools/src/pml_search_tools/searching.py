@@ -10,7 +10,7 @@ from pml_hookspecs import InvalidArguments, RawObject
 
 from .arguments import checked
 from .definitions import READ_ONLY, SEARCH_TOOLS
-from .known import Known, View, only_reads, words_of
+from .known import Known, View, only_reads, telling, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, Match, Run, ServerStatus, Services, ToolId
 
 SHOWN_IN_FULL = ("inputSchema", "outputSchema", "annotations")
+ALIKE = 0.6
+"""Least share of words that a query has in common with a question that a tool of the gateway's own answers."""
+MOST_DESCRIBED, LONGEST_DESCRIPTION = 3, 300
+"""Servers of which an answer tells what they say of themselves, and how much of that [characters]."""
 Found = tuple["CatalogEntry", float]
 
 
@@ -32,7 +36,8 @@ class SearchTools:
         """Find tools, best first. What the caller may not have leaves no trace in any part of the answer.
 
         Returns:
-            ``tools``; ``total_tools``, how many were searched; ``unavailable``, the servers that cannot be used now, if
+            ``tools``; ``total_tools``, how many were searched; ``servers``, what those of the first tools say of their
+            use, if they say anything; ``unavailable``, the servers that cannot be used now, if
             there are any; ``hint``, what to do when nothing was found.
 
         Raises:
@@ -64,12 +69,20 @@ class SearchTools:
             "tools": [self._shown(entry, score, full=given["detail"] == "full") for entry, score in found],
             "total_tools": view.total(server, reading=reading),
         }
+        if found and (said := self._said(found, run)):
+            answer["servers"] = said
         if down:
             answer["unavailable"] = [{"server": s.name, "reason": s.reason or s.state} for s in down]
         if not found:
             answer["hint"] = _hint(server, reading=reading, some_missing=bool(down))
         # Its text is for a model: as it stands, without the white space that another mapping would get.
         return RawObject.of(answer)
+
+    def _said(self, found: Sequence[Found], run: Run) -> dict[str, str]:
+        """What the servers of the tools found say of their use."""
+        names = list(dict.fromkeys(entry.server for entry, _ in found))[:MOST_DESCRIBED]
+        said = {status.name: status.description for status in self._catalog.servers(run.session)}
+        return {name: said[name][:LONGEST_DESCRIPTION] for name in names if said.get(name)}
 
     def _shown(self, entry: CatalogEntry, score: float, *, full: bool) -> dict[str, Any]:
         shown: dict[str, Any] = {"name": self._catalog.exposed_name(entry.id), "score": round(score, 2)}
@@ -95,14 +108,21 @@ def _ranked(query: str, hits: Sequence[Match], catalog: Catalog, view: View) -> 
 
 
 def _own(query: str, view: View) -> Iterator[Found]:
-    """Unlisted tools of the gateway that have every word of the query, which the index does not hold.
+    """Unlisted tools of the gateway, which the index does not hold: by every word of the query, or by what people ask.
 
-    The score grows with the share of the name's words that the query has, so that one common word finds little.
+    The score grows with the share of the name's words that the query has, so that one common word finds little; a
+    question that the tool answers counts by the share of words that it has in common with the query.
     """
     words = words_of(query)
+    asked = telling(words)
     for tool in view.own:
-        if words and words <= tool.words:
-            yield tool.entry, 0.95 * math.sqrt(len(words & tool.name) / max(1, len(tool.name)))
+        all_there = bool(words) and words <= tool.words
+        score = 0.95 * math.sqrt(len(words & tool.name) / max(1, len(tool.name))) if all_there else 0.0
+        alike = max((len(asked & one) / len(asked | one) for one in tool.questions if one), default=0.0)
+        if alike >= ALIKE:
+            yield tool.entry, max(score, 0.95 * alike)
+        elif all_there:
+            yield tool.entry, score
 
 
 def _missing(server: ServerStatus) -> bool:
