@@ -78,6 +78,8 @@ class ToolCall:
     needs: tuple[str, ...] = ()
     """Ids of tasks in the same workflow that end before this one starts."""
     step: Step = ONCE
+    dry_run: DryRun | None = None
+    """As of a workflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,10 +235,7 @@ class Run(Protocol):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Of ``_meta`` of the request that all of this began with, what is meant for the gateway: keys under ``pml/``.
-
-        Servers are not told of those. Empty for what no client asked for.
-        """
+        """Keys under ``pml/`` in ``_meta`` of the request that this began with, if any; servers are not told of them."""
         ...
 
     @property

@@ -10,7 +10,7 @@ from pml_search_tools.definitions import CALL_TOOL, SEARCH_TOOLS
 
 
 def test_what_is_left_out_or_null_has_its_default() -> None:
-    expected = {"query": "q", "limit": 8, "detail": "brief", "server": None, "effects": None}
+    expected = {"query": "q", "limit": 8, "detail": None, "server": None, "effects": None}
     assert checked(SEARCH_TOOLS, {"query": "q"}) == expected
     assert checked(SEARCH_TOOLS, {"query": "q", "limit": None, "detail": None, "server": None}) == expected
 

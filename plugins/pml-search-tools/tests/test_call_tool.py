@@ -41,6 +41,11 @@ def test_arguments_may_be_left_out(arguments: dict[str, Any]) -> None:
     assert call(name=" filesystem__read_file ", **arguments) == ToolCall(id="call", tool="filesystem__read_file")
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_it_can_be_rehearsed(dry_run: bool) -> None:  # noqa: FBT001 - as the argument is
+    assert call(name="a:b", dry_run=dry_run) == ToolCall(id="call", tool="a:b", dry_run=dry_run)
+
+
 @pytest.mark.parametrize("name", [*META, *(f"pml:{name}" for name in META), "execute_dag"])
 def test_the_meta_tools_cannot_be_called_through_it(name: str) -> None:
     with pytest.raises(InvalidArguments, match=r"call (search_tools|call_tool|execute_workflow) directly"):
@@ -57,6 +62,7 @@ def test_the_meta_tools_cannot_be_called_through_it(name: str) -> None:
         ({"name": "a:b", "arguments": "{"}, "'arguments' must be an object, not '{'"),
         ({"name": "a:b", "arguments": "[]"}, r"'arguments' must be an object, not \[\]"),
         ({"name": "a:b", "arguments": []}, r"'arguments' must be an object, not \[\]"),
+        ({"name": "a:b", "dry_run": "yes"}, "'dry_run' must be true or false, not 'yes'"),
         ({"name": "a:b", "path": "/a"}, "unknown parameter 'path'.*the tool's own parameters go into 'arguments'"),
     ],
 )

@@ -11,7 +11,7 @@ from pml_hookspecs import MetaTool, encode
 from pml_search_tools import plugin
 from pml_testing.fakes import FakeServices
 
-BUDGET = 190
+BUDGET = 160
 """The share of these two in the 400 tokens that the listed meta-tools may cost together [tokens]."""
 PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d{1,3}|_|[^\w\s]+")
 

@@ -193,7 +193,7 @@ class Dispatcher:
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
         intent, terms = intent_of(task), above.terms
-        dry_run = stricter(terms.dry_run, task.dry_run) if isinstance(task, Workflow) else terms.dry_run
+        dry_run = stricter(terms.dry_run, wanted_of(task))
         if intent or dry_run is not terms.dry_run:
             terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run)
         if agent := self._own_tools.agent_of(task):
@@ -358,7 +358,15 @@ def _called(call: ToolCall, tool: ToolId) -> ToolCall:
     if call.tool == tool:
         return call
     # Not dataclasses.replace, which costs as much as resolving ten times over.
-    return ToolCall(id=call.id, tool=tool, arguments=call.arguments, extra=call.extra, needs=call.needs, step=call.step)
+    return ToolCall(
+        id=call.id,
+        tool=tool,
+        arguments=call.arguments,
+        extra=call.extra,
+        needs=call.needs,
+        step=call.step,
+        dry_run=call.dry_run,
+    )
 
 
 def stricter(above: DryRun, own: DryRun | None) -> DryRun:
@@ -370,7 +378,13 @@ def stricter(above: DryRun, own: DryRun | None) -> DryRun:
 
 def asked_of(task: Task, asked: DryRun | None) -> DryRun | None:
     """What a task is to be run as, where its request asks for ``asked``; None for nothing."""
-    return task.dry_run if isinstance(task, Workflow) and task.dry_run is not None else asked
+    wanted = wanted_of(task)
+    return asked if wanted is None else wanted
+
+
+def wanted_of(task: Task) -> DryRun | None:
+    """What a task says itself about being rehearsed; None for nothing."""
+    return task.dry_run if isinstance(task, (Workflow, ToolCall)) else None
 
 
 def intent_of(task: Task) -> str:

@@ -149,7 +149,7 @@ def _called(task: ToolCall, values: Mapping[str, Any], made_up: list[str]) -> To
         # Tells the check of arguments that these come from a rehearsal and need not fit.
         extra = {**extra, "_meta": {**extra.get("_meta", {}), "pml/simulated": {"arguments": made_up}}}
     # Not dataclasses.replace, which takes as long as all the rest of this.
-    return ToolCall(id=task.id, tool=task.tool, arguments=values, extra=extra, needs=task.needs, step=task.step)
+    return replace(task, arguments=values, extra=extra)
 
 
 def _with_item(task: Workflow, job: Job) -> Workflow:

@@ -17,9 +17,10 @@ ALIASES = ("execute_dag", "pml_execute_dag")
 DEFINITION: Mapping[str, Any] = {
     "name": NAME,
     "description": (
-        "Run tools (or type code_execution: code, language) as a graph, in parallel unless one needs another. In "
-        'arguments, a string "{{id.path[0].name}}" becomes that part of task id\'s result, and a dependency; '
-        "\\{{ is plain text. Returns all results. Without workflow, plans the intent."
+        "Run tools or code (type code_execution) as a graph, in parallel unless one needs another. In arguments, "
+        '"{{id.path[0].name}}" is that part of id\'s result (no .result) and a dependency; \\{{ is plain text. '
+        "If it writes, dry_run first; its plan_digest runs just that. Without workflow, suggests tools. "
+        "Help: guide_workflows."
     ),
     "inputSchema": {
         "type": "object",
@@ -33,15 +34,19 @@ DEFINITION: Mapping[str, Any] = {
                             "type": "object",
                             "properties": {
                                 "id": {"type": "string"},
+                                "type": {"enum": ["tool", "code_execution"]},
                                 "tool": {"type": "string"},
                                 "arguments": {"type": "object"},
+                                "code": {"type": "string"},
+                                "language": {"type": "string"},
                                 "depends_on": {"type": "array", "items": {"type": "string"}},
+                                "when": {},
+                                "for_each": {},
+                                "retry": {},
                             },
-                            "required": ["id"],
                         },
                     }
                 },
-                "required": ["tasks"],
             },
             "intent": {"type": "string"},
             "dry_run": {
@@ -49,6 +54,7 @@ DEFINITION: Mapping[str, Any] = {
                 "description": "If true, simulate execution without side effects",
                 "default": False,
             },
+            "plan_digest": {"type": "string"},
         },
     },
 }

@@ -8,7 +8,7 @@ from typing import Any
 from pml_hookspecs import InvalidArguments
 from pml_hookspecs.plain import parsed
 
-ARTICLES = {"string": "a string", "integer": "a whole number", "object": "an object"}
+ARTICLES = {"string": "a string", "integer": "a whole number", "object": "an object", "boolean": "true or false"}
 LONGEST_TEXT, LONGEST_SHOWN = 10_000, 64
 """Of a text, and of a name that a message repeats [characters]."""
 
@@ -66,7 +66,7 @@ def _is(value: Any, kind: str) -> bool:
     if kind == "integer":
         whole = isinstance(value, int) and not isinstance(value, bool)
         return whole or (isinstance(value, float) and value.is_integer())
-    return isinstance(value, {"string": str, "object": Mapping}[kind])
+    return isinstance(value, {"string": str, "object": Mapping, "boolean": bool}[kind])
 
 
 def _made(value: Any, rule: Mapping[str, Any]) -> Any:

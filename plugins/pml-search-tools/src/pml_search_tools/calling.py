@@ -38,4 +38,4 @@ class CallTool:
             raise InvalidArguments(
                 f"call_tool: {name!r} cannot be called through call_tool; call {entry.name} directly."
             )
-        return ToolCall(id="call", tool=ToolId(name), arguments=given["arguments"] or {})
+        return ToolCall(id="call", tool=ToolId(name), arguments=given["arguments"] or {}, dry_run=given["dry_run"])

@@ -11,18 +11,17 @@ READ_ONLY = "read_only"
 
 SEARCH_TOOLS: dict[str, Any] = {
     "name": "search_tools",
-    "description": "Find tools by what they do; gives names and parameters for call_tool.",
+    "description": "Find tools by what they do or are called; gives names and parameters.",
     "inputSchema": {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What the tool should do, or its name"},
+            "query": {"type": "string"},
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST, "default": 8},
-            "detail": {"enum": ["brief", "full"], "default": "brief", "description": "full adds JSON schemas"},
+            "detail": {"enum": ["brief", "full"]},
             "server": {"type": "string"},
             "effects": {"enum": [READ_ONLY]},
         },
         "required": ["query"],
-        "additionalProperties": False,
     },
     "annotations": {"readOnlyHint": True},
 }
@@ -31,8 +30,11 @@ CALL_TOOL: dict[str, Any] = {
     "description": "Call a tool found by search_tools.",
     "inputSchema": {
         "type": "object",
-        "properties": {"name": {"type": "string"}, "arguments": {"type": "object"}},
+        "properties": {
+            "name": {"type": "string"},
+            "arguments": {"type": "object"},
+            "dry_run": {"type": "boolean"},
+        },
         "required": ["name"],
-        "additionalProperties": False,
     },
 }

@@ -110,4 +110,12 @@ def with_context(task: ToolCall, trace: Trace, span_id: str, *, baggage: bool) -
         told[BAGGAGE] = trace.baggage
     extra = {**task.extra, "_meta": told} if task.extra else {"_meta": told}
     # Not dataclasses.replace, which costs several times as much.
-    return ToolCall(id=task.id, tool=task.tool, arguments=task.arguments, extra=extra, needs=task.needs, step=task.step)
+    return ToolCall(
+        id=task.id,
+        tool=task.tool,
+        arguments=task.arguments,
+        extra=extra,
+        needs=task.needs,
+        step=task.step,
+        dry_run=task.dry_run,
+    )
