@@ -235,7 +235,7 @@ class Run(Protocol):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Keys under ``pml/`` in ``_meta`` of the request that this began with, if any; servers are not told of them."""
+        """Keys under ``pml/`` in ``_meta`` of the request that this began with; servers are not told of them."""
         ...
 
     @property
