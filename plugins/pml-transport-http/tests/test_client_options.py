@@ -38,9 +38,12 @@ def test_an_address_is_understood(address, host, port, secure):
 
 
 def test_what_may_be_secret_is_not_shown():
-    found = target("https://user:pass@host/mcp?key=1", headers={"X-Key": "2"}, oauth={"client_secret": "3"})
+    oauth = MACHINE | {"grant": "identity_assertion", "client_secret": "3", "idp": IDP}
+    found = target("https://user:pass@host/mcp?key=1", headers={"X-Key": "2"}, oauth=oauth)
     assert found.place == "https://host/mcp"
-    assert not any(secret in repr(found) for secret in ("pass", "key=1", "'2'", "'3'"))
+    signing = target(oauth=MACHINE | {"private_key": "6"})
+    shown = repr(found) + repr(signing)
+    assert not any(secret in shown for secret in ("pass", "key=1", "'2'", "'3'", "'4'", "'5'", "'6'"))
 
 
 @pytest.mark.parametrize("address", ["", "https://", "ftp://host/", "https://host:x/", "https://ho st/", "https:host"])
@@ -49,6 +52,8 @@ def test_an_address_that_is_none_is_refused(address):
         target(address)
 
 
+MACHINE = {"grant": "client_credentials", "client_id": "robot", "issuer": "https://as.example"}
+IDP = {"token_url": "https://idp.example/token", "client_id": "us", "client_secret": "4", "id_token": "5"}
 MISTAKES = {
     "unknown": ({"barer": "x"}, "unknown option 'barer'; did you mean 'bearer'"),
     "protocol": ({"protocol": "grpc"}, "protocol must be one of streamable, sse, auto, not 'grpc'"),
@@ -63,6 +68,20 @@ MISTAKES = {
     "oauth port": ({"oauth": {"redirect_port": 70_000}}, "redirect_port must be a port"),
     "oauth scopes": ({"oauth": {"scopes": "a b"}}, "scopes must be a list"),
     "oauth text": ({"oauth": {"client_id": ""}}, "client_id must be a text"),
+    "oauth grant": ({"oauth": {"grant": "password"}}, "oauth.grant must be one of authorization_code, client_cred"),
+    "oauth auth": ({"oauth": {"client_auth": "jwt"}}, "oauth.client_auth must be one of basic, post, not 'jwt'"),
+    "machine": ({"oauth": {"grant": "client_credentials", "client_secret": "hunter2"}}, "needs client_id and issuer"),
+    "machine secret": ({"oauth": MACHINE}, "needs either client_secret or private_key"),
+    "machine both": ({"oauth": MACHINE | {"client_secret": "hunter2", "private_key": "k"}}, "needs either"),
+    "key of a human": ({"oauth": {"private_key": "hunter2"}}, "private_key needs .*grant: one of client_credentials"),
+    "assertion": ({"oauth": MACHINE | {"grant": "identity_assertion"}}, "needs client_secret and the table idp"),
+    "idp": ({"oauth": MACHINE | {"idp": "x"}}, "oauth.idp must be a table"),
+    "idp unknown": ({"oauth": MACHINE | {"idp": {"url": "x"}}}, "oauth.idp: unknown option 'url'; did you mean"),
+    "idp incomplete": (
+        {"oauth": MACHINE | {"idp": {"id_token": "hunter2"}}},
+        "oauth.idp needs token_url and client_id",
+    ),
+    "idp address": ({"oauth": MACHINE | {"idp": IDP | {"token_url": "hunter2"}}}, "idp.token_url: the address must be"),
 }
 
 

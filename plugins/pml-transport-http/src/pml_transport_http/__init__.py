@@ -79,9 +79,10 @@ class Http(Transport):
 
         target, vault = self._login_of(endpoint)
         from . import oauth
+        from .redirects import open_browser
 
         kept = Login.read(await vault.get(target.name), target)
-        login = await oauth.log_in(target, kept, show)
+        login = await oauth.log_in(target, kept, lambda url: open_browser(url, show))
         await vault.put(target.name, login.text)
 
     async def log_out(self, endpoint: Endpoint) -> None:
@@ -98,8 +99,8 @@ class Http(Transport):
         from .vault import Vault
 
         target = parse(endpoint)
-        if target.login is None or self._services is None:
-            raise NotImplementedError("its credentials are in the configuration (bearer, headers or oauth = false)")
+        if target.login is None or target.login.machine or self._services is None:
+            raise NotImplementedError("its credentials are in the configuration (bearer, headers or oauth)")
         return target, Vault(self._services.store, self._log, keyring=self._settings.keyring)
 
     async def serve(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from pml_hookspecs import TransportError
+from pml_hookspecs import Origin, RawObject, RpcError, TransportError
 
 from .cleanup import to_the_end
 
@@ -22,8 +24,24 @@ if TYPE_CHECKING:
 
 FAREWELL_S = 2.0
 """Longest that the end of a session is told to a server for [s]."""
+ELICITATION = "elicitation/create"
 TASKS_S = 1.0
 """Time that tasks get to end after their cancellation [s]."""
+
+
+async def _ask(target: Target, handler: Handler, link: Link, url: str) -> bool:
+    """Ask whoever runs the gateway to log in at ``url`` for what a request of theirs needs."""
+    params = {
+        "mode": "url",
+        "message": f"{target.peer} wants more than its login allows. Log in again to allow it.",
+        "url": url,
+        "elicitationId": uuid4().hex,
+    }
+    try:
+        answer = await handler.request(ELICITATION, RawObject.of(params), Origin(None, link))
+    except RpcError:
+        return False
+    return answer.get("action") == "accept"
 
 
 class Server(AbstractAsyncContextManager["Link"]):
@@ -62,6 +80,7 @@ class Server(AbstractAsyncContextManager["Link"]):
         try:
             await connection.check()
             link = kinds[self._target.protocol](self._target, connection, self._handler, self._settings, self._log)
+            connection.ask = partial(_ask, self._target, self._handler, link)
             await link.open()
         except BaseException:
             await connection.close()

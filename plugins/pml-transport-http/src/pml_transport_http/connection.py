@@ -12,6 +12,7 @@ import httpx2
 
 from pml_hookspecs import TransportError
 
+from .credentials import FORBIDDEN, UNAUTHORIZED, Refusal
 from .envelope import shown
 from .errors import BrokenError, RefusedError, UnreachableError
 from .http1 import Http1
@@ -19,12 +20,11 @@ from .http1 import Http1
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from .credentials import Credentials
+    from .credentials import Ask, Credentials
     from .options import Target
     from .settings import Settings
 
 SUCCESS, REDIRECT, FAILURE = 200, 300, 400
-UNAUTHORIZED, FORBIDDEN = 401, 403
 KEEPS_METHOD = (307, 308)
 MAX_REDIRECTS = 5
 # For every request it logs the whole address, in which people put tokens.
@@ -40,6 +40,8 @@ class Connection:
     def __init__(self, target: Target, settings: Settings, credentials: Credentials | None) -> None:
         """Prepare; nothing is sent."""
         self._target, self._settings, self._credentials = target, settings, credentials
+        self.ask: Ask | None = None
+        """Asks for a login for more than the one that is kept allows; None where nobody can be asked."""
         self._proxied = _proxied(target)
         self._url = httpx2.URL(target.url)
         # As many connections as requests: what waits for its turn waits with the link, which lets answers pass it.
@@ -56,6 +58,8 @@ class Connection:
 
     async def close(self) -> None:
         """Close all connections."""
+        if self._credentials is not None:
+            self._credentials.close()
         await self._client.aclose()
 
     async def check(self) -> None:
@@ -108,19 +112,22 @@ class Connection:
     ) -> httpx2.Response:
         if self._credentials is None:
             return await self._redirected(method, url, headers, content)
-        used = await self._credentials.header()
-        response = await self._redirected(method, url, {**headers, **_authorization(used)}, content)
-        if response.status_code != UNAUTHORIZED:
-            return response
-        try:
-            renewed = await self._credentials.renewed(used)
-        except BaseException:
+        used, tried = await self._credentials.header(), set[int]()
+        while True:
+            response = await self._redirected(method, url, {**headers, **_authorization(used)}, content)
+            refused = _refusal(response)
+            if refused is None or refused.status in tried:
+                return response
+            tried.add(refused.status)
+            try:
+                better = await self._credentials.better(used, refused, self.ask)
+            except BaseException:
+                await response.aclose()
+                raise
+            if better is None:
+                return response
             await response.aclose()
-            raise
-        if renewed is None:
-            return response
-        await response.aclose()
-        return await self._redirected(method, url, {**headers, **_authorization(renewed)}, content)
+            used = better
 
     async def _redirected(
         self, method: str, url: httpx2.URL | str, headers: Mapping[str, str], content: bytes | None
@@ -145,7 +152,7 @@ class Connection:
             to = response.next_request.url.copy_with(userinfo=b"", query=None, fragment=None)
             message = f"{peer} sends us elsewhere, to {to}; if that is right, make it the address"
         elif status in (UNAUTHORIZED, FORBIDDEN):
-            message = self._denial(status)
+            message = self._denial(status, _refusal(response))
         else:
             message = f"{peer} answered with HTTP status {status} {response.reason_phrase}".rstrip()
             if said := shown(body):
@@ -163,13 +170,21 @@ class Connection:
             return body
         return body
 
-    def _denial(self, status: int) -> str:
-        name = self._target.name
-        if self._target.login is None:
+    def _denial(self, status: int, refused: Refusal | None) -> str:
+        name, login = self._target.name, self._target.login
+        if login is None:
             return (
                 f"server {name!r} refuses the credentials in its headers (HTTP status {status}); "
                 f"correct bearer or headers in [servers.{name}]"
             )
+        if login.machine:
+            return (
+                f"server {name!r} refuses the token that {login.issuer} gave to client_id {login.client_id!r} "
+                f"(HTTP status {status}); correct oauth in [servers.{name}]"
+            )
+        if status == FORBIDDEN and refused is not None:
+            missing = f": {' '.join(refused.scopes)}" if refused.scopes else ""
+            return f"server {name!r} wants more than its login allows{missing}; run: pml auth login {name}"
         return (
             f"server {name!r} asks for a login (HTTP status {status}); run: pml auth login {name} "
             f"(or set bearer or headers in [servers.{name}])"
@@ -193,6 +208,10 @@ class Connection:
         except (httpx2.HTTPError, httpx2.StreamError) as error:
             what = str(error) or type(error).__name__
             raise BrokenError(f"{peer}: the connection broke: {what}") from error
+
+
+def _refusal(response: httpx2.Response) -> Refusal | None:
+    return Refusal.of(response.status_code, response.headers.get("www-authenticate", ""))
 
 
 def _authorization(header: str | None) -> dict[str, str]:

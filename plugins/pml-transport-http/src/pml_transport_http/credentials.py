@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+
+from pml_hookspecs import TransportError
 
 if TYPE_CHECKING:
     from .options import Target
@@ -14,6 +18,33 @@ if TYPE_CHECKING:
 
 EARLY_S = 10.0
 """How long before its end a token is renewed [s]."""
+
+
+UNAUTHORIZED, FORBIDDEN = 401, 403
+Ask = Callable[[str], Awaitable[bool]]
+"""Asks whoever runs the gateway to open an address; whether they said that they do."""
+_MORE = re.compile(r'\berror\s*=\s*"?insufficient_scope\b')
+_SCOPE = re.compile(r'\bscope\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
+
+
+class Refusal(NamedTuple):
+    """A server's answer that another token may change."""
+
+    status: int
+    challenge: str = ""
+    """Its ``WWW-Authenticate``."""
+
+    @classmethod
+    def of(cls, status: int, challenge: str) -> Refusal | None:
+        """What an answer refuses; None when no token helps."""
+        refused = status == UNAUTHORIZED or (status == FORBIDDEN and _MORE.search(challenge))
+        return cls(status, challenge) if refused else None
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What a token would have to allow, as far as the server says."""
+        found = _SCOPE.search(self.challenge)
+        return tuple((found[1] or found[2] or "").split()) if found else ()
 
 
 class Login:
@@ -32,7 +63,8 @@ class Login:
             members = json.loads(text)
         except ValueError:
             return None
-        fits = isinstance(members, dict) and members.get("origin") == origin(target)
+        wanted = fresh(target).members
+        fits = isinstance(members, dict) and all(members.get(name) == wanted.get(name) for name in ("origin", "as"))
         return cls(members) if fits else None
 
     @property
@@ -47,6 +79,14 @@ class Login:
         return tokens.get("access_token") if isinstance(tokens, dict) else None
 
     @property
+    def missed(self) -> tuple[str, ...]:
+        """What a later login is to allow besides: what this one does, and what the server refused it; or nothing."""
+        missed, tokens = self.members.get("missed"), self.members.get("tokens")
+        if not missed:
+            return ()
+        return (*str((tokens or {}).get("scope") or "").split(), *missed)
+
+    @property
     def expired(self) -> bool:
         """Whether the token's time is up, as far as that is known."""
         expires_at = self.members.get("expires_at")
@@ -58,6 +98,14 @@ def origin(target: Target) -> str:
     return f"{urlsplit(target.url).scheme}://{target.host}:{target.port}"
 
 
+def fresh(target: Target, **members: Any) -> Login:
+    """A login that has not been made yet."""
+    options = target.login
+    if options is not None and options.machine:
+        members["as"] = [options.grant, options.client_id, options.issuer, *options.scopes]
+    return Login({"origin": origin(target), **members})
+
+
 class Credentials:
     """Gives the ``Authorization`` header for each request to one server."""
 
@@ -67,6 +115,7 @@ class Credentials:
         self._login: Login | None = None
         self._loaded = False
         self._renewing = asyncio.Lock()
+        self._extending: asyncio.Task[bool] | None = None
         self._given_up: str | None = None
         """A token that could not be renewed; not tried again until there is another."""
 
@@ -82,31 +131,67 @@ class Credentials:
         if login is None or login.token is None:
             return None
         if login.expired:
-            return await self.renewed(f"Bearer {login.token}")
-        return f"Bearer {login.token}"
+            return await self._renewed(_bearer(login), Refusal(UNAUTHORIZED))
+        return _bearer(login)
 
-    async def renewed(self, used: str | None) -> str | None:
+    async def better(self, used: str | None, refused: Refusal, ask: Ask | None) -> str | None:
         """The header to use after the server has refused ``used``; None when only a new login helps.
 
         Raises:
-            TransportError: The authorization server cannot be reached.
+            TransportError: The authorization server cannot be reached, or gives nothing to a machine.
         """
+        machine = self._target.login is not None and self._target.login.machine
+        if refused.status == UNAUTHORIZED or machine:
+            return await self._renewed(used, refused)
+        await self._load()
+        login = self._login
+        if login is None or login.token is None or _bearer(login) != used:
+            return _bearer(login)
+        if self._extending is None or self._extending.done():
+            # A task of its own: a human may take longer than the request has, and the next one is to find the login.
+            self._extending = asyncio.get_running_loop().create_task(self._extend(login, refused, ask))
+        return _bearer(self._login) if await asyncio.shield(self._extending) else None
+
+    async def _renewed(self, used: str | None, refused: Refusal) -> str | None:
         async with self._renewing:
             # Another request, another gateway or a login meanwhile may have brought a new one.
             await self._load()
             login = self._login
-            if login is None or login.token is None:
+            if self._target.login is not None and self._target.login.machine:
+                login = self._login = login or fresh(self._target)
+            elif login is None or login.token is None:
                 return None
-            if f"Bearer {login.token}" != used and not login.expired:
-                return f"Bearer {login.token}"
-            if login.token == self._given_up:
+            if login.token is not None and _bearer(login) != used and not login.expired:
+                return _bearer(login)
+            if login.token is not None and login.token == self._given_up:
                 return None
             before = login.token
-            if not await self._refresh(login):
+            if not await self._refresh(login, refused):
                 self._given_up = before
                 return None
             await self._keep(login)
-            return f"Bearer {login.token}"
+            return _bearer(login)
+
+    async def _extend(self, login: Login, refused: Refusal, ask: Ask | None) -> bool:
+        async def send(url: str) -> None:
+            if ask is None or not await ask(url):
+                raise TransportError("nobody was there to agree to it", retryable=False)
+
+        oauth = await asyncio.to_thread(_import_oauth)
+        try:
+            self._login = await oauth.log_in(self._target, login, send, refused)
+        except TransportError as error:
+            self._log.info("http.no_login_for_more", server=self._target.name, problem=str(error))
+            login.members["missed"] = list(refused.scopes)
+            await self._keep(login)
+            return False
+        await self._keep(self._login)
+        return True
+
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        if self._extending is not None:
+            self._extending.cancel()
 
     async def _load(self) -> None:
         # Servers that need no login must not suffer from a store in trouble.
@@ -124,15 +209,25 @@ class Credentials:
         except Exception as error:
             self._log.error("http.login_not_kept", server=self._target.name, problem=str(error))
 
-    async def _refresh(self, login: Login) -> bool:
+    async def _refresh(self, login: Login, refused: Refusal) -> bool:
         # In a thread: the SDK takes half a second to import, in which the gateway would stand still.
         oauth = await asyncio.to_thread(_import_oauth)
-        renewed: bool = await oauth.refresh(self._target, login)
+        if self._target.login is not None and self._target.login.machine:
+            from . import machine
+
+            await machine.obtain(self._target, login, refused)
+            renewed = True
+        else:
+            renewed = await oauth.refresh(self._target, login)
         self._log.info("http.login_renewed" if renewed else "http.login_not_renewed", server=self._target.name)
         return renewed
 
 
+def _bearer(login: Login | None) -> str | None:
+    return None if login is None or login.token is None else f"Bearer {login.token}"
+
+
 def _import_oauth() -> Any:
-    from . import oauth
+    from . import machine, oauth  # noqa: F401 - both take their time
 
     return oauth

@@ -15,6 +15,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.oauth2 import OAuthContext
+from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -27,7 +29,7 @@ from pydantic import AnyUrl
 
 from pml_hookspecs import TransportError
 
-from .credentials import Login, origin
+from .credentials import Login, Refusal, fresh
 from .redirects import Redirects
 
 if TYPE_CHECKING:
@@ -114,29 +116,53 @@ async def refresh(target: Target, login: Login) -> bool:
         context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(members["resource"])
     # Long ago: what the provider finds kept it takes for valid otherwise.
     context.token_expiry_time = 1.0
-    request = httpx2.Request("POST", target.url)
+    try:
+        await drive(provider, target, None)
+    except httpx2.HTTPError as error:
+        raise TransportError(f"{target.peer}: the login cannot be renewed: {error}", retryable=True) from error
+    except (OAuthFlowError, ValueError):
+        return False
+    return context.is_token_valid()
+
+
+async def drive(provider: httpx2.Auth, target: Target, refused: Refusal | None) -> None:
+    """Let one of the SDK's providers do what it does when ``target`` refuses a request, which is not sent.
+
+    Args:
+        provider: It asks other servers, but not ``target``.
+        target: The server.
+        refused: How it refused the request; None: only what comes before one.
+
+    Raises:
+        httpx2.HTTPError, OAuthFlowError, ValueError: It failed.
+    """
+    request = httpx2.Request("POST", target.url, headers=HEADERS)
     flow = provider.async_auth_flow(request)
     try:
         async with httpx2.AsyncClient(timeout=TIMEOUT_S) as client:
             outgoing = await anext(flow)
             while outgoing is not request:
                 outgoing = await flow.asend(await client.send(outgoing))
-    except httpx2.HTTPError as error:
-        raise TransportError(f"{target.peer}: the login cannot be renewed: {error}", retryable=True) from error
-    except (OAuthFlowError, ValueError):
-        return False
+            if refused is None:
+                return
+            challenge = {"WWW-Authenticate": refused.challenge}
+            outgoing = await flow.asend(httpx2.Response(refused.status, headers=challenge, request=request))
+            while outgoing is not request:
+                outgoing = await flow.asend(await client.send(outgoing))
     finally:
         await flow.aclose()
-    return context.is_token_valid()
 
 
-async def log_in(target: Target, kept: Login | None, show: Callable[[str], None]) -> Login:
+async def log_in(
+    target: Target, kept: Login | None, send: Callable[[str], Awaitable[None]], refused: Refusal | None = None
+) -> Login:
     """Let a human log in with the browser (authorization code with PKCE).
 
     Args:
         target: The server.
         kept: An earlier login; its registration as a client is used again where that is possible.
-        show: Tells the human something.
+        send: Sends the human to an address.
+        refused: How the server refused what ``kept`` may not do; the login is then for that, too.
 
     Raises:
         TransportError: The login failed.
@@ -146,29 +172,38 @@ async def log_in(target: Target, kept: Login | None, show: Callable[[str], None]
     async with Redirects(options.redirect_port or port, fixed=options.redirect_port != 0) as redirects:
         if client is not None and options.client_id is None and redirects.port != port:
             client = None
-        login = Login({"origin": origin(target), "client": _client(options, client, redirects.address)})
-        provider = _provider(
-            target,
-            login,
-            redirects.address,
-            lambda url: redirects.send(_with_scopes(url, options), show),
-            redirects.answer,
-        )
+        login = fresh(target, client=_client(options, client, redirects.address))
+        if refused is not None and kept is not None:
+            login.members["tokens"] = kept.members.get("tokens")
+
+        async def browse(url: str) -> None:
+            _fit(provider.context, options)
+            redirects.expect(url)
+            await send(url if refused is not None else _with_scopes(url, provider.context, options, kept))
+
+        provider = _provider(target, login, redirects.address, browse, redirects.answer)
         try:
-            async with httpx2.AsyncClient(auth=provider, timeout=TIMEOUT_S, headers=dict(target.headers)) as http:
-                status = await _probe(http, target)
+            if refused is not None:
+                await drive(provider, target, refused)
+            else:
+                async with httpx2.AsyncClient(auth=provider, timeout=TIMEOUT_S, headers=dict(target.headers)) as http:
+                    _check(target, login, await _probe(http, target))
         except (httpx2.HTTPError, OAuthFlowError, ValueError, TimeoutError) as error:
             raise TransportError(f"the login to {target.peer} failed: {error}", retryable=False) from error
+    context = provider.context
+    found = {"metadata": context.oauth_metadata, "resource": context.protected_resource_metadata}
+    for name, model in {**found, "client": context.client_info}.items():
+        login.members[name] = None if model is None else model.model_dump(mode="json", exclude_none=True)
+    return login
+
+
+def _check(target: Target, login: Login, status: int) -> None:
     if login.token is None:
         raise TransportError(
             f"{target.peer} does not ask for a login (HTTP status {status}); it can be used as it is", retryable=False
         )
     if status == UNAUTHORIZED:
         raise TransportError(f"{target.peer} refuses the login that has just been made", retryable=False)
-    context = provider.context
-    for name, found in (("metadata", context.oauth_metadata), ("resource", context.protected_resource_metadata)):
-        login.members[name] = None if found is None else found.model_dump(mode="json", exclude_none=True)
-    return login
 
 
 async def _probe(http: httpx2.AsyncClient, target: Target) -> int:
@@ -191,19 +226,39 @@ def _client(options: LoginOptions, registered: dict[str, Any] | None, redirect_u
     if options.client_id is None:
         return registered
     secret = {"client_secret": options.client_secret} if options.client_secret else {}
-    method = "client_secret_post" if options.client_secret else "none"
     return {
         "client_id": options.client_id,
         "redirect_uris": [redirect_uri],
-        "token_endpoint_auth_method": method,
+        "token_endpoint_auth_method": f"client_secret_{options.client_auth or 'post'}" if secret else "none",
         **secret,
     }
 
 
-def _with_scopes(url: str, options: LoginOptions) -> str:
-    """The address with the scopes that were configured: the provider puts those that the server names first."""
-    if not options.scopes:
-        return url
+def _fit(context: OAuthContext, options: LoginOptions) -> None:
+    """See to it that a client that was registered by hand goes where it belongs, and presents itself as wanted there.
+
+    Raises:
+        OAuthFlowError: The server names another authorization server than the configuration.
+    """
+    metadata, client = context.oauth_metadata, context.client_info
+    if options.issuer is not None and not (metadata and issuers_match(str(metadata.issuer), options.issuer)):
+        named = "none" if metadata is None else metadata.issuer
+        raise OAuthFlowError(f"the authorization server is to be {options.issuer} (oauth.issuer), but it names {named}")
+    if client is None or client.client_id != options.client_id or not options.client_secret or options.client_auth:
+        return
+    # Where the metadata does not say, it is Basic (RFC 8414, 2).
+    offered = ["client_secret_post"] if metadata is None else metadata.token_endpoint_auth_methods_supported or []
+    client.token_endpoint_auth_method = (
+        "client_secret_post" if "client_secret_post" in offered else "client_secret_basic"
+    )
+
+
+def _with_scopes(url: str, context: OAuthContext, options: LoginOptions, kept: Login | None) -> str:
+    """The address with all scopes to ask for: those configured, or else those named, and what was missing before."""
     parts = urlsplit(url)
     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-    return urlunsplit(parts._replace(query=urlencode({**query, "scope": " ".join(options.scopes)})))
+    scopes = [*(options.scopes or query.get("scope", "").split()), *(kept.missed if kept is not None else ())]
+    if not scopes:
+        return url
+    context.client_metadata.scope = " ".join(dict.fromkeys(scopes))
+    return urlunsplit(parts._replace(query=urlencode({**query, "scope": context.client_metadata.scope})))

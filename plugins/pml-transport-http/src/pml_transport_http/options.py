@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from pml_hookspecs import Endpoint, Json
 
 OPTIONS = ("bearer", "headers", "oauth", "protocol")
-OAUTH_OPTIONS = ("client_id", "client_metadata_url", "client_secret", "redirect_port", "scopes")
+OAUTH_TEXTS = ("client_id", "client_metadata_url", "client_secret", "issuer", "private_key", "signing_algorithm")
+OAUTH_OPTIONS = ("client_auth", "grant", "idp", "redirect_port", "scopes", *OAUTH_TEXTS)
+IDP_OPTIONS = ("client_id", "client_secret", "id_token", "token_url")
+HUMAN, CLIENT, ASSERTION = GRANTS = ("authorization_code", "client_credentials", "identity_assertion")
+CLIENT_AUTHS = ("basic", "post")
 PROTOCOLS = ("streamable", "sse", "auto")
 MAX_PORT = 65535
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -21,9 +25,31 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Idp:
+    """An enterprise's identity provider, which vouches for the user to the authorization server."""
+
+    token_url: str
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    id_token: str = field(repr=False)
+    """Of the user, as the identity provider issued it to ``client_id``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
     """How the gateway presents itself to an authorization server."""
 
+    grant: str = HUMAN
+    """One of :data:`GRANTS`; with all but the first nobody logs in."""
+    issuer: str | None = None
+    """The only authorization server that gets the credentials; None: the one that the server names."""
+    client_auth: str | None = None
+    """One of :data:`CLIENT_AUTHS`. None: as the authorization server's metadata says, or ``basic`` where nobody logs
+    in, which every one must take (RFC 6749, 2.3.1)."""
+    private_key: str | None = field(default=None, repr=False)
+    """In PEM; signs instead of a secret."""
+    signing_algorithm: str = "RS256"
+    idp: Idp | None = None
     client_id: str | None = None
     """None: the client registers itself."""
     client_secret: str | None = field(default=None, repr=False)
@@ -33,6 +59,11 @@ class Login:
     """Empty: what the server asks for."""
     redirect_port: int = 0
     """Of the listener on the loopback interface that the browser comes back to; 0 for any free one."""
+
+    @property
+    def machine(self) -> bool:
+        """Whether nobody has to log in: the configuration has all that it takes."""
+        return self.grant != HUMAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +176,51 @@ def _login(value: Any, where: str) -> Login | None:
         raise ValueError(f"{where} oauth.redirect_port must be a port from 0 to {MAX_PORT}, not {port!r}")
     if not isinstance(scopes, (list, tuple)) or not all(isinstance(scope, str) and scope for scope in scopes):
         raise ValueError(f"{where} oauth.scopes must be a list of texts")
-    texts = {}
-    for name in ("client_id", "client_secret", "client_metadata_url"):
-        text = value.get(name)
-        if not (text is None or (isinstance(text, str) and text)):
-            raise ValueError(f"{where} oauth.{name} must be a text")
-        texts[name] = text
-    return Login(scopes=tuple(scopes), redirect_port=port, **texts)
+    given = {name: value[name] for name in OAUTH_TEXTS if value.get(name) is not None}
+    _check_texts(given, f"{where} oauth.")
+    for name, known in (("grant", GRANTS), ("client_auth", CLIENT_AUTHS)):
+        if name in value and value[name] not in known:
+            raise ValueError(f"{where} oauth.{name} must be one of {', '.join(known)}, not {value[name]!r}")
+        given |= {name: value[name]} if name in value else {}
+    idp = _idp(value["idp"], f"{where} oauth.idp") if "idp" in value else None
+    login = Login(scopes=tuple(scopes), redirect_port=port, idp=idp, **given)
+    _check_grant(login, f"{where} oauth")
+    return login
+
+
+def _idp(value: Any, where: str) -> Idp:
+    if not isinstance(value, dict):
+        raise ValueError(f"{where} must be a table")  # noqa: TRY004 - a mistake of the user's
+    _refuse_unknown(value, IDP_OPTIONS, f"{where}:")
+    _check_texts(value, f"{where}.")
+    if missing := [name for name in ("token_url", "client_id", "id_token") if name not in value]:
+        raise ValueError(f"{where} needs {' and '.join(missing)}")
+    _url(value["token_url"], f"{where}.token_url:")
+    return Idp(**value)
+
+
+def _check_texts(values: Mapping[str, Any], where: str) -> None:
+    # Values are not repeated in messages: they are secrets.
+    for name, text in values.items():
+        if not (isinstance(text, str) and text):
+            raise ValueError(f"{where}{name} must be a text")
+
+
+def _check_grant(login: Login, where: str) -> None:
+    """Whether a login without a human has what it takes; what it does not use is a mistake as well."""
+    if not login.machine:
+        unused = [name for name in ("private_key", "idp") if getattr(login, name) is not None]
+        if unused:
+            raise ValueError(f"{where}.{unused[0]} needs {where}.grant: one of {', '.join(GRANTS[1:])}")
+        return
+    # Whoever is sent the credentials can use them; the server must not be the one who says who that is.
+    missing = [name for name in ("client_id", "issuer") if getattr(login, name) is None]
+    if missing:
+        raise ValueError(f"{where}: grant = {login.grant!r} needs {' and '.join(missing)}")
+    if login.grant == ASSERTION and (login.client_secret is None or login.idp is None):
+        raise ValueError(f"{where}: grant = {login.grant!r} needs client_secret and the table idp")
+    if login.grant == CLIENT and (login.client_secret is None) == (login.private_key is None):
+        raise ValueError(f"{where}: grant = {login.grant!r} needs either client_secret or private_key")
 
 
 def _refuse_unknown(options: Iterable[str], known: tuple[str, ...], where: str) -> None:

@@ -22,6 +22,13 @@ PATIENCE_S = 300.0
 HEAD_BYTES = 64 * 1024
 
 
+async def open_browser(url: str, show: Callable[[str], None]) -> None:
+    """Send whoever sits at this machine to ``url``."""
+    show(f"Log in with the browser, at:\n{url}")
+    with contextlib.suppress(webbrowser.Error, OSError):
+        await asyncio.to_thread(webbrowser.open, url)
+
+
 class Redirects:
     """The listener; up while the context lasts."""
 
@@ -56,12 +63,9 @@ class Redirects:
             writer.transport.abort()
         await self._server.wait_closed()
 
-    async def send(self, url: str, show: Callable[[str], None]) -> None:
-        """Send a human to ``url``."""
+    def expect(self, url: str) -> None:
+        """Take the answer to ``url``, where a human is about to be sent, and no other."""
         self._state = parse_qs(urlsplit(url).query).get("state", [None])[0]
-        show(f"Log in with the browser, at:\n{url}")
-        with contextlib.suppress(webbrowser.Error, OSError):
-            await asyncio.to_thread(webbrowser.open, url)
 
     async def answer(self) -> AuthorizationCodeResult:
         """What the browser brings back.
