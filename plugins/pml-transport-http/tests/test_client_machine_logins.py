@@ -220,17 +220,17 @@ async def test_the_token_of_another_machine_is_not_used(site, connect):
 
 
 @pytest.mark.parametrize(
-    ("oauth", "message"),
+    ("oauth", "message", "retryable"),
     [
-        ({"client_secret": SECRET}, "no token for client_id 'robot' from http.*: .*invalid_client"),
-        ({"private_key": "no key"}, "no token for client_id 'robot' from http.*: InvalidKeyError"),
+        ({"client_secret": SECRET}, "no token for client_id 'robot' from http.*: .*invalid_client", True),
+        ({"private_key": "no key"}, "no token for client_id 'robot' from http.*: InvalidKeyError", False),
     ],
 )
-async def test_a_machine_that_gets_no_token_says_why(site, connect, oauth, message):
+async def test_a_machine_that_gets_no_token_says_why(site, connect, oauth, message, retryable):
     site.first.refuses = "invalid_client"
     with pytest.raises(TransportError, match=message) as caught:
         await ask(site, connect, "tools/list", **machine(site, **oauth))
-    assert not caught.value.retryable
+    assert caught.value.retryable is retryable
     assert "pml auth login" not in str(caught.value)
     assert SECRET not in str(caught.value)
 

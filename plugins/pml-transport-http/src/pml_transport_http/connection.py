@@ -157,7 +157,10 @@ class Connection:
             message = f"{peer} answered with HTTP status {status} {response.reason_phrase}".rstrip()
             if said := shown(body):
                 message += f": {said}"
-        return RefusedError(message, status=status, body=body, retryable=status in WORTH_RETRYING)
+        login = self._target.login
+        # A human may log in while the gateway runs, and it is to find that.
+        mendable = status == UNAUTHORIZED and login is not None and not login.machine
+        return RefusedError(message, status=status, body=body, retryable=mendable or status in WORTH_RETRYING)
 
     async def _error_body(self, response: httpx2.Response) -> bytes:
         body = b""

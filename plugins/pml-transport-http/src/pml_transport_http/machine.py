@@ -47,8 +47,8 @@ async def obtain(target: Target, login: Login, refused: Refusal) -> None:
         await drive(_provider(target.url, target.login, Kept(login)), target, refused)
     except httpx2.HTTPError as error:
         raise TransportError(f"{what}: {error}", retryable=True) from error
-    except OAuthFlowError as error:
-        raise TransportError(f"{what}: {error}", retryable=False) from error
+    except OAuthFlowError as error:  # may be over in a minute, which it does not tell
+        raise TransportError(f"{what}: {error}", retryable=True) from error
     except Exception as error:  # whatever is wrong with a key
         raise TransportError(f"{what}: {type(error).__name__}: {error}", retryable=False) from error
     if login.token is None:

@@ -39,9 +39,9 @@ class OtherEra(Exception):  # noqa: N818 - it is no error, but what to do next
 
     @property
     def refusal(self) -> TransportError | None:
-        """What it said instead of an answer, where trying again cannot help: that it wants a login, say."""
+        """What went wrong instead of an answer: that it wants a login, say. None where there was just none in time."""
         cause = self.__cause__
-        return cause if isinstance(cause, TransportError) and not cause.retryable else None
+        return cause if isinstance(cause, TransportError) else None
 
 
 @dataclass(frozen=True, slots=True)
