@@ -45,7 +45,7 @@ async def test_whoever_runs_the_gateway_is_asked():
         assert asked["url"] == URL["url"]
 
 
-@pytest.mark.attack
+@pytest.mark.attack("Logins", "as the holder of a key, log the gateway in with an account of one's own")
 @pytest.mark.parametrize("scopes", [frozenset(), frozenset({"write"})])
 async def test_the_holder_of_a_key_is_not_asked_to_log_in_for_everybody(scopes):
     async with running({"a": logging_in()}) as made:

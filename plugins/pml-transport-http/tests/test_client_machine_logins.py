@@ -240,7 +240,7 @@ async def test_nobody_logs_in_for_a_machine(site):
         await log_in(site, **machine(site, client_secret=SECRET))
 
 
-@pytest.mark.attack
+@pytest.mark.attack("Logins", "as a server, name an authorization server of one's own, to be sent the credentials")
 @pytest.mark.parametrize("human", [True, False])
 async def test_a_server_cannot_have_credentials_sent_to_an_authorization_server_of_its_choice(site, connect, human):
     site.server.authority = site.other
