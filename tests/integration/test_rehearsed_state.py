@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from contextlib import contextmanager
 from itertools import count
@@ -16,7 +17,9 @@ from pml_core import registry
 from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
 from pml_dry_run import plugin as dry_run
+from pml_dry_run.preflight import plugin as preflight
 from pml_executor_dag import Dag, tool
+from pml_hookspecs import RpcError
 from pml_store_sqlite import SqliteStore
 from pml_testing.gateway import Client
 from pml_transport_stdio import Stdio
@@ -27,7 +30,7 @@ MODES = [True, "reads"]
 
 @contextmanager
 def serving(folder, kind):
-    """A function that runs a plan, its steps one after the other, and gives how each ended."""
+    """A gateway with that server, and a client."""
     config = Config(
         gateway=GatewaySettings(log_level="error", store="sqlite"),
         servers={"wiki": ServerSettings(command=sys.executable, args=(str(SERVER), kind))},
@@ -43,6 +46,7 @@ def serving(folder, kind):
         registry.provide("pml.store", "sqlite", SqliteStore),
         registry.provide("pml.plugins", "workflow_tool", tool),
         registry.provide("pml.plugins", "dry_run", dry_run),
+        registry.provide("pml.plugins", "preflight", preflight),
     ]
     with asyncio.Runner() as runner:
         gateway = runner.run(Gateway(config, None, found).__aenter__())
@@ -50,20 +54,38 @@ def serving(folder, kind):
         client = Client(gateway)
         runner.run(client.initialize())
 
-        def run(*steps, dry_run=False):
-            tasks = [
-                {"id": f"s{n}", "tool": f"wiki:{name}", "arguments": arguments, "on_error": "continue",
-                 "depends_on": [f"s{n - 1}"] if n else []}
-                for n, (name, arguments) in enumerate(steps)
-            ]  # fmt: skip
-            asked = {"workflow": {"tasks": tasks}, "dry_run": dry_run}
-            answer = runner.run(client.call("execute_workflow", asked))
-            return answer["structuredContent"]["tasks"]
-
         try:
-            yield run
+            yield Plans(runner, client)
         finally:
             runner.run(gateway.__aexit__(None, None, None))
+
+
+class Plans:
+    """Runs plans."""
+
+    def __init__(self, runner, client):
+        self._runner, self._client = runner, client
+
+    def report(self, tasks, *, dry_run=False, **meta):
+        """What the client is told."""
+        asked = {"workflow": {"tasks": tasks}, **({} if dry_run is None else {"dry_run": dry_run})}
+        more = {"_meta": meta} if meta else {}
+        answer = self._runner.run(self._client.call("execute_workflow", asked, **more))
+        self.length = len(json.dumps(answer))
+        self.text = answer["content"][0]["text"]
+        return answer["structuredContent"]
+
+    def __call__(self, *steps, dry_run=False):
+        """How each step ended, all one after the other, whether those before ended well or not."""
+        return self.report([{**task, "on_error": "continue"} for task in chain(*steps)], dry_run=dry_run)["tasks"]
+
+
+def chain(*steps):
+    """Tasks of which each waits for the one before."""
+    return [
+        {"id": f"s{n}", "tool": f"wiki:{name}", "arguments": arguments, "depends_on": [f"s{n - 1}"] if n else []}
+        for n, (name, arguments) in enumerate(steps)
+    ]
 
 
 @pytest.fixture(params=["structured", "text"])
@@ -182,3 +204,70 @@ def test_what_is_neither_flagged_nor_made_up_is_as_in_the_real_run(run):
 
     compare()
     assert min(seen["journal"], seen["recorded"], seen["failed"]) > 0, seen
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [page("get", "none")],
+        [page("create", "a", **NEW)],
+        [page("create", "none", **NEW), page("get", "none"), page("update", "none", title="x")],
+        [page("delete", "a"), page("get", "a")],
+        [page("update", "a", title="x"), page("get", "a")],
+        [page("update", "a", titel="x"), page("get", "a")],
+    ],
+)
+def test_the_verdict_is_that_of_the_real_run(run, steps):
+    """Two fail as they failed before, one reads what it deletes."""
+    run(page("get", "none"), page("update", "none", title="x"))
+    run(page("create", "a", **NEW), page("create", "a", **NEW), page("get", "a"))
+    reports = [run.report(chain(*steps), dry_run=mode) for mode in MODES]
+    real = run.report(chain(*steps))
+    assert [report["preflight"]["ok"] for report in reports] == [real["status"] == "completed"] * 2
+    assert [bool(report["preflight"]["errors"]) for report in reports] == [real["status"] != "completed"] * 2
+
+
+def test_a_recorded_error_of_that_very_call_is_told_with_the_step(run):
+    run(page("get", "none"))
+    nested = [{"id": "in", "type": "workflow", "tasks": chain(page("get", "none"))}]
+    for tasks, path in ((chain(page("get", "none")), "s0"), (nested, "in/s0")):
+        report = run.report(tasks, dry_run=True)["preflight"]
+        (wrong,) = report["errors"]
+        assert (wrong["code"], wrong["task"]) == ("tool.failed", path)
+        assert "there is no none" in wrong["message"]
+        assert wrong["message"] in report["text"].splitlines()[1]
+
+
+def test_a_failure_that_the_plan_allows_is_a_warning(run):
+    run(page("get", "none"))
+    task = {**chain(page("get", "none"))[0], "on_error": "continue"}
+    report = run.report([task], dry_run=True)["preflight"]
+    assert (report["ok"], [one["code"] for one in report["warnings"]]) == (True, ["tool.failed"])
+    assert run.report([task])["status"] == "completed"
+
+
+@pytest.mark.parametrize("wrong", ["${s0.result}", "$s0.result", "${s0.result.slug}"])
+def test_a_reference_of_another_language_is_told_and_the_right_one_works(run, wrong):
+    tasks = chain(page("create", "a", **NEW), page("get", wrong))
+    report = run.report(tasks, dry_run=True)["preflight"]
+    assert (report["ok"], [one["code"] for one in report["errors"]]) == (False, ["reference.foreign"])
+    right = report["errors"][0]["message"].rpartition("write ")[2]
+    assert right == ("{{s0.slug}}" if "slug" in wrong else "{{s0}}")
+
+
+def test_a_misspelt_key_of_ours_is_refused_and_nothing_runs(run):
+    create = chain(page("create", "a", **NEW))
+    with pytest.raises(RpcError, match="did you mean 'pml/dry_run'") as refused:
+        run.report(create, dry_run=None, **{"pml/dryrun": True})
+    assert refused.value.code == -32602
+    assert ends(run(page("get", "a"))) == ["failed"]
+
+
+def test_the_report_of_twenty_steps_is_short_and_begins_with_what_is_for_reading(run):
+    """It was 59 kB."""
+    steps = [page("create" if n % 2 else "get", f"p{n}", **(NEW if n % 2 else {})) for n in range(20)]
+    report = run.report(chain(*steps), dry_run=True)
+    assert (next(iter(report)), next(iter(report["preflight"]))) == ("preflight", "text")
+    assert run.text.startswith('{"preflight":{"text":"Pre-flight of 20 steps: nothing wrong.')
+    assert len(report["preflight"]["text"]) < 2_500
+    assert run.length < 36_000

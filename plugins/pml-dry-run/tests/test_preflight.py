@@ -102,16 +102,16 @@ async def test_a_plan_that_is_right_is_told_in_full():
     assert told["tools_called"] == ["t:list", "t:create"]
     assert (told["side_effects"], told["reversible"], told["cache_misses"]) == (["b"], False, ["a", "b"])
     assert told["steps"][0] == {
-        "id": "a", "type": "tool", "target": "t:list", "depends_on": [], "effect": "reads", "dangerous": False,
-        "idempotent": True, "open_world": False, "reversible": True, "needs_approval": False,
-        "estimated_duration_ms": None, "estimated_cost_usd": None, "samples": 0, "server": "t", "server_state": "up",
+        "id": "a", "type": "tool", "target": "t:list", "effect": "reads", "idempotent": True, "reversible": True,
         "answer": "schema",
     }  # fmt: skip
-    assert told["text"].splitlines()[:4] == [
+    assert next(iter(told)) == "text"
+    assert told["text"].splitlines() == [
         "Pre-flight of 3 steps: nothing wrong. Cannot be undone: b.",
-        "Steps:",
-        "  a: t:list — only reads, rehearsed by schema",
-        "  b: t:create after a — changes something, destroys nothing, cannot be undone, rehearsed by schema",
+        "  b: t:create after a — changes something, destroys nothing, rehearsed by schema",
+        "  c: python after b — no effects",
+        "  only read: a",
+        "Duration: unknown. Cost: unknown.",
     ]
 
 
@@ -122,6 +122,10 @@ async def test_a_plan_that_is_right_is_told_in_full():
     [
         ([call("a", "t:lst")], ("a", "tool.unknown", "")),
         ([LIST, call("b", "t:list", step=Step(when="aa.total"))], ("b", "reference.no_task", "when")),
+        ([LIST, call("b", "t:create", title="${a.items[0].id}")], ("b", "reference.foreign", "arguments.title")),
+        ([LIST, call("b", "t:create", title="No $a.result")], ("b", "reference.foreign", "arguments.title")),
+        ([LIST, call("b", "t:raw", x=[{"y": "${a.result.id}!"}])], ("b", "reference.foreign", "arguments.x[0].y")),
+        ([LIST, call("b", "t:delete", id="${a}")], ("b", "reference.foreign", "arguments.id")),
         ([LIST, call("b", "t:list", step=Step(when="b.total"))], ("b", "plan.needs_itself", "when")),
         ([call("a", "off:tool")], ("a", "server.unavailable", "")),
         ([call("a", "off:other")], ("a", "server.unavailable", "")),
@@ -191,6 +195,7 @@ async def test_what_is_wrong_is_found_at_its_place(tasks, wrong):
         [LIST, call("b", "t:create", title="n", parent="{{index}}", step=Step(for_each="{{a.items}}"))],
         [call("b", "t:delete", id="{{item.x}}", step=Step(for_each=[{"x": "1"}, {"x": "2", "y": 3}]))],
         [LIST, call("b", "t:create", title="\\{{braces}} {{a}}")],
+        [LIST, call("b", "t:raw", x="$a costs $5, ${b.c} $c.result", y="$a")],
         [LIST, call("b", "t:list", step=Step(when="a.total > `3` && 'z' != 'q'"))],
         [LIST, call("b", "t:list", step=Step(when="a.total > `3` && a.c")), call("c", "t:list", needs=("b",))],
         [
@@ -270,7 +275,7 @@ async def test_effects_approvals_and_undoing_are_told_for_each_step():
     assert effects == dict(
         zip("abcdefgh", ["reads", "destroys", "adds", "unknown", "nothing", "reads", "unknown", "unknown"], strict=True)
     )
-    assert [id_ for id_, step in steps.items() if step["dangerous"]] == ["b", "d", "g", "h"]
+    assert [id_ for id_, step in steps.items() if step.get("dangerous")] == ["b", "d", "g", "h"]
     assert [id_ for id_, step in steps.items() if not step["reversible"]] == ["b", "d", "g", "h"]
     assert (told["needs_approval"], told["reversible"]) == (["b"], False)
     assert steps["f"]["calls"] == ["t:list"]
@@ -319,7 +324,7 @@ async def test_durations_along_the_critical_path_and_costs_come_from_the_callers
     assert told["estimated_duration_ms"] == 120 + 1000
     assert told["estimated_cost_usd"] == 0.06
     assert (told["critical_path"], told["without_estimate"]) == (["a", "c", "d"], ["d"])
-    assert [(step["estimated_duration_ms"], step["samples"]) for step in told["steps"]] == [
+    assert [(step.get("estimated_duration_ms"), step.get("samples", 0)) for step in told["steps"]] == [
         (120, 3), (120, 3), (1000, 1), (None, 0),
     ]  # fmt: skip
     assert told["text"].splitlines()[-1] == (
@@ -387,9 +392,10 @@ async def test_a_plan_that_was_refused_tells_why_beside_the_report():
     refused = outcome("w", None, Status.ERROR, failure=Failure("workflow.invalid", "a circle"))
     ended = await wrapper()(Workflow(id="w", tasks=(LIST,)), FakeRun(dry_run=True), answering(refused))
     assert ended.failure is refused.failure
-    assert ended.output.pop("preflight")["ok"]
+    report, *_ = ended.output.values()
+    assert (report["ok"], [one["code"] for one in report["errors"]]) == (False, ["workflow.invalid"])
     error = {"code": "workflow.invalid", "message": "a circle"}
-    assert ended.output == {"status": "failed", "dry_run": True, "error": error}
+    assert ended.output == {"preflight": report, "status": "failed", "dry_run": True, "error": error}
 
 
 @pytest.mark.parametrize(

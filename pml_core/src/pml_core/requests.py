@@ -16,7 +16,7 @@ from pml_hookspecs import (
 )
 
 from .members import META, meta_of, without_envelope
-from .tool_calls import META_DRY_RUN, META_LEVEL, OWN, dry_run_of, progress_to
+from .tool_calls import META_DRY_RUN, META_LEVEL, dry_run_of, own_of, progress_to
 
 if TYPE_CHECKING:
     from pml_hookspecs import Session
@@ -53,7 +53,7 @@ async def send(
     asked: Asked = {"intent": session.intent}
     if meta:
         asked["dry_run"] = dry_run_of(meta)
-        asked["meta"] = {name: value for name, value in meta.items() if name.startswith(OWN)}
+        asked["meta"] = own_of(meta)
         if client is not None and (token := meta.get("progressToken")) is not None:
             asked["progress"] = progress_to(client, token)
     outcome = await dispatcher.start(request.with_params(without_envelope(params, TAKEN)), session, **asked)

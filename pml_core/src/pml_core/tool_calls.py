@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -36,10 +37,14 @@ META_LOCKED = "pml/dry_run_only"
 """Key of ``_meta`` of an answer: why it is a rehearsal though more was asked for."""
 OWN = "pml/"
 """Begins the keys of ``_meta`` that are meant for the gateway, and told to what runs by ``Run.meta``."""
+ASKED = (META_DRY_RUN, META_LEVEL, META_INTENT)
+"""All of those keys that a request may have."""
 TAKEN = OURS | {META_DRY_RUN, META_LEVEL}
 """Keys of ``_meta`` that go no further."""
 SERVERS_OWN = "tool.failed"
 """Code of the failure that a result with ``isError`` becomes: the result itself says it better."""
+LONGEST_SHOWN = 80
+"""Characters of a wrong key that a message shows."""
 _name = msgspec.json.Decoder(str).decode
 
 
@@ -83,7 +88,7 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
     asked: Asked = {"intent": intent if isinstance(intent, str) and intent else session.intent}
     if meta:
         asked["dry_run"] = dry_run_of(meta)
-        asked["meta"] = {name: value for name, value in meta.items() if name.startswith(OWN)}
+        asked["meta"] = own_of(meta)
     if token is not None:
         asked["progress"] = progress_to(client, token)
     ran, outcome = await dispatcher.start_resolved(task, session, asked)
@@ -97,6 +102,23 @@ def _noted(answer: Mapping[str, Any], note: str) -> RawObject:
     content = answer.get("content")
     texts = [*(content if isinstance(content, list) else ()), {"type": "text", "text": note}]
     return with_meta(RawObject.of({**answer, "content": texts}), {META_LOCKED: note})
+
+
+def own_of(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What of ``_meta`` is meant for the gateway.
+
+    Raises:
+        RpcError: There is no such key: whoever misspells that a call is to be rehearsed does not want it to run.
+    """
+    own = {name: value for name, value in meta.items() if name.startswith(OWN)}
+    for name in own:
+        if name not in ASKED:
+            near = get_close_matches(name[:LONGEST_SHOWN], ASKED, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(ASKED)}."
+            raise RpcError(
+                INVALID_PARAMS, f"Nothing was run: no key of _meta is called {name[:LONGEST_SHOWN]!r}; {hint}"
+            )
+    return own
 
 
 def dry_run_of(meta: Mapping[str, Any]) -> DryRun | None:
@@ -148,7 +170,8 @@ def _task_answer(outcome: Outcome) -> Mapping[str, Any]:
     if failure is not None and outcome.output is None:
         return failed_result(failure)
     is_error = failure is not None and outcome.status is not Status.INPUT_REQUIRED
-    result = tool_result(outcome.output, is_error=is_error)
+    # As of tools: who gives a RawObject has made its text, too.
+    result = tool_result(outcome.output, is_error=is_error, indented=not isinstance(outcome.output, RawObject))
     return with_meta(result, outcome.meta) if outcome.meta else result
 
 

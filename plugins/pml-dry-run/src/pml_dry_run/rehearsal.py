@@ -25,10 +25,8 @@ META_LEVEL = "pml/dry_run_level"
 """Member of a call's ``_meta``: how a miss is treated in it, whatever the settings say."""
 CHECK_S = 1.0
 """How long it may take to find out which code a capability is [s]."""
-MISSED = (
-    "Nothing tells what {} would return: there is no recording of it as it is defined now, and no output schema. "
-    "Call it once for real, or rehearse with the level warn or loose."
-)
+MISSED = "Nothing tells what {} would return: no recording of it as it is defined now, and no output schema."
+REMEDY = " Call it once for real, or rehearse with the level warn or loose."
 NOT_RUN = "Code is not run in a dry run, and nothing tells what {} would return."
 CALLS = "Code is not run in a dry run: the tools that it calls are not rehearsed with it."
 
@@ -135,7 +133,9 @@ def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] 
         if answer.source == "placeholder":
             missed = MISSED.format(task.tool)
             if level == "strict":
-                return _over(task, Failure("dry_run.miss", missed, details={META: {**about, "source": "none"}}))
+                return _over(
+                    task, Failure("dry_run.miss", missed + REMEDY, details={META: {**about, "source": "none"}})
+                )
             if level == "warn":
                 about["warnings"] = [missed]
         return _over(task, None, labelled(answer.content, {META: about, **differs}))

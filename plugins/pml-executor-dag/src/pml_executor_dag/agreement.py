@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Outcome, Phase, Status, Workflow
+from pml_hookspecs import Failure, Outcome, Phase, RawObject, Status, Workflow
 
 from .jobs import without_running
 from .planned_parts import changes, digest_of, key_of, parts_of
@@ -84,7 +84,9 @@ class Agreement:
             told["how"] = HOW
         if given and given != digest:
             told["plan_changed"] = await self._changes(given, parts, run)
-        return replace(outcome, output={**output, **told})
+        more = {**output, **told}
+        # What was written in few bytes stays so.
+        return replace(outcome, output=RawObject.of(more) if isinstance(output, RawObject) else more)
 
     async def _held(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         given, task = _taken(task)

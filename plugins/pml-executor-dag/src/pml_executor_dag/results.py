@@ -22,6 +22,8 @@ REHEARSED = frozenset({"dry_run", "simulated", "arguments", "warnings", "_meta"}
 """Members that only the report of a rehearsal has: references do not find them, as they would not for real."""
 OWN = "pml/"
 """Begins the names in a ``_meta`` that are the gateway's."""
+SAID = frozenset({"tool", "task_id", "status"})
+"""Members of a label that say what the report says of the task anyway."""
 
 
 def result_value(task: Task, outcome: Outcome) -> Any:
@@ -161,7 +163,11 @@ def _labels(outcome: Outcome, ran: Scheduler) -> dict[str, Any]:
 
 def _label(outcome: Outcome) -> dict[str, Any]:
     in_result = outcome.output.get("_meta") if isinstance(outcome.output, Mapping) else None
-    return _own_meta(outcome.meta or in_result)
+    return {name: _unsaid(member) for name, member in _own_meta(outcome.meta or in_result).items()}
+
+
+def _unsaid(label: Any) -> Any:
+    return {n: m for n, m in label.items() if n not in SAID} if isinstance(label, Mapping) else label
 
 
 def _own_meta(meta: Any) -> dict[str, Any]:

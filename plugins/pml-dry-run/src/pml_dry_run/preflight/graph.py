@@ -9,7 +9,7 @@ from typing import Any
 from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Workflow
 
 from .conditions import names_in
-from .findings import Finding, error
+from .findings import Finding, error, warning
 from .references import NOTHING, Scanned, scan
 from .words import did_you_mean, path_text
 
@@ -144,6 +144,12 @@ class Graph:
             for path, text in scanned.unreadable:
                 message = f"{text!r} is not a reference; write {{{{task.path}}}}, or \\{{{{ for plain text"
                 self._wrong(node, "reference.unreadable", message, f"{at}{path_text(path)}")
+            for one in scanned.foreign:
+                own = at != "compensate" and one.task == node.task.id
+                if (one.task in node.scope.nodes and not own) or (one.task in EACH and each):
+                    message = f"{one.text} is no reference and would be sent as it stands; write {one.right}"
+                    level = error if one.meant else warning
+                    self.findings.append(level("reference.foreign", node.path, message, f"{at}{path_text(one.at)}"))
 
     def _unknown(self, node: Node, id_: str, at: str, scope: Scope) -> None:
         if id_ in EACH:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Outcome, Phase, Status, Workflow, hookimpl
+from pml_hookspecs import Failure, Outcome, Phase, RawObject, Status, Workflow, hookimpl
 
 from .settings import Settings
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import CallNext, ExecutionId, Run, Services, Task, Wrapper
 
     from .checking import Preflights
+    from .report import Report
 
 NAME = "preflight"
 MOST_LINES = 100
@@ -59,7 +60,8 @@ class Preflight:
 
     async def _top(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         about = await self._report(task, run)
-        return with_report(await self._within(task, run, call_next), about)
+        outcome = await self._within(task, run, call_next)
+        return with_report(outcome, about if isinstance(about, Mapping) else about.after(task, outcome).told())
 
     async def _real(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         wrong = await self._certain(task, run)
@@ -80,9 +82,10 @@ class Preflight:
             self._services.log.exception("a plan could not be checked before it runs", execution=run.id)
         return task.mistakes
 
-    async def _report(self, task: Workflow, run: Run) -> Mapping[str, Any]:
+    async def _report(self, task: Workflow, run: Run) -> Report | Mapping[str, Any]:
+        """The report, or what is told in place of one."""
         try:
-            return (await self._examiner().of(task, run)).told()
+            return await self._examiner().of(task, run)
         except RecursionError:
             return _unexamined("The plan is nested too deeply to be examined.")
         except Exception:
@@ -109,7 +112,7 @@ def refusal(wrong: Sequence[str]) -> str:
 
 
 def _unexamined(why: str) -> Mapping[str, Any]:
-    return {"ok": False, "text": why, "errors": [{"code": "preflight.failed", "message": why}]}
+    return {"text": why, "ok": False, "errors": [{"code": "preflight.failed", "message": why}]}
 
 
 def recordings_for(services: Services) -> Recordings:
@@ -123,14 +126,14 @@ def recordings_for(services: Services) -> Recordings:
 
 
 def with_report(outcome: Outcome, about: Mapping[str, Any]) -> Outcome:
-    """``outcome`` with a report in its output; what its failure says stands there too, where nothing else does."""
+    """``outcome`` with a report first in its output, in few bytes; without an output, with what its failure says."""
     output: Any = outcome.output
     if output is None:
         output = {"status": outcome.status.value, "dry_run": True}
         if outcome.failure is not None:
             failure = {"code": outcome.failure.code, "message": outcome.failure.message}
             output |= {"status": "failed", "error": failure}
-    return replace(outcome, output={**output, NAME: about}) if isinstance(output, Mapping) else outcome
+    return replace(outcome, output=RawObject.of({NAME: about, **output})) if isinstance(output, Mapping) else outcome
 
 
 @hookimpl

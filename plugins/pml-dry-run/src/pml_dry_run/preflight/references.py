@@ -12,6 +12,12 @@ _OPENING = re.compile(r"(\\*)\{\{")
 _STEP = r"""\.[^\s.\[\]{}"]+|\[\d{1,9}\]|\["[^"\\]+"\]"""
 _REFERENCE = re.compile(rf"""\{{\{{\s*([^\s.\[\]{{}}"]+)((?:{_STEP})*)\s*\}}\}}""")
 _STEPS = re.compile(_STEP)
+_FOREIGN = re.compile(
+    r"\$\{\s*(?P<braced>[A-Za-z0-9_-]+)(?P<inside>(?:\.[\w-]+|\[\d+\])*)\s*\}"
+    r"|\$(?P<bare>[A-Za-z_][\w-]*)(?P<behind>(?:\.[A-Za-z_][\w-]*|\[\d+\])+)"
+)
+RESULT = re.compile(r"\.(?:result|output)(?![\w-])")
+"""What other languages of plans have between a task and its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,19 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
+class Foreign:
+    """Something such as ``${task.result}``, which is a reference elsewhere, and plain text here."""
+
+    at: Path
+    text: str
+    task: str
+    right: str
+    """How it is written here."""
+    meant: bool
+    """Whether it hardly can be anything else."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scanned:
     """A value with what was found in it."""
 
@@ -45,6 +64,8 @@ class Scanned:
     slots: tuple[Slot, ...]
     unreadable: tuple[tuple[Path, str], ...]
     """Strings with ``{{`` that start no reference."""
+    foreign: tuple[Foreign, ...] = ()
+    """Whatever the names in them are."""
 
 
 NOTHING = Scanned(None, (), ())
@@ -54,9 +75,11 @@ def scan(value: Any) -> Scanned:
     """Find the references in ``value``, at any depth."""
     slots: list[Slot] = []
     unreadable: list[tuple[Path, str]] = []
+    foreign: list[Foreign] = []
 
     def walked(at: Any, path: Path) -> Any:
         if isinstance(at, str):
+            foreign.extend(_foreign(at, path) if "$" in at else ())
             return text_of(at, path) if "{{" in at else at
         if isinstance(at, Mapping):
             return {str(name): walked(member, (*path, str(name))) for name, member in at.items()}
@@ -75,7 +98,16 @@ def scan(value: Any) -> Scanned:
             slots.append(Slot(path, references, whole=len(parts) == 1))
         return "".join(part.text if isinstance(part, Reference) else part for part in parts)
 
-    return Scanned(walked(value, ()), tuple(slots), tuple(unreadable))
+    return Scanned(walked(value, ()), tuple(slots), tuple(unreadable), tuple(foreign))
+
+
+def _foreign(text: str, at: Path) -> Iterator[Foreign]:
+    for found in _FOREIGN.finditer(text):
+        braced = found["braced"] is not None
+        task, path = (found["braced"], found["inside"]) if braced else (found["bare"], found["behind"])
+        result = RESULT.match(path)
+        right = f"{{{{{task}{path[result.end() :] if result else path}}}}}"
+        yield Foreign(at, found[0], task, right, meant=result is not None or (braced and found[0] == text.strip()))
 
 
 def _parts(text: str) -> Iterator[str | Reference]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from .effects import WORDS, Effects
 from .findings import Finding
+from .rehearsed import failed
 from .words import listed
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Outcome, Workflow
 
 TYPES = ("argument.", "reference.", "code.type")
 """Beginnings of the codes of findings that are type errors."""
@@ -50,27 +54,31 @@ class StepReport:
     """Why its executor looked no further; ``""`` when it looked at all there is, or there is none."""
     known: bool = False
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether there is nothing to be said of it for reading but that."""
+        said = self.known or self.approval or self.unchecked or self.times != 1
+        return self.type == "tool" and self.effects.what == "reads" and not said
+
     def told(self) -> dict[str, Any]:
-        """As JSON; what nothing is known of is null, what means nothing for it is left out."""
+        """As JSON; what nothing is known of, and what is empty or not so, is left out."""
         told: dict[str, Any] = {
             "id": self.path,
             "type": self.type,
             "target": self.target,
-            "depends_on": list(self.needs),
             "effect": self.effects.what,
+            "reversible": self.reversible,
+        }
+        more = {
+            "depends_on": list(self.needs),
             "dangerous": self.effects.dangerous,
             "idempotent": self.effects.idempotent,
             "open_world": self.effects.open_world,
-            "reversible": self.reversible,
             "needs_approval": bool(self.approval),
+            "approval": self.approval,
             "estimated_duration_ms": self.duration_ms,
             "estimated_cost_usd": self.cost_usd,
-            "samples": self.samples,
-        }
-        more = {
-            "approval": self.approval,
-            "server": self.server,
-            "server_state": self.server_state,
+            "samples": self.samples or None,
             "answer": self.answer,
             "calls": list(self.calls),
             "code_checked": self.checked,
@@ -78,7 +86,7 @@ class StepReport:
             "items": self.times if self.times != 1 else None,
             "already_done": self.known,
         }
-        return told | {name: value for name, value in more.items() if value}
+        return told | {name: value for name, value in more.items() if value or type(value) is int}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,12 +112,17 @@ class Report:
         """What may fail."""
         return [one for one in self.findings if one.level == "warning"]
 
+    def after(self, task: Workflow, outcome: Outcome) -> Report:
+        """The report with what the rehearsal of ``task`` found out besides."""
+        found = failed(task, outcome, {one.task for one in self.errors})
+        return replace(self, findings=[*self.findings, *found])
+
     def told(self) -> dict[str, Any]:
-        """As JSON, with the fields of DRY-27."""
+        """As JSON, with the fields of DRY-27; what is for reading comes first."""
         answers = {step.path: step.answer for step in self.steps if step.answer}
         return {
-            "ok": not self.errors,
             "text": self.text(),
+            "ok": not self.errors,
             "syntax_valid": not any(one.code == SYNTAX for one in self.findings),
             "errors": [one.told() for one in self.errors],
             "type_errors": [one.told() for one in self.errors if one.code.startswith(TYPES)],
@@ -146,9 +159,13 @@ class Report:
         lines += [f"  ! {one.line()} [{one.code}]" for one in self.warnings[:MOST_LINES]]
         if (left := max(len(self.errors) - MOST_LINES, 0) + max(len(self.warnings) - MOST_LINES, 0)) > 0:
             lines.append(f"  … and {left} more")
-        lines += ["Steps:", *(_line(step) for step in self.steps[:MOST_LINES])]
-        if len(self.steps) > MOST_LINES:
-            lines.append(f"  … and {len(self.steps) - MOST_LINES} more")
+        only_read = [step for step in self.steps if step.only_reads]
+        others = [step for step in self.steps if not step.only_reads]
+        lines += [_line(step) for step in others[:MOST_LINES]]
+        if len(others) > MOST_LINES:
+            lines.append(f"  … and {len(others) - MOST_LINES} more")
+        if only_read:
+            lines.append(f"  only read: {listed(step.path for step in only_read)}")
         lines.append(self._estimate())
         return "\n".join(lines)
 
@@ -162,17 +179,18 @@ class Report:
         return f"Pre-flight of {_count(len(self.steps), 'step') or 'no steps'}: {found}.{more}"
 
     def _estimate(self) -> str:
-        took = "unknown" if self.duration_ms is None else f"about {_time(self.duration_ms)}"
+        cost = "unknown" if self.cost_usd is None else f"about {self.cost_usd:g} USD"
+        if self.duration_ms is None:
+            return f"Duration: unknown. Cost: {cost}."
         way = f" along {listed(self.critical_path)}" if self.critical_path else ""
         without = f"; nothing is known of {listed(self.unknown)}" if self.unknown else ""
-        cost = "unknown" if self.cost_usd is None else f"about {self.cost_usd:g} USD"
-        return f"Duration: {took}{way}{without}. Cost: {cost}."
+        return f"Duration: about {_time(self.duration_ms)}{way}{without}. Cost: {cost}."
 
 
 def _line(step: StepReport) -> str:
     about = [WORDS[step.effects.what]] if step.type != "workflow" else []
     if step.effects.any and step.type != "workflow":
-        about.append("the plan says how to undo it" if step.reversible else "cannot be undone")
+        about += ["the plan says how to undo it"] if step.reversible else []
     if step.known:
         about = ["already done"]
     if step.unchecked:
@@ -182,7 +200,7 @@ def _line(step: StepReport) -> str:
     if step.answer:
         about.append(f"rehearsed by {step.answer}")
     if step.duration_ms is not None and step.samples:
-        about.append(f"{_time(step.duration_ms)} ({_count(step.samples, 'sample')})")
+        about.append(_time(step.duration_ms))
     after = f" after {listed(step.needs)}" if step.needs else ""
     times = f", {step.times} times" if step.times != 1 else ""
     target = step.target or step.type
