@@ -221,6 +221,16 @@ async def test_what_is_right_raises_no_alarm(tasks):
     assert await found(*tasks) == []
 
 
+async def test_what_a_schema_names_and_does_not_promise_is_noted_and_no_alarm():
+    made = call("a", "t:create", title="x")
+    told = await examined(made, call("b", "t:create", title="{{a.state}}"), call("c", "t:create", title="{{a.id}}"))
+    assert (told["ok"], told["warnings"]) == (True, [])
+    (noted,) = told["notes"]
+    assert (noted["code"], noted["task"], noted["at"]) == ("reference.optional", "b", "arguments.title")
+    assert noted["message"] == "{{a.state}} may find nothing: a need not have 'state'"
+    assert "  ? b arguments.title: {{a.state}} may find nothing: a need not have 'state'" in told["text"].splitlines()
+
+
 async def test_messages_say_what_to_do():
     told = await examined(call("a", "t:lst"), call("b", "t:create", titel="x"), call("c", "t:list"),
                           call("d", "t:delete", id="{{c.items[0].nmber}}"))  # fmt: skip

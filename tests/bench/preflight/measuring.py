@@ -137,8 +137,10 @@ class Bench:
         for some in _some(correct):
             for report in await asyncio.gather(*(self.examine(plan) for plan in some)):
                 result.correct += 1
-                result.alarmed += bool(report.findings)
-                result.examples += [f"false alarm: {one.code} {one.line()}" for one in report.findings]
+                result.alarmed += bool(report.errors + report.warnings)
+                result.examples += [
+                    f"false alarm: {one.code} {one.line()}" for one in (report.errors + report.warnings)
+                ]
         broken: list[Planted] = []
         for name in kinds:
             result.kinds[name] = Kind()
@@ -157,15 +159,21 @@ class Bench:
 
     def _count(self, planted: Planted, report: Report, result: Result) -> None:
         kind = result.kinds[planted.kind]
-        told = [one for one in report.findings if one.code in planted.codes and one.task in planted.tasks]
+        told = [
+            one for one in (report.errors + report.warnings) if one.code in planted.codes and one.task in planted.tasks
+        ]
         asks = [one for one in report.steps if one.path in planted.tasks and "policy" in one.approval]
         found = bool(asks if STOPPED in planted.codes else told)
         kind.planted += 1
         kind.found += found
         if not found:
-            result.examples.append(f"missed: {planted.kind}: {[one.line() for one in report.findings]}")
-        beside = Counter(one.task for one in report.findings) - Counter(one.task for one in told)
-        elsewhere = [one for one in report.findings if one.task in beside and one.task not in planted.tasks]
+            result.examples.append(
+                f"missed: {planted.kind}: {[one.line() for one in (report.errors + report.warnings)]}"
+            )
+        beside = Counter(one.task for one in (report.errors + report.warnings)) - Counter(one.task for one in told)
+        elsewhere = [
+            one for one in (report.errors + report.warnings) if one.task in beside and one.task not in planted.tasks
+        ]
         result.beside += bool(elsewhere)
         result.examples += [f"beside {planted.kind}: {one.code} {one.line()}" for one in elsewhere]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 SYNTAX = "code.syntax"
 CERTAIN = ("argument.", SYNTAX, "plan.", "reference.", "tool.unknown")
 """Beginnings of codes."""
-Level: TypeAlias = Literal["error", "warning"]
+Level: TypeAlias = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,8 @@ class Finding:
     """One thing that is wrong with a plan."""
 
     level: Level
-    """``error``: fails as it stands. ``warning``: may fail, or means something else than it seems to."""
+    """``error``: fails as it stands. ``warning``: may fail, or means something else than it seems to. ``note``: rests
+    on what nobody promises."""
     code: str
     """Stable, such as ``argument.type``."""
     task: str
@@ -57,3 +58,8 @@ def error(code: str, task: str, message: str, at: str = "", **more: Any) -> Find
 def warning(code: str, task: str, message: str, at: str = "", **more: Any) -> Finding:
     """Something that may fail."""
     return Finding(level="warning", code=code, task=task, message=message, at=at, more=more)
+
+
+def note(code: str, task: str, message: str, at: str = "", **more: Any) -> Finding:
+    """Something that rests on what nobody promises."""
+    return Finding(level="note", code=code, task=task, message=message, at=at, more=more)

@@ -7,10 +7,10 @@ from typing import Any
 from pml_hookspecs import CodeRun, ToolCall, Workflow
 
 from .facts import Facts
-from .findings import Finding, error, warning
+from .findings import Finding, error, note, warning
 from .graph import INDEX, ITEM, Node, Scope
 from .references import Reference, Scanned
-from .shapes import ANYTHING, INTEGER, Lost, Part, clash, follow, of_value
+from .shapes import ANYTHING, INTEGER, Lost, Part, clash, follow, of_value, unpromised
 from .words import path_text
 
 PROGRAM = {
@@ -22,6 +22,7 @@ ARRAY = Part(True, {"type": "array"})
 MOST_ITEMS = 20
 """Items of a literal ``for_each`` that are looked at."""
 MISSING, UNNAMED, TYPE = "reference.missing", "reference.undeclared", "reference.type"
+OPTIONAL = "reference.optional"
 
 
 class Outputs:
@@ -127,11 +128,15 @@ class Outputs:
                 if undo and reference.task == node.task.id:
                     # Of several items, the result of the one that is undone.
                     start = self._one(node)
-                    end = ANYTHING if start is ANYTHING else follow(start, reference.path)
                 else:
-                    end = self.given(reference, node)
+                    start = self._start(reference.task, node)
+                end = ANYTHING if start is ANYTHING else follow(start, reference.path)
+                at = f"{name}{path_text(slot.path)}"
                 if isinstance(end, Lost):
-                    found.append(_told(node, reference, end, f"{name}{path_text(slot.path)}"))
+                    found.append(_told(node, reference, end, at))
+                elif member := unpromised(start, reference.path):
+                    message = f"{reference.text} may find nothing: {reference.task} need not have {member!r}"
+                    found.append(note(OPTIONAL, node.path, message, at))
         return found
 
 

@@ -112,6 +112,11 @@ class Report:
         """What may fail."""
         return [one for one in self.findings if one.level == "warning"]
 
+    @property
+    def notes(self) -> list[Finding]:
+        """What rests on what nobody promises."""
+        return [one for one in self.findings if one.level == "note"]
+
     def after(self, task: Workflow, outcome: Outcome) -> Report:
         """The report with what the rehearsal of ``task`` found out besides."""
         found = failed(task, outcome, {one.task for one in self.errors})
@@ -128,6 +133,7 @@ class Report:
             "type_errors": [one.told() for one in self.errors if one.code.startswith(TYPES)],
             "missing_tools": [one.told() for one in self.errors if one.code == UNKNOWN_TOOL],
             "warnings": [one.told() for one in self.warnings],
+            **({"notes": [one.told() for one in self.notes]} if self.notes else {}),
             "cache_hits": [path for path, answer in answers.items() if answer == "recorded"],
             "cache_misses": [path for path, answer in answers.items() if answer != "recorded"],
             "tools_called": list(dict.fromkeys(self._tools())),
@@ -159,6 +165,7 @@ class Report:
         lines += [f"  ! {one.line()} [{one.code}]" for one in self.warnings[:MOST_LINES]]
         if (left := max(len(self.errors) - MOST_LINES, 0) + max(len(self.warnings) - MOST_LINES, 0)) > 0:
             lines.append(f"  … and {left} more")
+        lines += [f"  ? {one.line()}" for one in self.notes[:MOST_LINES]]
         only_read = [step for step in self.steps if step.only_reads]
         others = [step for step in self.steps if not step.only_reads]
         lines += [_line(step) for step in others[:MOST_LINES]]

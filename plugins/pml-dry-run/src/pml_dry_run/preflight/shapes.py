@@ -96,6 +96,21 @@ def _followed(part: Part, path: Path, budget: Budget) -> Part | Lost:
     return here[0] if len(here) == 1 else Part(None, here, all(one.sure for one in here))
 
 
+def unpromised(part: Part, path: Path) -> str:
+    """The first member on ``path`` that a schema names and does not require; ``""`` when there is none.
+
+    A schema that requires nothing at all says nothing of what is always there.
+    """
+    for depth, key in enumerate(path):
+        here = follow(part, path[:depth])
+        flats = None if isinstance(here, Lost) else branches(here)
+        for flat in flats or ():
+            required = flat.get("required") or ()
+            if required and isinstance(key, str) and key in flat.get("properties", {}) and key not in required:
+                return key
+    return ""
+
+
 def branches(part: Part) -> list[Flat] | None:
     """The alternatives of a schema, without references and choices; None when it says nothing, or is too knotted."""
     try:
