@@ -156,6 +156,10 @@ async def test_the_summary_tells_of_one_agent_or_of_all(filled, pml, said, capsy
     out = capsys.readouterr().out
     assert "2 of 3 agents did something: 2 executions, 1 successful, 1 failed, 0 running" in out
     assert "Rate limited by\\nexternal API" in out
+    assert "client:" not in out
+    await filled.put(filled.record("c", agent="client:claude", as_agent=False))
+    assert await pml("summary") == 0
+    assert re.search(r"client:claude +1 +100.0 %", capsys.readouterr().out)
     assert await pml("summary", "--agent", "writer") == 0
     assert capsys.readouterr().out.startswith("writer: idle, 0 waiting\n")
 

@@ -131,7 +131,7 @@ class FleetTotals(TypedDict):
 
 
 class AgentLine(TypedDict):
-    """One agent among others."""
+    """One agent, or one client, among others."""
 
     agent_name: str
     executions: int
@@ -145,4 +145,6 @@ class FleetSummary(TypedDict):
 
     fleet_summary: FleetTotals
     by_agent: list[AgentLine]
+    by_client: list[AgentLine]
+    """Under the names that clients give themselves, which prove nothing."""
     recent_failures: list[RecentFailure]

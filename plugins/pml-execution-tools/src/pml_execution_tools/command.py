@@ -244,19 +244,20 @@ def _show_fleet(answer: dict[str, Any]) -> None:
     fleet = answer["fleet_summary"]
     say(f"{fleet['agents_with_activity']} of {fleet['total_agents']} agents did something: {_counts(fleet)}")
     say(f"success {percent(fleet['success_rate'])}, cost {money(fleet['total_cost_usd'])}")
-    rows = [
-        [
-            row["agent_name"] or UNKNOWN,
-            f"{row['executions']:,}",
-            percent(row["success_rate"]),
-            money(row["cost_usd"]),
-            row["status"],
+    for who in ("agent", "client"):
+        rows = [
+            [
+                row["agent_name"] or UNKNOWN,
+                f"{row['executions']:,}",
+                percent(row["success_rate"]),
+                money(row["cost_usd"]),
+                row["status"],
+            ]
+            for row in answer[f"by_{who}"]
         ]
-        for row in answer["by_agent"]
-    ]
-    if rows:
-        say("")
-        table(("agent", "executions", "success", "cost", "now"), rows)
+        if rows:
+            say("")
+            table((who, "executions", "success", "cost", "now"), rows)
     _show_failures(answer["recent_failures"])
 
 
