@@ -108,6 +108,17 @@ async def test_a_client_is_registered_anew_where_the_server_names_another_author
     await ask(site, connect, "tools/list")
 
 
+async def test_what_cannot_be_renewed_costs_the_time_of_no_attempt(site, connect, monkeypatch):
+    def imported():
+        raise AssertionError("the SDK is of no use")
+
+    await log_in(site)
+    site.first.granted.clear()
+    monkeypatch.setattr("pml_transport_http.credentials._import_oauth", imported)
+    with pytest.raises(TransportError, match="run: pml auth login git"):
+        await ask(site, connect, "tools/list")
+
+
 async def test_a_login_for_more_is_asked_for_and_the_request_goes_on(site, connect):
     await log_in(site)
     human = Human()

@@ -79,6 +79,12 @@ class Login:
         return tokens.get("access_token") if isinstance(tokens, dict) else None
 
     @property
+    def renewable(self) -> bool:
+        """Whether there is anything to renew it with."""
+        tokens = self.members.get("tokens")
+        return isinstance(tokens, dict) and bool(tokens.get("refresh_token"))
+
+    @property
     def missed(self) -> tuple[str, ...]:
         """What a later login is to allow besides: what this one does, and what the server refused it; or nothing."""
         missed, tokens = self.members.get("missed"), self.members.get("tokens")
@@ -210,9 +216,12 @@ class Credentials:
             self._log.error("http.login_not_kept", server=self._target.name, problem=str(error))
 
     async def _refresh(self, login: Login, refused: Refusal) -> bool:
+        machine_login = self._target.login is not None and self._target.login.machine
+        if not machine_login and not login.renewable:
+            return False
         # In a thread: the SDK takes half a second to import, in which the gateway would stand still.
         oauth = await asyncio.to_thread(_import_oauth)
-        if self._target.login is not None and self._target.login.machine:
+        if machine_login:
             from . import machine
 
             await machine.obtain(self._target, login, refused)
