@@ -58,6 +58,7 @@ def test_every_command_exists_with_its_options():
             if not words or words[0].startswith("-") or words[0].isupper():
                 continue
             seen += 1
+            words = words[: words.index("--")] if "--" in words else words  # a program to start has its own
             parser = commands.get(words[0])
             verb = next((word for word in words[1:2] if parser is not None and word in verbs_of(parser)), None)
             parser = verbs_of(parser)[verb] if verb else parser

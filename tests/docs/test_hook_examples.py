@@ -142,6 +142,21 @@ def test_checks(tmp_path):
     assert (bad["ok"], bad["remedy"]) == (False, "Install no-such-program.")
 
 
+def test_named_tools(tmp_path):
+    (tmp_path / "tools.py").write_text(SERVER, encoding="utf-8")
+    people = 'ada = ["demo:short_on", "demo:long_*"]'
+    (tmp_path / "pml.toml").write_text(
+        f'[gateway]\nlocal = ["{EXAMPLES / "named_tools.py"}"]\n\n[plugins.named_tools.people]\n{people}\n\n'
+        f'[servers.demo]\ncommand = "{sys.executable}"\nargs = ["tools.py"]\n',
+        encoding="utf-8",
+    )
+    assert pml(tmp_path, "servers", "list", "--connect", "--config", "pml.toml").returncode == 0
+    done = pml(tmp_path, "config", "check", "--json", "--config", "pml.toml")
+    warned = [line for line in json.loads(done.stdout)["warnings"] if "plugins.named_tools.people" in line]
+    assert len(warned) == 1
+    assert "ada: 'demo:short_on' fits no tool; did you mean 'demo:short_one'?" in warned[0]
+
+
 async def test_search_index(gateway):
     async with gateway([plugin("pml_search_index"), "search_tools"]) as client:
         found = await client.call("search_tools", {"query": "wriet fiel"})

@@ -30,7 +30,7 @@ from .executor import (
 )
 from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
 from .foresight import Asker, Checker, Verdict
-from .gateway import QUESTIONS, Check, Guide, InvalidArguments, MetaTool, ToolFailed
+from .gateway import QUESTIONS, Check, Guide, InvalidArguments, MetaTool, NamedTools, ToolFailed
 from .raw import EMPTY, RawObject, encode, well_formed
 from .records import ExecutionRecord, RecordStatus, Trigger
 from .requests import ServerRequest
@@ -120,6 +120,7 @@ __all__ = [
     "Link",
     "Match",
     "MetaTool",
+    "NamedTools",
     "Origin",
     "Outcome",
     "Page",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,18 @@ class Check:
     """What to do when not ok, as an imperative sentence."""
 
 
+@dataclass(frozen=True, slots=True)
+class NamedTools:
+    """Tools that somebody names in a configuration or in the store, each of which should be there."""
+
+    where: str
+    """Such as ``plugins.hybrid.whitelisted_tools``."""
+    names: Sequence[str]
+    """Names as clients or the catalog have them, or patterns of :mod:`fnmatch` over them."""
+    ids_only: bool = False
+    """Whether only ``server:tool`` counts here, and not ``server__tool`` or the tool's own name."""
+
+
 class GatewayHooks:
     """Hooks around the gateway's life, its own tools and its command line."""
 
@@ -127,6 +139,16 @@ class GatewayHooks:
         An :class:`InvalidArguments` that either raises becomes a message and exit status 2. Called while the command
         line is parsed: import nothing heavy here.
         """
+
+    @hookspec
+    def pml_named_tools(self, services: Services) -> Iterable[NamedTools | Awaitable[Sequence[NamedTools]]]:
+        """Say which tools are named by what this plugin keeps: a name that fits nothing is told to the operator.
+
+        Asked when the gateway has started, by ``pml config check`` and by ``pml plugins doctor``; the latter two start
+        no servers and no lifespans. Names of servers whose tools are not known are not judged. Raising is noted, and
+        the names of this plugin are not judged.
+        """
+        return ()
 
     @hookspec
     def pml_checks(self, services: Services) -> Iterable[Check | Awaitable[Check]]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_access import tokens
+from pml_access import plugin, tokens
 from pml_access.events import EVENTS
 from pml_hookspecs import InvalidArguments
 
@@ -93,6 +93,22 @@ def test_the_option_that_all_commands_have_is_not_taken_for_the_keys(pml):
 def test_whose_a_key_is_must_be_said_once(pml, words):
     with pytest.raises(SystemExit):
         pml("keys", "create", *words)
+
+
+def test_the_patterns_of_keys_that_are_good_are_named_so_that_one_that_fits_nothing_is_told(pml, services):
+    good = pml("keys", "create", "--user", "alice", "--allow", "crm:*", "--deny", "crm:delete_tickets", "--json")
+    gone = pml("keys", "create", "--user", "bob", "--allow", "git:*", "--json")
+    pml("keys", "revoke", gone["id"])
+    (later,) = plugin.pml_named_tools(services)
+
+    async def named():
+        return [(one.where, tuple(one.names), one.ids_only) for one in await later]
+
+    about = f"key {good['id']} of {good['principal']}"
+    assert asyncio.run(named()) == [
+        (f"{about}: allow", ("crm:*",), True),
+        (f"{about}: deny", ("crm:delete_tickets",), True),
+    ]
 
 
 def test_a_revoked_key_is_listed_only_with_all_and_cannot_be_revoked_again(pml, services):

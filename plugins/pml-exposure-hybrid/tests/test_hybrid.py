@@ -241,3 +241,12 @@ async def test_a_list_without_any_tools_is_reported(catalog: FakeCatalog) -> Non
     services = FakeServices()
     await Hybrid(Settings(expose_meta_tools=False, expose_underlying_tools=False), services).select(catalog, SILENT)
     assert [level for level, _event, _details in services.log.lines] == ["warning"]
+
+
+async def test_a_whitelist_may_have_patterns_in_the_order_of_the_list(catalog: FakeCatalog) -> None:
+    names = ["s01:read_thing_000", "s00:*_000", "s00__write_*", "s01:read_thing_*", "no:*"]
+    found = await shown(catalog, expose_meta_tools=False, whitelisted_tools=names, blacklisted_tools=["s00:write_*"])
+    assert found == ("s01:read_thing_000", "s00:read_thing_000")
+    written = await shown(catalog, expose_meta_tools=False, whitelisted_tools=["s00__write_*"])
+    assert written == tuple(e.id for e in catalog if e.id.startswith("s00:write_"))
+    assert written

@@ -76,3 +76,12 @@ def test_a_tool_that_the_catalog_does_not_know_yet_is_dropped_too() -> None:
 def test_the_whitelist_forbids_nothing() -> None:
     services: Any = FakeServices(settings=Settings(whitelisted_tools=["a:read"]), catalog=FakeCatalog(TOOLS))
     assert list(lists.pml_filter_tools(services)) == []
+
+
+def test_both_lists_say_what_they_name() -> None:
+    services: Any = FakeServices(settings=Settings(whitelisted_tools=["a:read"], blacklisted_tools=["b:*", "c"]))
+    named = list(lists.pml_named_tools(services))
+    assert [(one.where, list(one.names)) for one in named] == [
+        ("plugins.hybrid.whitelisted_tools", ["a:read"]),
+        ("plugins.hybrid.blacklisted_tools", ["b:*", "c"]),
+    ]

@@ -9,6 +9,7 @@ from . import health
 from .assembly import unknown_tables
 from .config import DEFAULT_ENDPOINT
 from .doubts import doubts
+from .named_tools import HOOK, is_said, named_by_plugins, named_by_servers, unmatched
 
 if TYPE_CHECKING:
     from .gateway import Gateway
@@ -32,6 +33,7 @@ class Announcement:
             await asyncio.sleep(AFTER_FIRST_LIST_S)
             self._say_what_runs()
             self.warn()
+            await self._warn_of_unmatched()
         finally:
             self.made.set()
         await self._keep_health()
@@ -71,6 +73,18 @@ class Announcement:
         for note in gateway.config.notes:
             if self._is_new(note):
                 gateway.log.info("configuration", note=note)
+
+    async def unmatched(self, *, whole: bool) -> list[str]:
+        """One sentence for each name or pattern of tools that fits nothing; see :func:`named_tools.unmatched`."""
+        gateway = self._gateway
+        found = gateway.assembly.gather(HOOK, gateway.supervisor.fault)
+        named = [*named_by_servers(gateway.config.servers), *await named_by_plugins(found, gateway.supervisor.fault)]
+        return unmatched(named, gateway.catalog, {*gateway.servers, *gateway.own_tools.servers}, whole=whole)
+
+    async def _warn_of_unmatched(self) -> None:
+        for line in await self.unmatched(whole=True):
+            if not is_said(line, self._said) and self._is_new(line):
+                self._gateway.log.warning(line)
 
     def tell_of_projects(self) -> None:
         """Log which projects' files count, which do not, and what of them does not."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -108,7 +109,13 @@ def _lists(config: Config, hybrid: Mapping[str, Any]) -> Iterator[str]:
             if not server and key == "blacklisted_tools" and any(char in name for char in "*?["):
                 yield f"{TABLE}.{key}: {name!r} names no server, so it fits nothing; write '*:{name}' for any server."
             elif server and config.servers and server not in known and not any(char in server for char in "*?["):
-                yield f"{TABLE}.{key}: {name!r}: no server {server!r} is configured and enabled; correct the name."
+                remedy = f"correct the name{_near(server, known)}"
+                yield f"{TABLE}.{key}: {name!r}: no server {server!r} is configured and enabled; {remedy}."
+
+
+def _near(server: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(server, known, n=1)
+    return f", maybe to {found[0]!r}" if found else ""
 
 
 def _server_of(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 
 from pml_hookspecs import encode
@@ -31,6 +32,21 @@ async def findings(config: Config) -> AsyncIterator[Line]:
     except OperatorError as exc:
         remedy = exc.remedy or "Mend what is named, or take it out of the configuration."
         yield Line("start", ok=False, detail=exc.message, remedy=remedy)
+
+
+async def unmatched_names(config: Config) -> list[str]:
+    """Names and patterns of tools that fit nothing that is known; none where nothing can be put together."""
+    tried = replace(config, gateway=replace(config.gateway, strict=False))
+    with suppress(Exception):  # what is wrong is said by others
+        async with Gateway(tried, Logs("error"), connect=False) as gateway:
+            return await gateway.announcement.unmatched(whole=False)
+    return []
+
+
+def of_names(line: str) -> Line:
+    """A line of :func:`unmatched_names` as one of the doctor's."""
+    where, _, problem = line.partition(": ")
+    return Line(f"names in {where}", ok=False, detail=problem, remedy="Correct the name, or take it out.")
 
 
 async def _store(gateway: Gateway) -> Line:

@@ -27,6 +27,11 @@ class OwnTools:
         self._tools: dict[ToolId, MetaTool] = {}
         self._owners: dict[str, str] = {}
 
+    @property
+    def servers(self) -> Collection[str]:
+        """Names of those that plugins have published, also without any tool."""
+        return self._owners.keys()
+
     def __contains__(self, id: ToolId) -> bool:
         return id in self._tools
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -12,7 +12,7 @@ from pml_hookspecs import hookimpl
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Identities, Services, ToolFilter, Wrapper
+    from pml_hookspecs import Identities, NamedTools, Services, ToolFilter, Wrapper
 
     from .agents import Agents
     from .identities import KeyIdentities
@@ -49,6 +49,28 @@ def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
     from .filters import MayHave
 
     return [MayHave(_parts_of(services)[0])]
+
+
+@hookimpl
+def pml_named_tools(services: Services) -> Iterable[Awaitable[Sequence[NamedTools]]]:
+    """What the patterns of keys that are good name."""
+    return [_named(services)]
+
+
+async def _named(services: Services) -> Sequence[NamedTools]:
+    from datetime import UTC, datetime
+
+    from pml_hookspecs import NamedTools
+
+    from .keys import Keys
+
+    now = datetime.now(UTC)
+    good = [key for key in await Keys(services).all() if key.state(now) == "active"]
+    return [
+        NamedTools(f"key {key.id} of {key.principal}: {option}", patterns or (), ids_only=True)
+        for key in good
+        for option, patterns in (("allow", key.allow), ("deny", key.deny))
+    ]
 
 
 @hookimpl

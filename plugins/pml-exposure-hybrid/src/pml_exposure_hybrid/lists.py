@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import hookimpl
+from pml_hookspecs import NamedTools, hookimpl
 
 from .blacklist import Blacklist
 from .settings import Settings
@@ -34,3 +34,11 @@ def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
     """One filter; none when nothing is blacklisted."""
     settings: Settings = services.settings or Settings()
     return [NotBlacklisted(Blacklist(settings.blacklisted_tools), services)] if settings.blacklisted_tools else []
+
+
+@hookimpl
+def pml_named_tools(services: Services) -> Iterable[NamedTools]:
+    """What both lists name."""
+    settings: Settings = services.settings or Settings()
+    for key in ("whitelisted_tools", "blacklisted_tools"):
+        yield NamedTools(f"plugins.hybrid.{key}", getattr(settings, key))

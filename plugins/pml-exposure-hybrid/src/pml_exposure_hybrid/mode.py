@@ -23,6 +23,8 @@ class Hybrid:
         """``services`` is where doubtful settings are logged."""
         self._settings, self._services = settings or Settings(), services
         self._blacklist = Blacklist(self._settings.blacklisted_tools)
+        patterns = [name for name in self._settings.whitelisted_tools if any(char in name for char in "*?[")]
+        self._patterns = {name: Blacklist([name]) for name in patterns}
         self._warned: set[str] = set()
 
     async def select(self, catalog: Catalog, session: Session) -> Selection:
@@ -66,10 +68,12 @@ class Hybrid:
     def _whitelisted(self, catalog: Catalog) -> Iterator[tuple[ToolId, str]]:
         for name in self._settings.whitelisted_tools:
             entry = catalog.resolve(name)
-            if entry is None:
-                self._report_unknown(name, catalog)
-            else:
+            if entry is not None:
                 yield entry.id, "whitelisted"
+            elif name in self._patterns:
+                yield from ((one.id, "whitelisted") for one in catalog if one in self._patterns[name])
+            else:
+                self._report_unknown(name, catalog)
 
     async def _others(self, catalog: Catalog, session: Session) -> list[tuple[ToolId, str]]:
         limit = self._settings.max_underlying_tools

@@ -24,7 +24,11 @@ class Settings:
     semantic_threshold: float = setting(
         0.6, "Least relevance of a tool to the intent for it to be listed.", ge=0, le=1, project="set"
     )
-    whitelisted_tools: list[str] = setting(list, "Tools listed in any case, in this order.", project="set")
+    whitelisted_tools: list[str] = setting(
+        list,
+        "Tools, or patterns such as 'git:*', listed in any case, in this order.",
+        project="set",
+    )
     blacklisted_tools: list[str] = setting(
         list,
         "Tools, or patterns such as 'server:*', that nobody sees or calls, whatever the mode; beats the whitelist.",

@@ -200,8 +200,12 @@ def run_schema(arguments: argparse.Namespace) -> int:
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Validate everything; 1 and one line per problem when something does not fit."""
+    import asyncio
+
     from pml_core.check import problems
     from pml_core.doubts import doubts
+    from pml_core.live import unmatched_names
+    from pml_core.named_tools import is_said
 
     found = problems(lambda: _load(arguments), settings_types)
     doubtful = []
@@ -209,6 +213,8 @@ def run_check(arguments: argparse.Namespace) -> int:
         config = _load(arguments)
         types = settings_types(config)
         doubtful = [*config.refused, *_dropped(config, types), *doubts(config, types)]
+        names = asyncio.run(unmatched_names(config))
+        doubtful += [line for line in names if not is_said(line, doubtful)]
     if arguments.json:
         print_json({"ok": not found, "problems": found, "warnings": doubtful})
     elif found:

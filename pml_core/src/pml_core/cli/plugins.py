@@ -92,9 +92,10 @@ async def _examined(config: Any, *, connect: bool) -> list[Any]:
     from .progress import until_started
 
     lines = await examine(config, connect=connect, watch=until_started)
-    if connect:
-        from pml_core.live import findings
+    from pml_core.live import findings, of_names, unmatched_names
 
+    lines += [of_names(line) for line in await unmatched_names(config)]
+    if connect:
         lines += [line async for line in findings(config)]
     return lines
 
