@@ -175,11 +175,11 @@ async def test_the_clients_human_is_asked_where_the_client_can_ask(site):
     assert site.notes.read_text() == "legacy\nauto\n"
 
 
-async def test_an_intent_without_a_plan_gets_a_suggestion_that_can_be_sent_back(site):
+async def test_an_intent_without_a_plan_is_told_the_tools_of_which_one_can_be_made(site):
     async with site.connect() as client:
-        answer = await client.call_tool("execute_workflow", {"intent": 'add the line "done" to the notebook'})
+        answer = await client.call_tool("execute_workflow", {"intent": 'write the note "done"'})
         told = answer.structured_content
-        assert told["status"] == "suggestion", told
+        assert told["status"] == "explicit_required", told
         assert not site.notes.exists()
-        sent = await client.call_tool("execute_workflow", told["arguments"])
-        assert sent.structured_content is not None
+        tools = {tool["tool"]: tool for tool in told.get("tools", [])}
+        assert all(tool["inputSchema"]["type"] == "object" for tool in tools.values())

@@ -55,7 +55,7 @@ async def test_confidence_and_mode_decide(mode, confidence, outcome_):
     ended = await dag(suggestion(confidence, "read"), confidence_mode=mode).execute(INTENT, run)
     assert len(run.dispatched) == (outcome_ == "run")
     if outcome_ == "explicit":
-        assert (ended.status, ended.failure.code, ended.output) == (Status.ERROR, "plan.explicit_required", None)
+        assert (ended.status, ended.failure.code) == (Status.ERROR, "plan.explicit_required")
     else:
         assert ended.status is Status.OK
         assert ended.output["status"] == ("completed" if outcome_ == "run" else "suggestion")
@@ -75,6 +75,29 @@ async def test_a_suggestion_can_be_sent_back_as_it_is():
     sent_back = workflow_from(told["arguments"])
     assert (sent_back.tasks, sent_back.intent) == (plans[0].workflow.tasks, "tidy up")
     assert [other["arguments"]["workflow"]["tasks"][0]["tool"] for other in told["alternatives"]] == ["s:add"]
+
+
+async def test_below_the_threshold_the_tools_are_told_in_order_of_use_with_their_schemas():
+    ended = await dag(suggestion(0.2, "read", "write")).execute(INTENT, FakeRun())
+    assert ended.output["status"] == "explicit_required"
+    assert ended.output["error"]["code"] == "plan.explicit_required"
+    assert [tool["tool"] for tool in ended.output["tools"]] == ["s:read", "s:write"]
+    assert all("inputSchema" in tool for tool in ended.output["tools"])
+
+
+@pytest.mark.parametrize("run", [{}, {"dry_run": True}])
+async def test_a_plan_that_lacks_required_arguments_is_none(run):
+    needs = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    catalog = FakeCatalog([entry("s:open", input_schema=needs)])
+    tasks = (ToolCall(id="a", tool="s:open"),)
+    sure = Suggestion(workflow=Workflow(id="w", tasks=tasks), confidence=1.0, why="")
+    settings = Settings(confidence_mode="speculative_execution")
+    executor, made = Dag(settings, FakeServices(catalog=catalog, suggestions=[sure])), FakeRun(**run)
+    ended = await executor.execute(INTENT, made)
+    assert ended.failure.code == "plan.explicit_required"
+    assert "nobody knows all arguments" in ended.failure.message
+    assert [(tool["tool"], tool["inputSchema"]) for tool in ended.output["tools"]] == [("s:open", needs)]
+    assert made.dispatched == []
 
 
 async def test_without_a_plan_it_says_how_to_send_one():

@@ -101,6 +101,57 @@ async def test_what_ran_together_before_is_found_by_whoever_ran_it():
     assert found == {"files:read_file": {"mail:delete_mail": 0.5}, "mail:delete_mail": {"files:read_file": 1.0}}
 
 
+def git_tool(name, **annotations):
+    about = f"{name.replace('_', ' ')} of the repository: staged changes, commits, files and branches"
+    return {"name": name, "description": about, "inputSchema": schema(), "annotations": annotations}
+
+
+GIT = [
+    git_tool("git_commit"),
+    git_tool("git_reset"),
+    git_tool("git_branch", destructiveHint=False),
+    git_tool("git_status", readOnlyHint=True),
+    git_tool("git_diff", readOnlyHint=True),
+]
+NOTES = [
+    {
+        "name": "read_file",
+        "description": "Read the text of a file such as notes.md",
+        "inputSchema": schema("path", path=TEXT),
+    },
+    {
+        "name": "write_file",
+        "description": "Write the text of a file such as notes.md, to remember what it says",
+        "inputSchema": schema("path", "content", path=TEXT, content=TEXT),
+    },
+]
+
+
+@pytest.mark.parametrize(
+    ("intent", "tools"),
+    [
+        ("commit my staged changes", {"git:git_commit"}),
+        ("what changed in the repository", {"git:git_status", "git:git_diff"}),
+        ("which branches are there in the repository", {"git:git_branch", "git:git_status", "git:git_diff"}),
+        ("read notes.md and remember what it says", {"notes:read_file"}),
+        ("show the staged files", {"git:git_status", "git:git_diff"}),
+    ],
+)
+async def test_a_tool_that_changes_something_is_suggested_only_for_that_very_act(intent, tools):
+    async with gateway({"least_score": 0.0}, git=ScriptedServer(GIT), notes=ScriptedServer(NOTES)) as made:
+        plans = await suggested(made, intent)
+    for plan in plans:
+        of = {"git", "notes"} & {tool.partition(":")[0] for tool in tools}
+        assert {task.tool for task in plan.workflow.tasks if task.tool.partition(":")[0] in of} <= tools
+
+
+async def test_a_tool_that_writes_takes_no_path_from_what_is_to_be_read():
+    async with gateway({"least_score": 0.0}, notes=ScriptedServer(NOTES)) as made:
+        (plan,) = await suggested(made, "read the file notes.md, then write a file about frogs")
+    writes = [task for task in plan.workflow.tasks if task.tool == "notes:write_file"]
+    assert [task.arguments for task in writes] == [{}]
+
+
 # The client's model
 
 
@@ -212,7 +263,7 @@ def test_clauses(intent, parts):
         ("path", TEXT, "compare a.txt with b.txt", None),
         ("url", TEXT, "open https://example.com/x?y=1 please", "https://example.com/x?y=1"),
         ("user_email", TEXT, "write to ann@example.com", "ann@example.com"),
-        ("query", TEXT, "papers about frogs", "papers about frogs"),
+        ("query", TEXT, "papers about frogs", None),
         ("title", TEXT, 'name it "My Trip"', "My Trip"),
         ("title", TEXT, "name it something", None),
         ("limit", {"type": "integer"}, "the first 7 entries", 7),

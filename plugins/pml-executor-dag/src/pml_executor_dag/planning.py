@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Suggestion, Task, ToolCall, Workflow
+from pml_hookspecs import Failure, Suggestion, Task, ToolCall, Workflow, encode
 
 from .agreement import is_agreed_on
 from .arguments import SHAPE
@@ -14,11 +14,13 @@ from .plan import graph_of
 from .writing import written
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, Run, Services
+    from pml_hookspecs import Catalog, Run, Services, Session
 
     from .executor import Settings
 
 MOST_SUGGESTIONS = 3
+MOST_TOOLS, LONGEST_DESCRIPTION, LARGEST_SCHEMA = 8, 300, 4000
+"""Of the tools that are told instead of a plan: how many, and of each [characters, bytes]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,22 +35,26 @@ class Planned:
 async def plan(task: Workflow, run: Run, settings: Settings, services: Services | None) -> Planned:
     """What is to be done about ``task``, which has an intent and no tasks (ADR-030, DRY-17).
 
-    With a confidence below ``suggest_at`` an explicit plan is asked for, from there the plan is suggested, and from
+    A plan that lacks required arguments is none, whatever its confidence; its tools are told. With a confidence below
+    ``suggest_at`` an explicit plan is asked for, and the tools are told; from there the plan is suggested, and from
     ``execute_at`` it is run for real, unless the mode allows less. From ``suggest_at`` on it is rehearsed when a
     rehearsal is wanted, and run when it is agreed on.
     """
-    if settings.confidence_mode == "explicit_required":
-        return _explicit("this gateway makes no plans (confidence_mode = explicit_required)")
-    if services is None:
-        return _explicit("there is nobody to make one")
+    if services is None or settings.confidence_mode == "explicit_required":
+        none = "this gateway makes no plans (confidence_mode = explicit_required)"
+        return _explicit(none if settings.confidence_mode == "explicit_required" else "there is nobody to make one")
     found = await services.suggest(task.intent, run, limit=MOST_SUGGESTIONS)
     good = [suggestion for suggestion in found if suggestion.workflow.tasks and not graph_of(suggestion.workflow)[1]]
     if not good:
         return _explicit("no installed plugin that makes plans has one for this intent (pml-suggester makes plans)")
-    best = good[0]
+    ready = [suggestion for suggestion in good if not lacking(suggestion.workflow.tasks, services.catalog)]
+    tools = tools_of(good[0], services.catalog, run.session)
+    if not ready:
+        return _explicit("nobody knows all arguments that it needs", tools)
+    best, good = ready[0], ready
     if best.confidence < settings.suggest_at:
         reason = f"the best one has a confidence of {best.confidence:.2f}, and {settings.suggest_at:g} is needed"
-        return _explicit(reason)
+        return _explicit(reason, tools)
     speculative = settings.confidence_mode == "speculative_execution" and best.confidence >= settings.execute_at
     # A rehearsal does no harm, and a plan that has to be as it was rehearsed is one that somebody has looked at.
     if not (speculative or run.dry_run or is_agreed_on(task)):
@@ -60,12 +66,18 @@ async def plan(task: Workflow, run: Run, settings: Settings, services: Services 
     return Planned(workflow=planned, about=about)
 
 
-def _explicit(reason: str) -> Planned:
+def _explicit(reason: str, tools: Sequence[Mapping[str, Any]] = ()) -> Planned:
+    """``tools`` are those that may serve, in order of use."""
+    find = "take what fits of 'tools', or find others with search_tools" if tools else "find tools with search_tools"
     message = (
-        f"There is no plan for this intent: {reason}. Say yourself what is to be done: find tools with search_tools, "
+        f"There is no plan for this intent: {reason}. Say yourself what is to be done: {find}, "
         f'then call execute_workflow with "workflow": {SHAPE}.'
     )
-    return Planned(failure=Failure("plan.explicit_required", message))
+    failure = Failure("plan.explicit_required", message)
+    if not tools:
+        return Planned(failure=failure)
+    error = {"code": failure.code, "message": message}
+    return Planned(about={"status": "explicit_required", "error": error, "tools": list(tools)}, failure=failure)
 
 
 def _suggested(task: Workflow, suggestions: Sequence[Suggestion]) -> dict[str, Any]:
@@ -83,6 +95,36 @@ def _suggested(task: Workflow, suggestions: Sequence[Suggestion]) -> dict[str, A
         **best,
     }
     return told | ({"alternatives": others} if others else {})
+
+
+def lacking(tasks: Sequence[Task], catalog: Catalog) -> bool:
+    """Whether a call in ``tasks`` lacks an argument that its tool requires."""
+    for task in tasks:
+        if isinstance(task, Workflow) and lacking(task.tasks, catalog):
+            return True
+        entry = catalog.resolve(task.tool) if isinstance(task, ToolCall) else None
+        schema = None if entry is None else entry.input_schema
+        required = schema.get("required") if isinstance(schema, Mapping) else None
+        if isinstance(task, ToolCall) and isinstance(required, list) and any(n not in task.arguments for n in required):
+            return True
+    return False
+
+
+def tools_of(suggestion: Suggestion, catalog: Catalog, session: Session) -> list[Mapping[str, Any]]:
+    """The tools of a suggestion that ``session`` may have, in order of use, with their schemas and known arguments."""
+    told: dict[str, Mapping[str, Any]] = {}
+    for task in suggestion.workflow.tasks[:MOST_TOOLS]:
+        entry = catalog.resolve(task.tool, session) if isinstance(task, ToolCall) else None
+        if entry is None or not isinstance(task, ToolCall) or entry.id in told or not catalog.allows(entry, session):
+            continue
+        one: dict[str, Any] = {"tool": entry.id, "description": entry.description[:LONGEST_DESCRIPTION]}
+        if task.arguments:
+            one["arguments"] = dict(task.arguments)
+        schema = entry.input_schema
+        if schema is not None and len(encode(schema)) <= LARGEST_SCHEMA:
+            one["inputSchema"] = schema
+        told[entry.id] = one
+    return list(told.values())
 
 
 def with_approvals(tasks: Sequence[Task], catalog: Catalog) -> tuple[Task, ...]:

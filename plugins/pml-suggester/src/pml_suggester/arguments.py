@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .acts import changes
 from .steps import Step
 
 QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|\u201c([^\u201d]+)\u201d")
@@ -14,7 +15,6 @@ URL = re.compile(r"https?://[^\s\"'<>)]+")
 EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 PATH = re.compile(r"(?<![\w/:.])(?:~|\.{1,2})?/[\w./~-]*[\w/]|\b[\w-]+\.[a-z][a-z0-9]{1,4}\b", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
-FREE_TEXT = frozenset({"query", "q", "text", "prompt", "question", "message", "search", "keyword", "keywords", "topic"})
 MEANS = {"url": URL, "uri": URL, "link": URL, "email": EMAIL, "path": PATH, "file": PATH, "filename": PATH, "dir": PATH}
 """Words in a parameter's name, and what such a value looks like."""
 MOST_CHOICES = 100
@@ -38,9 +38,11 @@ def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> Fille
 
     Args:
         step: What is to be called.
-        intent: All of it; a clause's own words come first.
+        intent: All of it; a clause's own words come first, and count alone for a tool that changes something: what
+            another clause speaks of is not for it to change.
         before: Earlier steps by their ids in the plan.
     """
+    intent = step.clause if changes(step.entry) else intent
     arguments: dict[str, Any] = {}
     needs: list[str] = []
     missing: list[str] = []
@@ -87,7 +89,7 @@ def _said(name: str, schema: Mapping[str, Any], clause: str, intent: str, *, req
     quoted = ["".join(groups) for groups in QUOTED.findall(clause)]
     if required and len(quoted) == 1:
         return quoted[0]
-    return clause if required and FREE_TEXT.intersection(words) else None
+    return None
 
 
 def _only(found: Sequence[str]) -> str | None:

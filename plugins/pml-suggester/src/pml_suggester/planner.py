@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,12 +19,9 @@ if TYPE_CHECKING:
 
     from .settings import Settings
 
-WITHOUT_ARGUMENTS = 0.5
-"""Highest confidence in a plan that lacks required arguments: it can only be a suggestion."""
-
-
-SEVERAL_STEPS = 0.7
-"""Search finds a plan's tools one by one; that several are all that is needed is seldom sure."""
+CHANCES = ((0.84, 0.43), (0.8, 0.32), (0.0, 0.11))
+"""From which relevance on, and how often then the tool is one that people named for the task. Measured on the plans
+that people annotated for LiveMCPBench: tests/bench/plans.py."""
 
 
 class Planner:
@@ -33,7 +31,10 @@ class Planner:
         self._services, self._settings = services, settings
 
     async def suggest(self, intent: str, run: Run, *, limit: int) -> Sequence[Suggestion]:
-        """At most two plans, one by search and one by the client's model, best first."""
+        """At most two plans, one by search and one by the client's model, best first.
+
+        Of one by search, the confidence is the chance that all its tools are right. It may lack arguments.
+        """
         if not intent.strip():
             return []
         found = [await self._by_search(intent, run), await self._by_model(intent, run)]
@@ -50,11 +51,8 @@ class Planner:
         tasks = tuple(
             ToolCall(id=id, tool=step.entry.id, arguments=plan.arguments, needs=plan.needs) for id, step, plan in plans
         )
-        confidence = sum(step.score for step in chosen) / len(chosen)
-        confidence *= SEVERAL_STEPS if len(chosen) > 1 else 1.0
+        confidence = confidence_of(chosen)
         lacking = [(id, plan) for id, _, plan in plans if plan.missing]
-        if lacking:
-            confidence = min(confidence, WITHOUT_ARGUMENTS)
         return Suggestion(
             workflow=Workflow(id="workflow", tasks=tasks, intent=intent),
             confidence=round(confidence, 3),
@@ -77,6 +75,16 @@ class Planner:
         catalog = self._services.catalog
         found = await catalog.search(intent, limit=self._settings.max_candidates, session=run.session)
         return [entry for match in found if (entry := catalog.get(match.id)) is not None]
+
+
+def confidence_of(chosen: Sequence[Step]) -> float:
+    """The chance that all these tools are right."""
+    return math.prod(_chance(step.score) for step in chosen)
+
+
+def _chance(relevance: float) -> float:
+    """How often a tool of this relevance is the right one."""
+    return next(chance for least, chance in CHANCES if relevance >= least)
 
 
 def _ids(chosen: Sequence[Step]) -> list[str]:

@@ -1,11 +1,15 @@
-"""Which tools an intent needs, by search: as a whole, clause by clause, and by what went together before."""
+"""Which tools an intent needs, by search: the one that fits each of its clauses best.
+
+A tool that changes something is only chosen for a clause that names that very act.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .acts import is_asked_for
 from .clauses import clauses
 
 if TYPE_CHECKING:
@@ -13,14 +17,10 @@ if TYPE_CHECKING:
 
     from .settings import Settings
 
-OF_A_CLAUSE = 0.8
-"""What relevance to a clause counts, beside relevance to the whole intent."""
-NEAR_THE_BEST = 0.7
-"""Least share of the best tool's relevance that another one of the plan has."""
 TOGETHER = 0.1
-"""What it adds to a tool's relevance that it always ran in plans with the most relevant one."""
-FOR_THE_WHOLE, PER_CLAUSE = 15, 2
-"""Tools that compete. These weights were chosen with 45 tasks of LiveMCPBench: tests/bench/plans.py."""
+"""What it adds to a tool's relevance that it always ran in plans with one that is chosen already."""
+PER_CLAUSE = 8
+"""Tools that compete for a clause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +50,20 @@ async def steps(
         settings: Bounds.
         together: Of each tool, the share of past plans with it that had another one, too.
     """
-    parts = clauses(intent)
-    found: dict[ToolId, Step] = {}
-    searches = [(intent, FOR_THE_WHOLE, 1.0), *((part, PER_CLAUSE, OF_A_CLAUSE) for part in parts)]
-    for text, limit, weight in searches:
-        for match in await catalog.search(text, limit=limit, min_score=settings.least_score, session=session):
-            entry, score = catalog.get(match.id), match.score * weight
-            known = found.get(match.id)
-            if entry is not None and (known is None or score > known.score or known.clause == intent):
-                score = score if known is None else max(score, known.score)
-                found[match.id] = Step(entry, text, score)
-    return _chosen(found, parts, settings, together)
+    chosen: list[Step] = []
+    for part in clauses(intent)[: settings.max_steps]:
+        matches = await catalog.search(part, limit=PER_CLAUSE, min_score=settings.least_score, session=session)
+        found = ((catalog.get(match.id), match.score) for match in matches)
+        taken = [step.entry.id for step in chosen]
+        fits = [
+            Step(entry, part, min(1.0, score + TOGETHER * _shared(entry.id, taken, together)))
+            for entry, score in found
+            if entry is not None and entry.id not in taken and is_asked_for(entry, part)
+        ]
+        chosen += [max(fits, key=lambda step: step.score)] if fits else []
+    return chosen
 
 
-def _chosen(
-    found: Mapping[ToolId, Step],
-    parts: Sequence[str],
-    settings: Settings,
-    together: Mapping[ToolId, Mapping[ToolId, float]],
-) -> list[Step]:
-    best = max(found.values(), key=lambda step: step.score, default=None)
-    if best is None:
-        return []
-    past = together.get(best.entry.id, {})
-    raised = [replace(s, score=min(1.0, s.score + TOGETHER * past.get(s.entry.id, 0.0))) for s in found.values()]
-    kept = [step for step in raised if step.score >= NEAR_THE_BEST * best.score]
-    kept = sorted(kept, key=lambda step: -step.score)[: settings.max_steps]
-    places = {part: n for n, part in enumerate(parts)}
-    return sorted(kept, key=lambda step: places.get(step.clause, len(parts)))
+def _shared(tool: ToolId, chosen: Sequence[ToolId], together: Mapping[ToolId, Mapping[ToolId, float]]) -> float:
+    """The largest share of past plans with one of ``chosen`` that had ``tool``, too."""
+    return max((together.get(one, {}).get(tool, 0.0) for one in chosen), default=0.0)
