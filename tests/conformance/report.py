@@ -120,14 +120,14 @@ class Report:
     def documented(self) -> bool:
         """Whether the documentation has these very tables; which versions it names does not matter."""
         written = DOCS.read_text(encoding="utf-8")
-        return _filled(written, {k: v for k, v in self._sections().items() if k != "versions"}) == written
+        return filled(written, {k: v for k, v in self._sections().items() if k != "versions"}) == written
 
     def document(self) -> None:
         """Write the tables into the documentation."""
-        DOCS.write_text(_filled(DOCS.read_text(encoding="utf-8"), self._sections()), encoding="utf-8")
+        DOCS.write_text(filled(DOCS.read_text(encoding="utf-8"), self._sections()), encoding="utf-8")
 
 
-def _filled(text: str, sections: Mapping[str, list[str]]) -> str:
+def filled(text: str, sections: Mapping[str, list[str]]) -> str:
     """A document with what stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` replaced."""
     for name, lines in sections.items():
         place = re.compile(rf"(<!-- begin {re.escape(name)} -->\n).*?(<!-- end {re.escape(name)} -->)", re.DOTALL)

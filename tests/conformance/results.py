@@ -99,6 +99,10 @@ class Tools:
     def _program(self) -> Path:
         return self._package / "dist" / "index.js"
 
+    def command(self, *words: str) -> list[str]:
+        """The command line of the package's program."""
+        return [str(self.node), str(self._program), *words]
+
     @cached_property
     def version(self) -> str:
         """Of the scenarios."""
@@ -118,7 +122,7 @@ class Tools:
         Raises:
             MissingToolsError: They left no results.
         """
-        command = [str(self.node), str(self._program), "server", "--url", url, "--requirements", revision]
+        command = self.command("server", "--url", url, "--requirements", revision)
         environment = {**os.environ, "NO_COLOR": "1"}
         ran = subprocess.run(
             [*command, "-o", str(folder)],

@@ -12,20 +12,32 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+LIMIT_S = 1300.0
+"""Longest for all runs of one kind; less than the limit of a test [s]."""
 REVISIONS = ("2025-11-25", "2026-07-28")
+
+
+def report_of(folder, *words):
+    """What came of all runs. Without the variable they are skipped, as the README promises; with it nothing is."""
+    if "PML_E2E_NODE_DIR" not in os.environ:
+        pytest.skip("needs Node: run tests/e2e/install_node_tools.sh DIR and set PML_E2E_NODE_DIR=DIR")
+    report = folder / "report.json"
+    command = [sys.executable, str(HERE), "--json", str(report), "--keep", str(folder / "runs"), *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False, env=dict(os.environ))
+    assert report.exists(), ran.stderr
+    return json.loads(report.read_text())
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """What came of all runs. Without the variable they are skipped, as the README promises; with it nothing is."""
-    if "PML_E2E_NODE_DIR" not in os.environ:
-        pytest.skip("needs Node: run tests/e2e/install_node_tools.sh DIR and set PML_E2E_NODE_DIR=DIR")
-    folder = tmp_path_factory.mktemp("conformance")
-    report = folder / "report.json"
-    command = [sys.executable, str(HERE), "--json", str(report), "--keep", str(folder / "runs")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False, env=dict(os.environ))
-    assert report.exists(), ran.stderr
-    return json.loads(report.read_text())
+    """The scenarios for servers."""
+    return report_of(tmp_path_factory.mktemp("conformance"))
+
+
+@pytest.fixture(scope="module", params=["^(?!auth/)", "^auth/(?![m-z])", "^auth/[m-z]"])
+def played(request, tmp_path_factory):
+    """The scenarios for clients, in parts, because each starts some gateways, and a test has its limit."""
+    return report_of(tmp_path_factory.mktemp("clients"), "--clients", "--only", request.param)
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -47,6 +59,18 @@ def test_differences_that_are_accepted_exist(found):
 
 def test_the_documentation_has_these_results(found):
     assert found["documented"], "Run python tests/conformance --write-docs"
+
+
+def test_what_a_client_passes_directly_it_passes_through_the_gateway(played):
+    assert played["worse"] == [], "\n".join(played["worse"])
+
+
+def test_each_scenario_that_differs_or_does_not_pass_has_a_sentence(played):
+    assert (played["unexplained"], played["stale"]) == ([], [])
+
+
+def test_the_documentation_has_the_results_of_clients(played):
+    assert played["documented"], "Run python tests/conformance --clients --write-docs"
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +112,53 @@ def test_of_a_check_made_several_times_the_worst_counts(results, tmp_path):
     assert [(check.scenario, verdict.status) for check, verdict in verdicts.items()] == [
         ("tools-call-image", "FAILURE")
     ]
+
+
+@pytest.fixture
+def clients(monkeypatch):
+    """The module of the scenarios for clients."""
+    monkeypatch.syspath_prepend(str(HERE))
+    return runpy.run_path(str(HERE / "clients.py"))
+
+
+def outcome(clients, *statuses, passed=True):
+    verdicts = {
+        clients["Check"]("scenario", str(n), str(n)): clients["Verdict"](status) for n, status in enumerate(statuses)
+    }
+    return clients["Outcome"](passed, verdicts, "the end")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "passed", "cell"),
+    [
+        (["SUCCESS", "INFO", "SUCCESS"], True, "2"),
+        (["SUCCESS", "WARNING"], False, "1 of 2"),
+        (["SKIPPED"], True, "none apply"),
+        (["SUCCESS"], False, "1, but the client failed"),
+        ([], False, "0, but the client failed"),
+    ],
+)
+def test_the_table_says_what_came_of_a_scenario(clients, statuses, passed, cell):
+    assert outcome(clients, *statuses, passed=passed).cell == cell
+
+
+@pytest.mark.parametrize(
+    ("direct", "through", "is_worse", "needs_a_sentence"),
+    [
+        (True, True, False, False),
+        (True, False, True, True),
+        (False, False, False, True),
+        (False, True, False, True),
+    ],
+)
+def test_a_scenario_that_does_not_pass_everywhere_needs_a_sentence(
+    clients, direct, through, is_worse, needs_a_sentence
+):
+    scenario = clients["Scenario"]("auth/new", "2026-07-28")
+    by_route = {
+        "direct": outcome(clients, "SUCCESS", passed=direct),
+        "through": outcome(clients, "SUCCESS", passed=through),
+    }
+    report = clients["ClientReport"]({scenario: by_route})
+    assert bool(report.worse()) is is_worse
+    assert bool(report.unexplained()) is needs_a_sentence
