@@ -144,6 +144,7 @@ def test_reading_what_the_plan_deletes_fails(run):
     (*rehearsed, real), told = compared(run, page("delete", "a"), page("get", "a"))
     assert rehearsed == [real, real] == ["failed"] * 2
     assert {task["error"]["code"] for task in told} == {"dry_run.deleted"}
+    assert {task["_meta"]["pml/simulated"]["journal"][0]["task_id"] for task in told} == {"s0"}
 
 
 def test_the_same_thing_may_be_named_by_its_kind(run):

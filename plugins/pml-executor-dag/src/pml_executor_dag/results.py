@@ -163,7 +163,9 @@ def _labels(outcome: Outcome, ran: Scheduler) -> dict[str, Any]:
 
 def _label(outcome: Outcome) -> dict[str, Any]:
     in_result = outcome.output.get("_meta") if isinstance(outcome.output, Mapping) else None
-    return {name: _unsaid(member) for name, member in _own_meta(outcome.meta or in_result).items()}
+    of_failure = None if outcome.failure is None else outcome.failure.details
+    found = _own_meta(outcome.meta) or _own_meta(in_result) or _own_meta(of_failure)
+    return {name: _unsaid(member) for name, member in found.items()}
 
 
 def _unsaid(label: Any) -> Any:
