@@ -122,6 +122,7 @@ class Rig:
             gateway = runner.run(started.__aenter__())
             client = Client(gateway)
             runner.run(client.initialize())
+            self.call = lambda *given, **params: runner.run(client.call(*given, **params))
             try:
                 yield lambda tasks, **how: runner.run(self._report(client, tasks, **how))
             finally:
@@ -248,3 +249,17 @@ def test_what_a_schema_promises_is_found_before_anything_ran(tmp_path):
             assert (before is ...) == (real is None), (before, real)
 
         compare()
+
+
+def test_the_label_of_code_stands_beside_what_it_returns_in_the_answer_to_a_client(tmp_path):
+    rig = Rig(tmp_path)
+    given = {"source": "return {'total': 7}"}
+    with rig.running():
+        rehearsal = {"_meta": {"pml/dry_run": True}}
+        before = rig.call("run_code", given, **rehearsal)
+        real = rig.call("run_code", given)
+        after = rig.call("run_code", given, **rehearsal)
+    assert before["_meta"]["pml/simulated"]["source"] == "placeholder"
+    assert after.pop("_meta")["pml/simulated"]["source"] == "recorded"
+    assert after == real
+    assert real["structuredContent"] == {"total": 7}
