@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from api_lines import DEPRECATED, Entry, Parameter, read
+from api_lines import DEPRECATED, Entry, Parameter, exports, read
 
 FOLDER = Path(__file__).parents[1]
 BY_PLUGINS = frozenset(
@@ -58,7 +58,9 @@ def changes(
 
     A protocol that is in neither collection counts as one that plugins implement.
     """
-    found = Comparison(read(old), read(new), frozenset(by_gateway) - frozenset(by_plugins)).all()
+    exported = exports(old) | exports(new)
+    known = read(old, exported), read(new, exported)
+    found = Comparison(*known, frozenset(by_gateway) - frozenset(by_plugins)).all()
     # A name and its export are one thing.
     return list({(one.kind, one.name): one for one in found}.values())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 CLASS = re.compile(r"(\S+): class(\(.*?\))?((?: @.*)?)")
@@ -187,7 +187,21 @@ def entry(line: str) -> Entry:
     raise ValueError(f"not a line of api.txt: {line!r}")
 
 
-def read(text: str) -> dict[str, Entry]:
-    """By path; an export's is the bare name."""
-    entries = [entry(line) for line in text.splitlines() if line]
-    return {one.path: one for one in entries if not one.private}
+EXPORTED = "pml_hookspecs.exported."
+"""In place of the module of what the package exports: which one that is in is nobody's business."""
+
+
+def exports(text: str) -> frozenset[str]:
+    """Names that the package exports."""
+    return frozenset(line.removeprefix(EXPORT) for line in text.splitlines() if line.startswith(EXPORT))
+
+
+def read(text: str, exported: Collection[str] = ()) -> dict[str, Entry]:
+    """By path; an export's is the bare name. What is ``exported`` may stand in any module."""
+    found = {}
+    for one in (entry(line) for line in text.splitlines() if line):
+        named = one.node is not None and one.name.partition(".")[0] in exported
+        if not one.private:
+            path = EXPORTED + one.name if named else one.path
+            found[path] = replace(one, path=path)
+    return found

@@ -390,8 +390,7 @@ class ExecutorHooks:
     def pml_wrap_executor(self, services: Services) -> Iterable[Wrapper]:
         """Contribute wrappers. Called once, at start-up; the chain is then fixed.
 
-        Order is ``(phase, plugin name)``, outermost first, and is printed by ``pml plugins chain``. Raising
-        quarantines the plugin.
+        Order is ``(phase, plugin name)``, outermost first: see ``pml plugins chain``. Raising quarantines the plugin.
         """
         return ()
 

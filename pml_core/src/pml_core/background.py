@@ -39,7 +39,8 @@ from .this_process import Process
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Store
 
-    from .dispatch import Asked, Dispatcher
+    from .dispatch import Dispatcher
+    from .execution_run import Asked
     from .references import References
 
 RUNS, GATEWAYS = "core.runs", "core.gateways"

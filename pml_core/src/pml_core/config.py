@@ -104,8 +104,7 @@ class ServerSettings:
     address: str = setting("", "Instead of command or url: <transport>:<what the transport understands>.")
     env: dict[str, str] = setting(
         dict,
-        "Environment variables for the program; ${NAME} refers to the gateway's own, "
-        "${keyring:NAME} to the system's keyring.",
+        "Environment variables for the program; ${NAME} is one of the gateway's own, ${keyring:NAME} in the keyring.",
     )
     inherit_env: tuple[str, ...] = setting(
         (),
@@ -151,9 +150,7 @@ class ServerSettings:
         "Which of its tools may be had, in any mode and by anybody: allow = [...], deny = [...], patterns of its own "
         "names for them; deny wins.",
     )
-    reset_timeout_on_progress: bool = setting(
-        default=False, description="Whether each sign of progress gives a call all of its time again."
-    )
+    reset_timeout_on_progress: bool = setting(default=False, description="Progress gives a call all of its time again.")
     on_change: Literal["warn", "hold"] = setting(
         "warn",
         "What happens to a tool whose description, schemas or hints change after they were first seen: it is said, or "

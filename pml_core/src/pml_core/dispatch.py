@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pml_hookspecs import (
     EMPTY,
@@ -25,14 +25,13 @@ from pml_hookspecs import (
     Task,
     ToolCall,
     ToolId,
-    Trigger,
     Workflow,
 )
 from pml_hookspecs.clock import Clock
 
 from .chain import EXECUTOR_FAULT
 from .client import current_client
-from .execution_run import Budget, ExecutionRun, Kept, ProgressSink, Terms
+from .execution_run import Asked, Budget, ExecutionRun, Kept, Terms
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
@@ -52,29 +51,6 @@ NOT_ASKED = Failure(
 )
 """Of an answer to a question that nobody here waits for: it must not begin anew what asked it."""
 TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
-
-
-class Asked(TypedDict, total=False):
-    """How a client wants its task run."""
-
-    intent: str
-    """What it is for; ``""`` when not said."""
-    dry_run: DryRun | None
-    """None, or left out: as the task or the configuration says."""
-    deadline: datetime | None
-    """UTC."""
-    trigger: Trigger
-    progress: ProgressSink | None
-    agent: str
-    """Who acts for the principal; ``""`` for the session's client."""
-    schedule: str
-    """Id of the schedule that triggered it."""
-    id: ExecutionId | None
-    """An execution that began before and goes on; None for a new one."""
-    journal: Journal | None
-    """Keeps what the task dispatches."""
-    meta: Mapping[str, Any]
-    """What ``_meta`` of the request has for the gateway."""
 
 
 class Dispatcher:

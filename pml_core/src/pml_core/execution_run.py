@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from pml_hookspecs import (
     EMPTY,
@@ -31,6 +31,29 @@ if TYPE_CHECKING:
     from .dispatch import Dispatcher
 
 ProgressSink = Callable[[float, float | None, str], None]
+
+
+class Asked(TypedDict, total=False):
+    """How a client wants its task run."""
+
+    intent: str
+    """What it is for; ``""`` when not said."""
+    dry_run: DryRun | None
+    """None, or left out: as the task or the configuration says."""
+    deadline: datetime | None
+    """UTC."""
+    trigger: Trigger
+    progress: ProgressSink | None
+    agent: str
+    """Who acts for the principal; ``""`` for the session's client."""
+    schedule: str
+    """Id of the schedule that triggered it."""
+    id: ExecutionId | None
+    """An execution that began before and goes on; None for a new one."""
+    journal: Journal | None
+    """Keeps what the task dispatches."""
+    meta: Mapping[str, Any]
+    """What ``_meta`` of the request has for the gateway."""
 
 
 class Gateway:

@@ -100,7 +100,7 @@ class Recorder:
         try:
             record = await self._executions.get(id, Scope(principals=None))
             if record is not None and record.status == "pending":
-                await self.kept(replace(record, status="running"))
+                await self.keep(replace(record, status="running"), first=True)
         except Exception as exc:  # what runs matters more
             self._log.warning("not recorded as running", execution=id, problem=str(exc))
 

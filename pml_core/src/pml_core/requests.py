@@ -21,7 +21,8 @@ from .tool_calls import META_DRY_RUN, META_LEVEL, dry_run_of, own_of, progress_t
 if TYPE_CHECKING:
     from pml_hookspecs import Session
 
-    from .dispatch import Asked, Dispatcher
+    from .dispatch import Dispatcher
+    from .execution_run import Asked
     from .tool_calls import Told
 
 REFUSED = -31997

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
         Views,
     )
 
-    from .dispatch import Asked, Dispatcher
+    from .dispatch import Dispatcher
+    from .execution_run import Asked
     from .gateway import Gateway
 
 

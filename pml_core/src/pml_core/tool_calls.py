@@ -27,7 +27,8 @@ from .lengths import NAME, bounded
 from .members import OURS, join, meta_of, split, with_meta, without_meta
 
 if TYPE_CHECKING:
-    from .dispatch import Asked, Dispatcher
+    from .dispatch import Dispatcher
+    from .execution_run import Asked
 
 META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
 """Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
