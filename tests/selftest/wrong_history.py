@@ -65,7 +65,7 @@ class SearchesIntentsOnly(Good):
 class SearchesInsideWords(Good):
     def says(self, record, query):
         wanted = words(query.text or "")
-        if not wanted or record.parent is not None:
+        if not wanted or record.nested:
             return not wanted
         return all(word in " ".join(words(said(record))) for word in wanted)
 
@@ -79,7 +79,7 @@ class NeedsOneOfTheWords(Good):
 class MindsCase(Good):
     def says(self, record, query):
         wanted = re.findall(r"[^\W_]+", query.text or "")
-        if not wanted or record.parent is not None:
+        if not wanted or record.nested:
             return not wanted
         return all(any(there.startswith(word) for there in re.findall(r"[^\W_]+", said(record))) for word in wanted)
 
@@ -111,7 +111,7 @@ class SplitsAtBlanksOnly(Good):
         if not words(query.text or ""):
             return True
         there = said(record).lower().split()
-        return record.parent is None and all(any(t.startswith(w) for t in there) for w in query.text.lower().split())
+        return not record.nested and all(any(t.startswith(w) for t in there) for w in query.text.lower().split())
 
 
 class FindsTextForEveryone(Good):
