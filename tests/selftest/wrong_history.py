@@ -59,7 +59,8 @@ class EndsLater(Good):
 
 class SearchesIntentsOnly(Good):
     def says(self, record, query):
-        return super().says(replace(record, target="", request={}, response=None, failure=None), query)
+        parent = record.parent if record.nested else None
+        return super().says(replace(record, parent=parent, target="", request={}, response=None, failure=None), query)
 
 
 class SearchesInsideWords(Good):
