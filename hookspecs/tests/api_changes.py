@@ -217,8 +217,7 @@ def needed(since: Version, found: Collection[Change]) -> Version:
 def untold(found: Collection[Change], changelog: Path) -> Iterator[str]:
     """Changes that no fragment of the right kind names."""
     for one in found:
-        fragments = sorted([*changelog.glob(f"*.{one.fragment}.md"), *changelog.glob(f"*.{one.fragment}.*.md")])
-        texts = [path.read_text(encoding="utf-8") for path in fragments]
+        texts = [path.read_text(encoding="utf-8") for path in sorted(changelog.glob(f"*.{one.fragment}.*md"))]
         if not any(re.search(rf"(?<!\w){re.escape(one.name)}(?!\w)", text) for text in texts):
             yield f"no changelog.d/*.{one.fragment}.md names {one.name}"
 
