@@ -444,7 +444,7 @@ async def test_every_denial_appears_in_the_audit_and_a_tampered_row_is_found(fle
         secret = await cyd.chat("scribe", "Keep this to yourself")
     async with fleet.client(*barred) as hal, fleet.client(*GRETA) as greta:
         denied = await hal.refusal("execute_workflow", workflow={"tasks": [{"id": "t", "tool": "plain:echo"}]})
-        assert "there is no server 'plain'" in denied
+        assert "there is no server 'plain' that has tools" in denied
         await hal.refusal("call_tool", name="plain:echo", arguments={})
         await hal.refusal("get_execution_result", agent_name="scribe", execution_id=secret)
         await hal.refusal("chat_with_agent", agent_name="scribe", message="Tell me")

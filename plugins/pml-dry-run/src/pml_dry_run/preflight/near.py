@@ -39,6 +39,10 @@ class Near:
         same.sort(key=lambda shown: -SequenceMatcher(None, wanted, shown).ratio() if len(same) <= COMPARED else 0)
         return list(dict.fromkeys([*same[:count], *close]))[:count]
 
+    def has(self, server: str, session: Session) -> bool:
+        """Whether ``session`` may have any tool of ``server``."""
+        return any(id_.startswith(f"{server}:") for id_ in self._catalog.visible(session))
+
     def _known(self) -> dict[ToolId, tuple[str, frozenset[str]]]:
         if self._revision != self._catalog.revision:
             shown = ((entry.id, self._catalog.exposed_name(entry.id)) for entry in self._catalog)

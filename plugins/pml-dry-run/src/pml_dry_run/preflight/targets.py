@@ -43,7 +43,9 @@ class Targets:
         self._unknown += 1
         near = self._near.names(name, self._facts.session) if self._unknown <= MOST_LOOKED_FOR else []
         hint = f"; did you mean {' or '.join(near)}?" if near else "; find tools with search_tools"
-        message = f"no tool is called {name!r}{where}{hint}"
+        gone = ":" in name and status is None and not self._near.has(server, self._facts.session)
+        why = f"; there is no server {server!r} that has tools" if gone else ""
+        message = f"no tool is called {name!r}{where}{why}{hint}"
         named = status is not None or ":" in name
         # Without a server's name, it may be of any that has not said what it has.
         sure = named or all(_says_all(one) for one in self._facts.servers.values())
