@@ -142,6 +142,17 @@ def test_a_tool_that_installs_commands_needs_nothing_but_the_name(tool: str, bui
     assert json.loads(done.out)["result"]["serverInfo"]["name"] == "pml"
 
 
+def test_a_client_is_told_to_start_what_is_still_there_when_the_cache_of_uvx_was_cleared(
+    built: Built, tmp_path: Path
+) -> None:
+    client = tmp_path / "mcp.json"
+    done = built.by("uvx", tmp_path, "connect", "cursor", "--file", str(client), "--yes")
+    assert done.status == 0, done.said
+    entry = json.loads(client.read_text(encoding="utf-8"))["mcpServers"]["pml"]
+    assert Path(entry["command"]).name == "uvx"
+    assert entry["args"][:4] == ["--from", "pml-gateway", "pml", "serve"]
+
+
 def test_sdists_can_be_installed_from(built: Built, environment: Any) -> None:
     made: Environment = environment([built.sdist(one) for one in built.named(*ALSO_AS_SDIST)])
     assert made.strays() == []

@@ -159,7 +159,7 @@ def _of_keyring(name: str) -> tuple[str | None, str]:
         keyring: Any = import_module("keyring")
         errors: Any = import_module("keyring.errors")
     except ImportError:
-        return None, f"the keyring is asked for {name!r} and not installed; pip install 'pml-core[keyring]'"
+        return None, f"the keyring is asked for {name!r} and not installed; install pml-gateway[keyring]"
     try:
         value: str | None = keyring.get_password(service, user)
     except errors.KeyringError as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from .trees import KeyPath
 NAME = "pml"
 ADDRESS = ("type", "command", "args", "url", "serverUrl", "httpUrl")
 """What PML writes of a server; other keys are the user's."""
+UVX_ENVIRONMENTS = "archive-v0"
+"""Folder of uv's cache in which environments that ``uvx`` makes lie."""
 OWN_HOSTS = ("127.0.0.1", "localhost", "::1")
 """Where a gateway that runs already has this machine's configuration."""
 
@@ -129,9 +132,14 @@ def place_of(arguments: argparse.Namespace) -> Place:
 
 
 def pml_command(*, shared: bool) -> list[str]:
-    """What starts PML: the full path, because clients search elsewhere; by name in a file that others share."""
+    """What starts PML: the full path, because clients search elsewhere; by name in a file that others share.
+
+    What ``uvx`` runs lies in a cache that is cleared now and then, so it is started by ``uvx`` again.
+    """
     if shared:
         return ["pml"]
+    if UVX_ENVIRONMENTS in Path(sys.prefix).parts:
+        return [shutil.which("uvx") or "uvx", "--from", "pml-gateway", "pml"]
     for candidate in (Path(sys.argv[0]), Path(sys.executable).with_name("pml")):
         if candidate.stem == "pml" and candidate.is_file():
             return [str(candidate.absolute())]
