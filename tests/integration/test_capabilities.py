@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -11,6 +12,7 @@ from pml_capabilities.library import COLLECTION
 from pml_capabilities.normal import owned
 from pml_executor_dag import Dag
 from pml_hookspecs import CapabilityRun, CodeRun, ExecutionQuery, MetaTool, RpcError, Workflow, hookimpl
+from pml_sandbox_deno import Deno
 from pml_sandbox_monty import Monty
 from pml_search_tools import plugin as search_tools
 from pml_store_sqlite import SqliteStore
@@ -30,7 +32,8 @@ READ_FILE = {
 
 
 def code(given):
-    return CodeRun(id="code", language="python", source=given["source"], inputs=given.get("inputs", {}), intent=INTENT)
+    language = given.get("language", "python")
+    return CodeRun(id="code", language=language, source=given["source"], inputs=given.get("inputs", {}), intent=INTENT)
 
 
 def plan(given):
@@ -61,6 +64,7 @@ def gateway_of(server, tmp_path, **settings):
         ("hooks", "search_tools"): search_tools,
         ("hooks", "tools"): Tools(),
         ("executor", "capabilities"): Capabilities,
+        ("executor", "deno"): Deno,
         ("executor", "monty"): Monty,
         ("executor", "dag"): Dag,
         ("store", "sqlite"): SqliteStore,
@@ -202,3 +206,34 @@ async def test_code_with_a_secret_of_the_configuration_is_not_kept(tmp_path):
         assert len(server.calls) == 1
     async with gateway_of(server, tmp_path) as gateway:
         assert await learned(gateway) == []
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("python", "path = '{}'\nfound = await tools.files.read_file(path=path)\nreturn [found['path'], '-', {}]"),
+        (
+            "typescript",
+            """const path: string = '{}';
+            const found = await tools.files.read_file({{ path }});
+            return [found.path, `${{'-'}}`, {}];""",
+        ),
+    ],
+)
+async def test_code_with_other_literals_is_learned_once_and_run_with_any(tmp_path, language, text):
+    """The code that is made of two is run by a real sandbox."""
+    server = ScriptedServer([READ_FILE])
+    async with gateway_of(server, tmp_path, proven_after=2) as gateway:
+        client = await client_of(gateway)
+        for n in range(2):
+            answer = await client.call("run_code", {"source": text.format(f"/{n}", n), "language": language})
+            assert "isError" not in answer
+        await eventually(lambda: _has(gateway, successes=2))
+        (document,) = (await gateway.store.documents.find(COLLECTION)).items
+        assert set(document.value["inputs"]["properties"]) == {"path", "number_value"}
+        for inputs, expected in (({"path": "/again", "number_value": 7}, ["/again", "-", 7]), ({}, ["/0", "-", 0])):
+            answer = await client.call("run_capability", {"id": document.key, "inputs": inputs})
+            assert json.loads(answer["content"][0]["text"]) == expected
+        answer = await client.call("run_capability", {"id": document.key, "inputs": {"path": 5}})
+        assert "'path' must be a string, not an integer" in answer["content"][0]["text"]
+        await eventually(lambda: _has(gateway, successes=4, failures=0))

@@ -7,6 +7,7 @@ from lessons import Gateway, capability, catalog_of, code, run_of, some_catalog
 
 from pml_capabilities import Capabilities, Settings
 from pml_capabilities.capability import to_value
+from pml_capabilities.inputs import schema_of
 from pml_capabilities.library import COLLECTION
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Status, ToolCall, ToolId
 from pml_testing.executor import FAILS, GOOD, NEVER_ENDS, TIMES_OUT, ContractRun, ExecutorContract
@@ -65,7 +66,8 @@ class TestCapabilities(ExecutorContract):
 @pytest.mark.seed("CAP-6")
 async def test_stored_code_runs_with_what_it_is_given(store):
     digests = {e.id: e.digest for e in some_catalog()}
-    made = await kept(store, code="return a", tools={"files:read": digests["files:read"]})
+    tools = {"files:read": digests["files:read"]}
+    made = await kept(store, code="return a", tools=tools, inputs=schema_of({"a": {"b": 2}}))
     run = run_of()
     ended = await executor_with(store).execute(
         CapabilityRun(id="task", capability_id=made.id, inputs={"a": {"b": 1}}), run
@@ -98,6 +100,53 @@ async def test_without_code_and_store_it_says_so():
 async def test_an_unknown_id_is_named(store):
     ended = await executor_with(store).execute(CapabilityRun(id="t", capability_id="cap-404"), run_of())
     assert ended.failure == Failure("capability.not_found", "Capability cap-404 not found in CapabilityStore")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({}, "'a' is missing"),
+        ({"a": 1, "b": 2}, "there is no 'b'"),
+        ({"a": "one"}, "'a' must be an integer, not a string"),
+        ({"a": True}, "'a' must be an integer, not a boolean"),
+        ({"a": None}, "'a' must be an integer, not null"),
+    ],
+)
+async def test_inputs_that_it_does_not_take_run_nothing(store, inputs, problem):
+    made = await kept(store, inputs=schema_of({"a": 1}))
+    run = run_of()
+    ended = await executor_with(store).execute(CapabilityRun(id="t", capability_id=made.id, inputs=inputs), run)
+    assert (ended.status, run.dispatched) == (Status.ERROR, [])
+    assert ended.failure == Failure("capability.invalid_inputs", f"Capability c1: {problem}. It takes: a. Nothing ran.")
+
+
+async def test_results_of_tasks_that_it_waits_for_need_not_be_taken(store):
+    made = await kept(store, inputs=schema_of({"a": 1}))
+    run = run_of()
+    task = CapabilityRun(id="t", capability_id=made.id, inputs={"a": 1, "before": [2]}, needs=("before",))
+    assert (await executor_with(store).execute(task, run)).status is Status.OK
+    assert [dict(code.inputs) for code in run.dispatched] == [{"a": 1}]
+
+
+async def test_a_check_looks_at_names_only_and_knows_that_results_will_come(store):
+    made = await kept(store, inputs=schema_of({"a": 1, "b": 1}))
+    check = executor_with(store).check
+    for inputs, needs, problems in (
+        ({"a": "{{x.y}}", "b": 1}, (), []),
+        ({"a": 1}, ("b", "c"), []),
+        ({"a": 1}, (), ["capability.invalid_inputs"]),
+    ):
+        task = CapabilityRun(id="t", capability_id=made.id, inputs=inputs, needs=needs)
+        checked = await check(task, run_of().session, within_s=1)
+        assert [problem.code for problem in checked.problems] == problems
+
+
+async def test_what_is_switched_off_is_not_run_and_says_how_to_allow_it(store):
+    made = await kept(store, disabled=True)
+    run = run_of()
+    ended = await executor_with(store).execute(CapabilityRun(id="t", capability_id=made.id), run)
+    assert (ended.failure.code, run.dispatched) == ("capability.disabled", [])
+    assert f"`pml capabilities enable {made.id}`" in ended.failure.message
 
 
 @pytest.mark.parametrize("given", ["capability:count_issues", "capability__count_issues"])
@@ -147,7 +196,7 @@ async def test_it_retires_what_a_changed_tool_would_break_and_runs_nothing(store
 
 
 async def test_a_check_tells_what_would_run_and_runs_nothing(store):
-    made = await kept(store, code="return a")
+    made = await kept(store, code="return a", inputs=schema_of({"a": 7}))
     checked = await executor_with(store).check(
         CapabilityRun(id="t", capability_id=made.id, inputs={"a": 1}), run_of().session, within_s=1
     )

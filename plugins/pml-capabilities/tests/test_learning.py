@@ -120,7 +120,7 @@ async def test_codes_that_run_side_by_side_do_not_share_their_tools(gateway):
 
     async def inside(task, run):
         await both.wait()
-        tool = "files:read" if task.source == "return 1" else "web:get"
+        tool = "files:read" if task.source == "return a" else "web:get"
 
         async def ended(task, run):
             return outcome(task.id)
@@ -129,12 +129,12 @@ async def test_codes_that_run_side_by_side_do_not_share_their_tools(gateway):
         await both.wait()
         return outcome(task.id)
 
-    tasks = (code("return 1"), code("return 2"))
+    tasks = (code("return a"), code("return b"))
     await asyncio.gather(*(gateway.learning(task, run_of(), inside) for task in tasks))
     await gateway.learning.settled()
     assert {c.code: list(c.tools) for c in await gateway.library.all()} == {
-        "return 1": ["files:read"],
-        "return 2": ["web:get"],
+        "return a": ["files:read"],
+        "return b": ["web:get"],
     }
 
 
@@ -269,9 +269,9 @@ async def test_more_runs_tell_more_of_inputs_tools_intents_and_people(store):
 
 async def test_names_come_from_intents_and_differ(gateway):
     for source, intent in (
-        ("return 1", "Count the open issues!"),
-        ("return 2", "count open issues"),
-        ("return 3", "数える"),
+        ("return a", "Count the open issues!"),
+        ("return b", "count open issues"),
+        ("return c", "数える"),
     ):
         await gateway.ran(code(source, intent=intent), run_of())
     one, two, three = sorted(await gateway.library.all(), key=lambda c: c.code)
@@ -282,8 +282,8 @@ async def test_names_come_from_intents_and_differ(gateway):
 async def test_what_changed_longest_ago_goes_when_there_is_too_much(store):
     gateway = Gateway(store, keep=2)
     for n in range(4):
-        await gateway.ran(code(f"return {n}"), run_of())
-    assert sorted(c.code for c in await gateway.library.all()) == ["return 2", "return 3"]
+        await gateway.ran(code(f"return a{n}"), run_of())
+    assert sorted(c.code for c in await gateway.library.all()) == ["return a2", "return a3"]
     await gateway.services.stop()
 
 
@@ -306,6 +306,25 @@ async def test_runs_of_what_was_learned_are_counted(gateway, status, failure, co
     await gateway.ran(CapabilityRun(id="k", capability_id=known.id), run_of(), status=status, failure=failure)
     found = await gateway.learned()
     assert (found.successes, found.failures) == counts
+
+
+async def test_what_fails_again_with_the_same_inputs_has_failed_once(gateway):
+    await gateway.ran(code(inputs={"a": 1}), run_of())
+    known = await gateway.learned()
+    for a in (1, 1, 2, 1):
+        task = CapabilityRun(id="k", capability_id=known.id, inputs={"a": a})
+        failure = Failure("code.failed", "It raised.")
+        await gateway.ran(task, run_of(), status=Status.ERROR, failure=failure)
+    assert (await gateway.learned()).failures == 2
+
+
+async def test_inputs_that_it_does_not_take_are_no_failure_of_it(gateway):
+    await gateway.ran(code(), run_of())
+    known = await gateway.learned()
+    for failure in (Failure("capability.invalid_inputs", "No."), Failure("capability.disabled", "Off.")):
+        task = CapabilityRun(id="k", capability_id=known.id)
+        await gateway.ran(task, run_of(), status=Status.ERROR, failure=failure)
+    assert (await gateway.learned()).failures == 0
 
 
 async def test_code_that_a_capability_runs_is_counted_once(gateway):

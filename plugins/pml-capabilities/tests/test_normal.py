@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_capabilities.inputs import merged, schema_of
-from pml_capabilities.normal import identity, one_line, slug
+from pml_capabilities.normal import identity, normal, one_line, slug
 from pml_capabilities.similarity import likeness
 
 SAME = [
@@ -35,7 +35,32 @@ def test_layout_makes_no_difference(language, one, other):
 
 @pytest.mark.parametrize(("language", "one", "other"), DIFFERENT)
 def test_what_may_mean_something_else_is_something_else(language, one, other):
+    assert normal(language, one) != normal(language, other)
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other"),
+    [
+        ("python", "return 1", "return True"),
+        ("python", "return a[0]", "return a[1]"),
+        ("python", "return f'{a} 1'", "return f'{a} 2'"),
+        ("python", "x = {'a': b}", "x = {'c': b}"),
+        ("typescript", "return `a\n\nb`", "return `a\nb`"),
+        ("typescript", "return 'a\\\n// b'", "return 'a\\\n// c'"),
+        ("typescript", "const x: 'a' | 'b' = c", "const x: 'a' | 'd' = c"),
+        ("typescript", "const x = {'a': b}", "const x = {'c': b}"),
+        ("typescript", "return a['x']", "return a['y']"),
+        ("typescript", "if (a) /'/.test(b); return 'x'", "if (a) /'/.test(b); return 'y'"),
+        ("typescript", "return inputs.a + 1", "return inputs.a + 2"),
+        ("no-such-language", "1", "2"),
+    ],
+)
+def test_what_is_no_plain_literal_makes_another(language, one, other):
     assert identity(language, one) != identity(language, other)
+
+
+def test_a_program_takes_no_inputs_and_its_literals_count():
+    assert identity("python", "print(1)", program=True) != identity("python", "print(2)", program=True)
 
 
 def test_language_and_kind_are_part_of_the_identity():

@@ -72,6 +72,29 @@ async def test_runs_that_end_badly_take_it_away_again(store):
     assert gateway.tools == {}
 
 
+async def test_one_failure_does_not_take_it_away_and_several_do(store):
+    gateway = Gateway(store, proven_after=3)
+    made = await kept(store, successes=3, failures=1)
+    await gateway.publisher.look()
+    assert list(gateway.tools) == [C1]
+    await gateway.library.change(made.id, lambda known: replace(known, failures=2))
+    gateway.publisher.changed()
+    await gateway.publisher.look()
+    assert gateway.tools == {}
+
+
+async def test_a_call_with_a_value_of_another_kind_is_refused(store):
+    gateway = Gateway(store, proven_after=1)
+    await gateway.ran(code(inputs={"a": 1, "b": {"c": ["x"]}}), run_of())
+    await gateway.publisher.look()
+    with pytest.raises(InvalidArguments) as refused:
+        gateway.tools[COUNT].task({"a": "hunter2", "b": {"c": ["x", 1]}})
+    assert str(refused.value) == (
+        f"{COUNT}: 'a' must be an integer, not a string; 'b.c[1]' must be a string, not an integer. It takes: a, b."
+    )
+    await gateway.services.stop()
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
@@ -135,8 +158,8 @@ async def test_what_others_learned_changes_nothing_of_ones_own(store):
     for others in ((), (("bob", 1), ("carol", 2))):
         gateway = Gateway(store, proven_after=1, keep=2)
         for principal, n in (("alice", 0), *others, ("alice", 9), *others):
-            await gateway.ran(code(f"return {n}"), run_of(principal=principal))
-            await gateway.ran(code(f"return {n} + 1", intent="sum up"), run_of(principal=principal))
+            await gateway.ran(code(f"return a{n}"), run_of(principal=principal))
+            await gateway.ran(code(f"return a{n} + 1", intent="sum up"), run_of(principal=principal))
         await gateway.publisher.look()
         theirs = [t for t in gateway.services.published["capability"] if gateway.publisher.keeps(of(t), ALICE)]
         seen.append([tool.definition for tool in theirs])

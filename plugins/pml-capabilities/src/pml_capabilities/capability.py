@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from . import inputs as input_schemas
+from .general import General, widened
 from .normal import whole_ms
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 MOST_INTENTS = 5
+MOST_FAILED_WITH = 16
+FORGIVEN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,18 @@ class Capability:
     failures: int = 0
     total_ms: int = 0
     """Of the runs that ended well [ms]."""
+    first: str = ""
+    """The code as it was learned first; :attr:`code` has inputs in place of some literals. ``""`` when it has none."""
+    lifted: tuple[int, ...] = ()
+    """Which of its literals those are, by their order."""
+    failed_with: tuple[str, ...] = ()
+    """What it was given when it failed, as digests, the last ones."""
+    vouched: bool = False
+    """Whether an operator took it over as proven."""
+    disabled: bool = False
+    """Whether an operator switched it off; learning does not change that."""
+    source: str = ""
+    """Where it was imported from, in words; ``""`` for what was learned here."""
     retired: str = ""
     """Why it is not run any more; ``""`` while it is."""
     version: int = field(default=0, compare=False)
@@ -89,11 +103,12 @@ class Capability:
         return settings.shared or (bool(principal) and self.owner == principal)
 
     def proven(self, settings: Settings) -> bool:
-        """Whether it has ended well often enough."""
+        """Whether it has ended well often enough. One failure takes nothing away: it may be that of an argument."""
         return (
             not self.retired
-            and self.successes >= settings.proven_after
-            and self.successes >= settings.least_success * self.runs
+            and not self.disabled
+            and (self.vouched or self.successes >= settings.proven_after)
+            and (self.failures <= FORGIVEN or self.successes >= settings.least_success * self.runs)
         )
 
 
@@ -111,12 +126,19 @@ def learned(before: Capability | None, lesson: Lesson, name: str) -> Capability:
             inputs=lesson.inputs,
             principals=frozenset({lesson.principal}) | (frozenset() if before is None else before.principals),
             total_ms=lesson.duration_ms,
+            disabled=before is not None and before.disabled,
         )
+    first = before.first or before.code
+    general = General(before.code, before.lifted, before.inputs)
+    now = widened(before.language, first, general, lesson.code, lesson.inputs)
     return replace(
         before,
+        code=now.code,
+        first=first if now.lifted else "",
+        lifted=now.lifted,
         intents=_with(before.intents, lesson.intent),
         tools={**before.tools, **lesson.tools},
-        inputs=input_schemas.merged(before.inputs, lesson.inputs),
+        inputs=now.inputs,
         principals=before.principals | {lesson.principal},
         successes=before.successes + 1,
         total_ms=before.total_ms + lesson.duration_ms,
@@ -128,11 +150,14 @@ def _others(before: Mapping[ToolId, str], now: Mapping[ToolId, str]) -> bool:
     return any(before.get(tool, digest) != digest for tool, digest in now.items())
 
 
-def counted(before: Capability, *, success: bool, duration_ms: int) -> Capability:
-    """After one more run."""
+def counted(before: Capability, *, success: bool, duration_ms: int, given: str = "") -> Capability:
+    """After one more run. What fails again with what it failed with before, by its digest ``given``, is one failure."""
     if success:
         return replace(before, successes=before.successes + 1, total_ms=before.total_ms + duration_ms)
-    return replace(before, failures=before.failures + 1)
+    if given and given in before.failed_with:
+        return before
+    failed_with = (*before.failed_with, given)[-MOST_FAILED_WITH:] if given else before.failed_with
+    return replace(before, failures=before.failures + 1, failed_with=failed_with)
 
 
 def _with(intents: tuple[str, ...], intent: str) -> tuple[str, ...]:
@@ -158,6 +183,12 @@ def to_value(capability: Capability) -> dict[str, Any]:
         "failures": capability.failures,
         "total_ms": capability.total_ms,
         "retired": capability.retired,
+        "first": capability.first,
+        "lifted": list(capability.lifted),
+        "failed_with": list(capability.failed_with),
+        "vouched": capability.vouched,
+        "disabled": capability.disabled,
+        "source": capability.source,
     }
 
 
@@ -181,5 +212,12 @@ def from_value(id: str, value: Mapping[str, Any], version: int = 0) -> Capabilit
         failures=value["failures"],
         total_ms=value["total_ms"],
         retired=value["retired"],
+        # Documents of before have none of these.
+        first=value.get("first", ""),
+        lifted=tuple(value.get("lifted", ())),
+        failed_with=tuple(value.get("failed_with", ())),
+        vouched=value.get("vouched", False),
+        disabled=value.get("disabled", False),
+        source=value.get("source", ""),
         version=version,
     )

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Verdict
 
+from .inputs import defaults, name_problems, problems
 from .library import Library, library_of
 from .settings import Settings
-from .tools import staleness
+from .tools import staleness, takes
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Services, Session, Task
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .capability import Capability
 
 NO_STORE, NOT_FOUND, RETIRED = "capability.no_store", "capability.not_found", "capability.retired"
+DISABLED, INVALID_INPUTS = "capability.disabled", "capability.invalid_inputs"
 """Codes of failures that are not the code's own."""
 _SPECIAL = re.compile(r"([*?\[])")
 CODE_ID = "code"
@@ -58,45 +60,46 @@ class Capabilities:
         """The code that a capability comes to, or why there is none."""
         if not isinstance(task, CapabilityRun):
             return Verdict()
-        code = await self._code(task, session, retire=False)
+        code = await self._code(task, session, running=False)
         return Verdict(problems=(code,)) if isinstance(code, Failure) else Verdict(becomes=code)
 
-    async def _code(self, task: CapabilityRun, session: Session, *, retire: bool = True) -> CodeRun | Failure:
-        """What to run. Inline code wins (CAP-2). With ``retire``, what is found to be stale is marked as that."""
+    async def _code(self, task: CapabilityRun, session: Session, *, running: bool = True) -> CodeRun | Failure:
+        """What to run. Inline code wins (CAP-2). When ``running``, kinds count, and what is stale is marked."""
         if task.source:
             return CodeRun(id=CODE_ID, language=task.language, source=task.source, inputs=task.inputs)
         library = None if self._services is None else library_of(self._services)
         if library is None:
             return Failure(NO_STORE, f"Capability task {task.id} has no code and CapabilityStore is not configured.")
-        capability = await library.get(self._id(task.capability_id))
+        capability = await library.get(id_of(task.capability_id, self._services, self._settings))
         if capability is None or not capability.visible(session.principal, self._settings):
             return Failure(NOT_FOUND, f"Capability {task.capability_id} not found in CapabilityStore")
-        if why := capability.retired or await self._stale(capability, library, retire=retire):
-            return Failure(
-                RETIRED,
-                f"Capability {capability.id} is retired: {why}. Write the code again for the tools as they are now; "
-                "when it ends well, it is learned anew.",
-            )
+        why_not = await self._why_not(capability, library, running=running) or _wrong(capability, task, values=running)
+        if why_not is not None:
+            return why_not
         return CodeRun(
             id=CODE_ID,
             language=capability.language,
             source=capability.code,
             program=capability.program,
-            inputs=task.inputs,
+            inputs={**defaults(capability.inputs), **_taken(capability, task)},
             # Escaped: a tool whose name is a pattern must not open others.
             tools=tuple(_SPECIAL.sub(r"[\1]", tool) for tool in sorted(capability.tools)),
         )
 
-    def _id(self, given: str) -> str:
-        """The id of the capability, also of one that is given by the name that clients see or search finds."""
-        entry = None if self._services is None else self._services.catalog.resolve(given)
-        if entry is None or entry.server != self._settings.server:
-            return given
-        from .publishing import META
-
-        meta = entry.definition.get("_meta")
-        about = meta.get(META) if isinstance(meta, Mapping) else None
-        return str(about["id"]) if isinstance(about, Mapping) and "id" in about else given
+    async def _why_not(self, capability: Capability, library: Library, *, running: bool) -> Failure | None:
+        """Why it is run with no inputs whatever; None when it may be."""
+        id = capability.id
+        if capability.disabled:
+            return Failure(
+                DISABLED, f"Capability {id} is switched off; `pml capabilities enable {id}` allows it again."
+            )
+        if why := capability.retired or await self._stale(capability, library, retire=running):
+            return Failure(
+                RETIRED,
+                f"Capability {id} is retired: {why}. Write the code again for the tools as they are now; "
+                "when it ends well, it is learned anew.",
+            )
+        return None
 
     async def _stale(self, capability: Capability, library: Library, *, retire: bool) -> str:
         if self._services is None:
@@ -108,6 +111,44 @@ class Capabilities:
             except Exception:  # it is not run either way, and found out again the next time
                 self._services.log.exception("capability could not be retired", capability=capability.id)
         return why
+
+
+def id_of(given: str, services: Services | None, settings: Settings) -> str:
+    """The id of the capability, also of one that is given by the name that clients see or search finds."""
+    entry = None if services is None else services.catalog.resolve(given)
+    if entry is None or entry.server != settings.server:
+        return given
+    from .publishing import META
+
+    meta = entry.definition.get("_meta")
+    about = meta.get(META) if isinstance(meta, Mapping) else None
+    return str(about["id"]) if isinstance(about, Mapping) and "id" in about else given
+
+
+def _wrong(capability: Capability, task: CapabilityRun, *, values: bool) -> Failure | None:
+    """What is wrong with the inputs of ``task``; with ``values`` also with their kinds.
+
+    Results of tasks that it waits for are handed over, too: it need not take them.
+    """
+    given = _taken(capability, task)
+    if values:
+        wrong = problems(capability.inputs, given)
+    else:
+        wrong = name_problems(capability.inputs, {**given, **dict.fromkeys(_known(capability, task.needs))})
+    if not wrong:
+        return None
+    return Failure(
+        INVALID_INPUTS, f"Capability {capability.name}: {'; '.join(wrong)}. It takes: {takes(capability)}. Nothing ran."
+    )
+
+
+def _known(capability: Capability, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name in capability.inputs.get("properties", {})]
+
+
+def _taken(capability: Capability, task: CapabilityRun) -> dict[str, Any]:
+    known = _known(capability, task.inputs)
+    return {name: value for name, value in task.inputs.items() if name in known or name not in task.needs}
 
 
 def _ended(task: CapabilityRun, started_at: datetime, code: Outcome) -> Outcome:

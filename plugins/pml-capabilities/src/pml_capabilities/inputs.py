@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 DEEPEST = 4
 MOST_MEMBERS = 50
 ANYTHING: Mapping[str, Any] = {}
+_FITS: Mapping[str, Callable[[Any], bool]] = {
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: (
+        not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+    ),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "object": lambda value: isinstance(value, Mapping),
+    "array": lambda value: isinstance(value, Sequence) and not isinstance(value, str),
+}
+_SPOKEN = {"integer": "an integer", "object": "an object", "array": "an array", "null": "null"}
 
 
 def schema_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -18,12 +30,13 @@ def schema_of(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """Schema that takes what either takes; required is what both require."""
-    both = dict(_either(one, other))
+    both = dict(either(one, other))
     both["required"] = sorted(set(one.get("required", ())) & set(other.get("required", ())))
     return {**both, "additionalProperties": False}
 
 
-def _kind(value: Any, depth: int) -> dict[str, Any]:
+def kind_of(value: Any, depth: int = DEEPEST) -> dict[str, Any]:
+    """Schema of ``value``; what is more than ``depth`` levels down may be anything."""
     if isinstance(value, bool):
         return {"type": "boolean"}
     if isinstance(value, (int, float)):
@@ -33,20 +46,90 @@ def _kind(value: Any, depth: int) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return {"type": "object", "properties": _members(value, depth - 1)} if depth else {"type": "object"}
     if isinstance(value, Sequence):
-        items = [_kind(item, depth - 1) for item in value[:MOST_MEMBERS]] if depth else []
+        items = [kind_of(item, depth - 1) for item in value[:MOST_MEMBERS]] if depth else []
         kind = items[0] if items else ANYTHING
         for item in items[1:]:
-            kind = _either(kind, item)
+            kind = either(kind, item)
         return {"type": "array", "items": dict(kind)} if kind else {"type": "array"}
     return {}
 
 
+def defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What is taken for inputs that are not given."""
+    return {name: kind["default"] for name, kind in schema.get("properties", {}).items() if "default" in kind}
+
+
+def name_problems(schema: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """What is wrong with the names of inputs, in words."""
+    given, known = list(names), schema.get("properties", {})
+    missing = [f"{name!r} is missing" for name in schema.get("required", ()) if name not in given]
+    return missing + [f"there is no {name!r}" for name in given if name not in known]
+
+
+def problems(schema: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[str]:
+    """What is wrong with ``inputs``, in words; values are not repeated."""
+    known = schema.get("properties", {})
+    kinds = [found for name, value in inputs.items() if name in known for found in _misfits(known[name], value, name)]
+    return name_problems(schema, inputs) + kinds
+
+
+def _misfits(schema: Mapping[str, Any], value: Any, at: str) -> Iterator[str]:
+    wanted = schema.get("type")
+    if wanted is None:
+        return
+    if not _FITS[wanted](value):
+        has = kind_of(value, 0).get("type", "null")
+        yield f"{at!r} must be {_SPOKEN.get(wanted, f'a {wanted}')}, not {_SPOKEN.get(has, f'a {has}')}"
+    elif wanted == "object":
+        for name, kind in schema.get("properties", {}).items():
+            if name in value:
+                yield from _misfits(kind, value[name], f"{at}.{name}")
+    elif wanted == "array" and schema.get("items"):
+        found = (one for n, item in enumerate(value) for one in _misfits(schema["items"], item, f"{at}[{n}]"))
+        yield from islice(found, 3)
+
+
+def is_one(schema: Any) -> bool:
+    """Whether ``schema`` is written as :func:`schema_of` and :func:`merged` write them."""
+    if (
+        not isinstance(schema, Mapping)
+        or schema.get("type") != "object"
+        or not isinstance(schema.get("properties"), Mapping)
+    ):
+        return False
+    required, closed = schema.get("required", ()), schema.get("additionalProperties", False)
+    if not isinstance(required, Sequence) or isinstance(required, str) or closed is not False:
+        return False
+    known = schema["properties"]
+    if not schema.keys() <= {"type", "properties", "required", "additionalProperties"}:
+        return False
+    return all(name in known for name in required) and all(_is_kind(kind, DEEPEST + 1) for kind in known.values())
+
+
+def _is_kind(schema: Any, depth: int) -> bool:
+    if not isinstance(schema, Mapping) or not schema.keys() <= {"type", "properties", "items", "default"} or not depth:
+        return False
+    if not schema.keys() - {"default"}:
+        return True
+    if not isinstance(schema.get("type"), str) or schema["type"] not in _FITS:
+        return False
+    if "default" in schema and any(_misfits(schema, schema["default"], "")):
+        return False
+    below = schema.get("properties", {})
+    return (
+        isinstance(below, Mapping)
+        and all(_is_kind(kind, depth - 1) for kind in below.values())
+        and ("items" not in schema or _is_kind(schema["items"], depth - 1))
+    )
+
+
 def _members(value: Mapping[str, Any], depth: int) -> dict[str, Any]:
     names = sorted(map(str, value))[:MOST_MEMBERS]
-    return {name: _kind(value[name], depth) for name in names if name in value}
+    return {name: kind_of(value[name], depth) for name in names if name in value}
 
 
-def _either(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+def either(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Schema that takes what either takes."""
     kinds = {one.get("type"), other.get("type")}
     if kinds == {"integer", "number"}:
         return {"type": "number"}
@@ -58,13 +141,13 @@ def _either(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, An
         return {
             "type": "object",
             "properties": {
-                name: _either(ours[name], theirs[name])
+                name: either(ours[name], theirs[name])
                 if name in ours and name in theirs
                 else ours.get(name, theirs.get(name))
                 for name in names
             },
         }
     if kinds == {"array"}:
-        items = _either(one.get("items", ANYTHING), other.get("items", ANYTHING))
+        items = either(one.get("items", ANYTHING), other.get("items", ANYTHING))
         return {"type": "array", "items": items} if items else {"type": "array"}
     return one

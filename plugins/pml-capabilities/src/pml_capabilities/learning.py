@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CapabilityRun, CodeRun, ExecutionId, Phase, Scope, Status, ToolCall, Workflow
 
 from .capability import Lesson, counted
-from .executor import NO_STORE, NOT_FOUND, RETIRED
+from .executor import DISABLED, INVALID_INPUTS, NO_STORE, NOT_FOUND, RETIRED, id_of
 from .inputs import schema_of
 from .library import Library, library_of
-from .normal import identity, one_line, whole_ms
+from .normal import digest, identity, one_line, whole_ms
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, ExecutionRecord, Outcome, Run, Services, Task, ToolId
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LONGEST_INTENT = 300
 """Characters."""
-NOT_ITS_FAULT = frozenset({NO_STORE, NOT_FOUND, RETIRED, "executor.missing", "task.too_deep"})
+NOT_ITS_FAULT = frozenset({NO_STORE, NOT_FOUND, RETIRED, DISABLED, INVALID_INPUTS, "executor.missing", "task.too_deep"})
 OUT_OF_BOUNDS = "code.tool_not_allowed"
 """Code of the failure when it needs a tool that it was not known to use."""
 COUNTED = frozenset({Status.OK, Status.ERROR, Status.TIMED_OUT})
@@ -117,7 +117,8 @@ class Learning:
         if outcome.status not in COUNTED and code != OUT_OF_BOUNDS:
             return
         if (library := library_of(self._services)) is not None:
-            self._soon(self._add_up, library, task.capability_id, outcome)
+            id = id_of(task.capability_id, self._services, self._settings)
+            self._soon(self._add_up, library, id, digest(task.inputs), outcome)
 
     def _soon(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Do it in the background; one after the other, for they change the same documents."""
@@ -167,9 +168,9 @@ class Learning:
         )
         await library.learn(lesson, keep=self._settings.keep)
 
-    async def _add_up(self, library: Library, id: str, outcome: Outcome) -> None:
+    async def _add_up(self, library: Library, id: str, given: str, outcome: Outcome) -> None:
         success, duration_ms = outcome.status is Status.OK, whole_ms(outcome.duration_ms)
-        await library.change(id, lambda known: counted(known, success=success, duration_ms=duration_ms))
+        await library.change(id, lambda known: counted(known, success=success, duration_ms=duration_ms, given=given))
 
     async def settled(self) -> None:
         """Returns when everything seen so far is kept, or given up."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 import textwrap
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 ID_DIGITS, OWNER_DIGITS = 20, 6
 LOCAL = "local"
@@ -17,12 +20,21 @@ _STOP = frozenset({"a", "an", "the", "of", "in", "on", "to", "for", "and", "with
 
 
 def identity(language: str, source: str, *, program: bool = False, owner: str = "") -> str:
-    """The id of what ``source`` teaches ``owner``: the same for code that differs in layout only.
+    """The id of what ``source`` teaches ``owner``: the same for code that differs in layout and literals only.
 
     ``owner`` is ``""`` where what one taught is everybody's.
     """
-    text = f"{language}\0{int(program)}\0{normal(language, source)}{owner and f'{chr(0)}{owner}'}"
+    from .general import skeleton
+
+    lines = source.replace("\r\n", "\n").replace("\r", "\n")
+    same = normal(language, skeleton(language, lines, program=program))
+    text = f"{language}\0{int(program)}\0{same}{owner and f'{chr(0)}{owner}'}"
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:ID_DIGITS]
+
+
+def digest(inputs: Mapping[str, Any]) -> str:
+    """What inputs are told by, without being kept."""
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()[:ID_DIGITS]
 
 
 def normal(language: str, source: str) -> str:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CapabilityRun, InvalidArguments, MetaTool, ToolId
 
+from .inputs import problems
 from .library import Library, library_of
 from .normal import one_line, owned
 from .similarity import likeness
-from .tools import floor, staleness, usable
+from .tools import floor, staleness, takes, usable
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, Services, Session
@@ -131,7 +132,7 @@ class Publisher:
 def best_of_alike(proven: Sequence[Capability], settings: Settings) -> list[Capability]:
     """Of those that do the same for the same people, the one that did it best: most often well, then fastest."""
     kept: list[Capability] = []
-    for one in sorted(proven, key=lambda c: (-c.successes / c.runs, -c.successes, c.duration_ms, c.id)):
+    for one in sorted(proven, key=lambda c: (-c.successes / max(1, c.runs), -c.successes, c.duration_ms, c.id)):
         if not any(alike(one, better, settings) for better in kept):
             kept.append(one)
     return kept
@@ -173,14 +174,9 @@ def tool_of(capability: Capability, name: str, catalog: Catalog) -> MetaTool:
 
 
 def _task_of(capability: Capability, name: str) -> Callable[[Mapping[str, Any]], CapabilityRun]:
-    properties, required = capability.inputs.get("properties", {}), capability.inputs.get("required", ())
-
     def task(arguments: Mapping[str, Any]) -> CapabilityRun:
-        problems = [f"{missing!r} is missing" for missing in required if missing not in arguments]
-        problems += [f"there is no {given!r}" for given in arguments if given not in properties]
-        if problems:
-            takes = ", ".join(properties) or "nothing"
-            raise InvalidArguments(f"{name}: {'; '.join(problems)}. It takes: {takes}.")
+        if wrong := problems(capability.inputs, arguments):
+            raise InvalidArguments(f"{name}: {'; '.join(wrong)}. It takes: {takes(capability)}.")
         return CapabilityRun(id=name, capability_id=capability.id, inputs=arguments)
 
     return task

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import split_tool_id
 
+from .inputs import defaults
+
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry
 
     from .capability import Capability
+
+LONGEST_VALUE = 40
 
 
 def staleness(capability: Capability, catalog: Catalog) -> str:
@@ -31,7 +36,21 @@ def staleness(capability: Capability, catalog: Catalog) -> str:
 def usable(capability: Capability, catalog: Catalog) -> bool:
     """Whether every tool is there as it was."""
     found = ((catalog.get(tool), digest) for tool, digest in capability.tools.items())
-    return not capability.retired and all(entry is not None and entry.digest == digest for entry, digest in found)
+    return not (capability.retired or capability.disabled) and all(
+        entry is not None and entry.digest == digest for entry, digest in found
+    )
+
+
+def takes(capability: Capability) -> str:
+    """The names of its inputs, in words; what may be left out with what is taken then."""
+    properties, usual = capability.inputs.get("properties", {}), defaults(capability.inputs)
+    told = [f"{name} (else {_short(usual[name])})" if name in usual else name for name in properties]
+    return ", ".join(told) or "nothing"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
 def floor(entries: Iterable[CatalogEntry | None]) -> dict[str, bool]:
