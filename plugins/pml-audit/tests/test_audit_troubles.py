@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 import time
 
 import pytest
@@ -70,6 +71,44 @@ async def test_what_there_is_no_room_for_is_counted_in_a_row(folder, rows, monke
     await recording.close()
     assert len(rows("denied")) == 10
     assert rows("audit.dropped")[0]["count"] == 15
+
+
+async def test_rows_that_are_dropped_while_others_are_written_are_counted_too(folder, rows, monkeypatch):
+    monkeypatch.setattr(recorder, "MOST_HELD", 1)
+    recording = Recorder(FakeServices("audit", store=MemoryStore()), Settings())
+    append, more = recording.trail.append, []
+
+    def slow(given):
+        if not more:  # in the thread, after it has looked how many were dropped
+            more.extend(recording.record("denied") for _ in range(4))
+        return append(given)
+
+    class Told(Recorder):
+        """Has the gateway drop a row between reading the count in the thread and changing it."""
+
+        @property
+        def drops(self):
+            count = self.__dict__.setdefault("count", 0)
+            if threading.current_thread() is not threading.main_thread() and len(more) < 8 and not within:
+                within.append(True)
+                more.append(self.record("denied"))
+                within.clear()
+            return count
+
+        @drops.setter
+        def drops(self, count):
+            self.__dict__["count"] = count
+
+    within = []
+    recording.__class__ = Told
+    recording.trail.append = slow
+    await asyncio.wrap_future(recording.record("denied"))
+    for _ in range(3):
+        await asyncio.wrap_future(recording.sync())
+    await recording.close()
+    asked = 1 + len(more)
+    assert asked == 9
+    assert len(rows("denied")) + sum(row["count"] for row in rows("audit.dropped")) == asked
 
 
 async def test_an_answer_does_not_wait_for_a_disk_that_hangs(folder, monkeypatch):

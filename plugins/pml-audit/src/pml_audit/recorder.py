@@ -35,6 +35,8 @@ class Batch:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
+        self.drops = 0
+        """Rows for which it had no room."""
         self.written: Future[bool] = Future()
         """Whether; False when they are held for later."""
 
@@ -54,7 +56,7 @@ class Recorder:
         self._heard_at: float | None = None
         self._unsynced = False
         self.drops = 0
-        """Rows dropped for lack of room, since the last that were written."""
+        """Rows dropped for lack of room, since the last that were written. For the thread alone."""
 
     def record(self, kind: str, **about: Any) -> Future[bool]:
         """Add a row, secrets taken out; done when it is in the file, or held for later."""
@@ -106,7 +108,7 @@ class Recorder:
                 if len(batch.rows) < MOST_HELD:
                     batch.rows.append(row)
                 else:
-                    self.drops += 1
+                    batch.drops += 1
             return batch.written
 
     # In the thread
@@ -116,7 +118,7 @@ class Recorder:
             self._batch = None
         room = MOST_HELD - len(self._held)
         self._held += batch.rows[:room]
-        self.drops += len(batch.rows[room:])
+        self.drops += batch.drops + len(batch.rows[room:])
         try:
             written = self._written()
         except BaseException as exc:
