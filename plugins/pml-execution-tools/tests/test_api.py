@@ -10,7 +10,8 @@ import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 
-from pml_hookspecs import ExecutionId, Failure, Status
+from pml_hookspecs import ExecutionId, Failure, Status, UnauthenticatedError
+from pml_testing.fakes import outcome
 
 pytestmark = pytest.mark.anyio
 NOT_FOUND = (
@@ -175,6 +176,30 @@ async def test_who_is_not_let_in_gets_401_in_the_words_of_the_seed(served, path,
     assert response.status_code == 401
     assert response.json()["error"]["message"] == "MCP API key authentication required"
     assert response.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("path", ["/api/executions", "/api/agents/ruby-agent/executions/mine"])
+async def test_whose_key_counts_no_more_gets_401_in_whatever_words(filled, path, monkeypatch):
+    """Such as those of another plugin that knows keys."""
+
+    async def gone(session, *, results=False):
+        raise UnauthenticatedError("This key is not known. Ask your team for a new one.")
+
+    monkeypatch.setattr(filled.gateway.assembly.services("execution_tools"), "scope", gone)
+    refused = await error(filled, path, 401)
+    assert refused == {
+        "code": "access.unauthenticated",
+        "message": "This key is not known. Ask your team for a new one.",
+    }
+
+
+async def test_a_failure_that_has_the_words_of_a_refusal_is_no_401(filled, monkeypatch):
+    async def failed(task, session, *, trigger):
+        failure = Failure("tool.failed", "MCP API key authentication required")
+        return outcome(task.id, status=Status.ERROR, failure=failure)
+
+    monkeypatch.setattr(filled.gateway.assembly.services("execution_tools"), "run", failed)
+    assert (await error(filled, "/api/executions", 500))["code"] == "tool.failed"
 
 
 @pytest.mark.seed("QRY-30", "QRY-40")

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pml_hookspecs import GATEWAY_SERVER, Failure, Outcome, Status, ToolCall, ToolId, encode, well_formed
+from pml_hookspecs import (
+    GATEWAY_SERVER,
+    Failure,
+    Outcome,
+    Status,
+    ToolCall,
+    ToolId,
+    UnauthenticatedError,
+    encode,
+    well_formed,
+)
 
 from .openapi import INCLUDE_LOG, ROUTES, Answers, Described, document
 from .parameters import BadParameters, arguments_of
@@ -79,6 +89,10 @@ class _Endpoint:
         trigger: Trigger = "agent" if identity.agent else "manual"
         outcome = await self._services.run(task, session, trigger=trigger)
         if outcome.failure is not None:
+            try:
+                await self._services.scope(session)
+            except UnauthenticatedError as exc:  # a tool has no way to say so but in words
+                return _error(401, "access.unauthenticated", str(exc))
             return _failed(outcome, outcome.failure, self._route.answers)
         return _json(_shown(outcome, self._route.answers), headers=PRIVATE)
 
@@ -94,8 +108,6 @@ def _shown(outcome: Outcome, answers: Answers) -> Any:
 
 
 def _failed(outcome: Outcome, failure: Failure, answers: Answers) -> Response:
-    if failure.message == NO_KEY:
-        return _error(401, "access.unauthenticated", NO_KEY)
     # All that a tool can have against the address of an execution is that there is none such.
     if failure.code == "arguments.invalid" and answers in ("result", "log"):
         return _error(404, "execution.not_found", failure.message)
