@@ -500,6 +500,17 @@ async def test_an_id_that_is_not_known_goes_to_whoever_keeps_durable_workflows(m
     assert (call.tool, call.arguments) == ("resume_durable_run", {"run_id": "x", "decision": "continue"})
 
 
+async def test_new_tasks_for_a_durable_workflow_reach_whoever_keeps_it(make, world):
+    async def answer(task, _run):
+        return outcome(task.id, make.structured({"status": "completed"}))
+
+    here = world(answer, catalog=FakeCatalog([entry("pml:resume_durable_run")]))
+    tasks = [{"id": "x", "tool": "s:c"}]
+    decision = decision_from({"workflow_id": "x", "decision": "replan", "tasks": tasks})
+    await carry_out(decision, here.documents, here.run(), here.services.catalog)
+    assert here.calls[0].arguments == {"run_id": "x", "decision": "replan", "tasks": tasks}
+
+
 async def test_what_a_durable_run_keeps_is_not_kept_twice(make, world):
     here = world(Approver(make, "b"))
     run = here.run()

@@ -114,7 +114,8 @@ async def _told(outcome: Outcome, documents: Documents, taken: Taken) -> Mapping
 
 async def _durable(decision: Decision, run: Run, unknown: str) -> Mapping[str, Any]:
     """What the executor of durable workflows makes of it, which may know the id."""
-    arguments = {"run_id": decision.workflow_id, "decision": decision.what}
+    tasks = {"tasks": decision.arguments["tasks"]} if decision.what == "replan" else {}
+    arguments = {"run_id": decision.workflow_id, "decision": decision.what, **tasks}
     outcome = await run.dispatch(ToolCall(id="resume", tool=ToolId(DURABLE), arguments=arguments))
     failure, output = outcome.failure, outcome.output
     told = output.get("structuredContent") if isinstance(output, Mapping) else None
