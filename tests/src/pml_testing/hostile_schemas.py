@@ -19,7 +19,7 @@ MOST_BYTES = 20 * 1024 * 1024
 TOO_QUICK_MS = 1.0
 """In which nobody takes that much."""
 SHORT = 10_000
-TRIES = 5
+TRIES = 8
 """Of a measurement, of which the best counts: another process may have the caches."""
 
 Schema = dict[str, Any]
