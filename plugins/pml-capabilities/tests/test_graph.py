@@ -126,7 +126,10 @@ async def test_one_is_shown_with_its_code(store, capsys):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nope", "there is no capability 'nope'; `pml capabilities list"), ("c1", "'c1' means c1aa, c1bb; give more")],
+    [
+        ("nope", "there is no capability 'nope'; `pml capabilities list"),
+        ("c1", "'c1' means c1aa of alice, c1bb of alice; give"),
+    ],
 )
 async def test_one_that_is_not_clear_is_refused_with_what_to_do(store, name, message):
     await fill(store)

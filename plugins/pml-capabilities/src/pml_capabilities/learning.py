@@ -13,15 +13,13 @@ from .capability import Lesson, counted
 from .executor import DISABLED, INVALID_INPUTS, NO_STORE, NOT_FOUND, RETIRED, id_of
 from .inputs import schema_of
 from .library import Library, library_of
-from .normal import digest, identity, one_line, whole_ms
+from .normal import LONGEST_INTENT, digest, identity, one_line, whole_ms
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, ExecutionRecord, Outcome, Run, Services, Task, ToolId
 
     from .settings import Settings
 
-LONGEST_INTENT = 300
-"""Characters."""
 NOT_ITS_FAULT = frozenset({NO_STORE, NOT_FOUND, RETIRED, DISABLED, INVALID_INPUTS, "executor.missing", "task.too_deep"})
 OUT_OF_BOUNDS = "code.tool_not_allowed"
 """Code of the failure when it needs a tool that it was not known to use."""

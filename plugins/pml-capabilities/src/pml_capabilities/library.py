@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .capability import Capability, Lesson, from_value, learned, to_value
-from .normal import slug
+from .normal import LONGEST_NAME, slug
 from .similarity import likeness
 
 if TYPE_CHECKING:
@@ -97,15 +98,34 @@ class Library:
                 return wanted
         raise RuntimeError(f"capability {id} was changed by others {TRIES} times in a row")
 
+    async def add(self, capability: Capability, *, keep: int, shared: bool) -> Capability | None:
+        """Keep one that was not learned here, in place of a retired one; None when its code is known already.
+
+        Raises:
+            RuntimeError: Others changed it each time in between.
+        """
+        before = await self.get(capability.id)
+        if before is not None and not before.retired:
+            return None
+        owner = "" if shared else capability.owner
+        taken = before is None and await self.has_name(capability.name, owner)
+        name = f"{capability.name[:LONGEST_NAME]}_{capability.id[:6]}" if taken else capability.name
+        made = await self._change(capability.id, lambda _: replace(capability, name=name))
+        await self._prune(owner, keep)
+        return made
+
+    async def has_name(self, name: str, owner: str) -> bool:
+        """Whether one of ``owner``'s is called so; where that is ``""``, one of anybody's."""
+        whose = {"owner": owner} if owner else {}
+        return bool((await self._documents.find(COLLECTION, marks={"name": name, **whose}, limit=1)).total)
+
     async def forget(self, id: str) -> bool:
         """Whether there was one."""
         return await self._documents.delete(COLLECTION, id)
 
     async def _free_name(self, lesson: Lesson) -> str:
         name = slug(lesson.intent, f"capability_{lesson.id[:6]}")
-        whose = {"owner": lesson.owner} if lesson.owner else {}
-        taken = await self._documents.find(COLLECTION, marks={"name": name, **whose}, limit=1)
-        return f"{name}_{lesson.id[:6]}" if taken.total else name
+        return f"{name}_{lesson.id[:6]}" if await self.has_name(name, lesson.owner) else name
 
 
 def by_intent(capabilities: Sequence[Capability], intent: str) -> list[tuple[Capability, float]]:

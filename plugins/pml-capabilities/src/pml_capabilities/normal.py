@@ -13,6 +13,8 @@ from typing import Any
 
 ID_DIGITS, OWNER_DIGITS = 20, 6
 LOCAL = "local"
+LONGEST_INTENT = 300
+"""Characters."""
 LONGEST_NAME = 40
 """Characters; with the server's name in front it must stay below what clients take."""
 _WORD = re.compile(r"[a-z0-9]+")

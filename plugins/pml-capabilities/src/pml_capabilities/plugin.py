@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -82,7 +83,7 @@ def pml_routes(services: Services) -> Iterable[Any]:
 
 @hookimpl
 def pml_commands(subcommands: Any) -> None:
-    """Add ``pml capabilities list | show | forget | graph``."""
+    """Add ``pml capabilities`` and its verbs."""
     about = "code that worked and was learned"
     parser: argparse.ArgumentParser = subcommands.add_parser(
         "capabilities", help=about, description=f"Look at {about}."
@@ -91,18 +92,39 @@ def pml_commands(subcommands: Any) -> None:
     found = _verb(verbs, "list", list_command, "what was learned; with words, what is for that, best first")
     found.add_argument("intent", nargs="*", metavar="WORD", help="what it should be for")
     found.add_argument("--retired", action="store_true", help="also what is not run any more")
-    shown = _verb(verbs, "show", show_command, "the code of one, what it uses and how it has done")
-    shown.add_argument("id", metavar="ID", help="its id, or the beginning of it, or its name")
+    _one(_verb(verbs, "show", show_command, "the code of one, what it uses and how it has done"))
     gone = _verb(verbs, "forget", forget_command, "forget one, or all")
     which = gone.add_mutually_exclusive_group(required=True)
-    which.add_argument("id", nargs="?", metavar="ID", help="its id, or the beginning of it, or its name")
+    _one(which, nargs="?")
     which.add_argument("--all", action="store_true", help="forget everything that was learned")
-    _verb(verbs, "graph", graph_command, "what uses which tools, and which are used together")
+    _verb(verbs, "graph", graph_command, "what uses which tools, and which are used together", whose=False)
+    out = _verb(verbs, "export", export_command, "write some, or all that are not retired, as JSON", plain=False)
+    _one(out, nargs="*")
+    out.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to; printed if not given")
+    taken = _verb(verbs, "import", import_command, "take over what export has written", whose=False)
+    taken.add_argument("file", type=Path, metavar="FILE", help="what export has written")
+    taken.add_argument("--principal", default="local", metavar="NAME", help="whose they will be (local)")
+    taken.add_argument("--proven", action="store_true", help="show them beside tools at once: you know that they work")
+    taken.add_argument("--dry-run", action="store_true", help="only say what would be taken, and from whom")
+    named = _verb(verbs, "rename", rename_command, "give one another name")
+    _one(named)
+    named.add_argument("name", metavar="NAME", help="lower case letters and digits in words joined by _")
+    _one(_verb(verbs, "disable", disable_command, "switch one off, whatever is learned"))
+    _one(_verb(verbs, "enable", enable_command, "switch one on again"))
 
 
-def _verb(verbs: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
+def _one(parser: Any, **more: Any) -> None:
+    parser.add_argument("id", metavar="ID", help="its id, or the beginning of it, or its name", **more)
+
+
+def _verb(
+    verbs: Any, name: str, function: Any, about: str, *, whose: bool = True, plain: bool = True
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    if plain:
+        parser.add_argument("--json", action="store_true", help="one JSON document")
+    if whose:
+        parser.add_argument("--principal", default="", metavar="NAME", help="only what this principal's code taught")
     parser.set_defaults(run_with=function)
     return parser
 
@@ -133,3 +155,38 @@ async def graph_command(arguments: argparse.Namespace, services: Services) -> in
     from .commands import show_graph
 
     return await show_graph(arguments, services)
+
+
+async def export_command(arguments: argparse.Namespace, services: Services) -> int:
+    """``pml capabilities export``."""
+    from .changing import export_some
+
+    return await export_some(arguments, services)
+
+
+async def import_command(arguments: argparse.Namespace, services: Services) -> int:
+    """``pml capabilities import``."""
+    from .changing import import_some
+
+    return await import_some(arguments, services)
+
+
+async def rename_command(arguments: argparse.Namespace, services: Services) -> int:
+    """``pml capabilities rename``."""
+    from .changing import rename
+
+    return await rename(arguments, services)
+
+
+async def disable_command(arguments: argparse.Namespace, services: Services) -> int:
+    """``pml capabilities disable``."""
+    from .changing import disable
+
+    return await disable(arguments, services)
+
+
+async def enable_command(arguments: argparse.Namespace, services: Services) -> int:
+    """``pml capabilities enable``."""
+    from .changing import enable
+
+    return await enable(arguments, services)
