@@ -10,8 +10,9 @@ from pml_capabilities.capability import Capability
 from pml_capabilities.learning import Learning
 from pml_capabilities.library import library_of
 from pml_capabilities.publishing import Publisher
-from pml_hookspecs import CodeRun, ExecutionId, ServerStatus, Session, Status, ToolCall
-from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
+from pml_hookspecs import CodeRun, ExecutionId, ExecutionRecord, Scope, ServerStatus, Session, Status, ToolCall
+from pml_store_sqlite import SqliteStore
+from pml_testing.fakes import EPOCH, FakeCatalog, FakeRun, FakeServices, entry, outcome
 
 READ = {"readOnlyHint": True, "openWorldHint": False}
 _numbers = itertools.count(1)
@@ -46,11 +47,21 @@ def code(source="return 1", **more):
     return CodeRun(**{"id": "c", "language": "javascript", "source": source, "intent": "count open issues", **more})
 
 
+async def recorded(store, task, run):
+    """The gateway's own record of code that runs, unless a test has made one."""
+    if isinstance(task, CodeRun) and await store.executions.get(run.id, Scope(principals=None)) is None:
+        record = ExecutionRecord(
+            id=run.id, kind="code", target=task.language, principal=run.session.principal, status="running",
+            started_at=EPOCH, request={"source": task.source}, intent=task.intent or run.intent,
+        )  # fmt: skip
+        await store.executions.put(record)
+
+
 class Gateway:
     """The wrapper, the publisher and what they use, as in a gateway with nothing else."""
 
     def __init__(self, store=None, catalog=None, **settings):
-        self.settings = Settings(**settings)
+        self.settings, self.recorded = Settings(**settings), isinstance(store, SqliteStore)
         self.services = FakeServices(
             settings=self.settings, catalog=some_catalog() if catalog is None else catalog, store=store
         )
@@ -78,6 +89,8 @@ class Gateway:
         async def ended(task, run):
             return outcome(task.id)
 
+        if self.recorded:
+            await recorded(self.services.store, task, run)
         done = await self.learning(task, run, inside)
         await self.learning.settled()
         return done

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import Gateway, capability, code, run_of, some_catalog
+from lessons import Gateway, capability, code, recorded, run_of, some_catalog
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -212,8 +212,10 @@ async def test_the_end_waits_for_the_last_lesson(store):
     async def ends(task, run):
         return outcome(task.id)
 
+    task, run = code(), run_of()
+    await recorded(store, task, run)
     async with life:
-        await wrapper(code(), run_of(), ends)
+        await wrapper(task, run, ends)
     assert (await store.documents.find(COLLECTION)).total == 1
     await services.stop()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lessons import Gateway, capability, code, run_of, some_catalog
+from lessons import Gateway, capability, code, recorded, run_of, some_catalog
 
 from pml_capabilities.capability import from_value, to_value
 from pml_capabilities.learning import LEFT_BEHIND
@@ -92,6 +92,7 @@ async def test_code_teaches_alike_wherever_it_runs(gateway, place):
             await gateway.ran(code(), run_of(parent=run.id), calls=["files:read"])
             return outcome(task.id)
 
+        await recorded(gateway.services.store, above, outer)
         await gateway.learning(above, outer, inside)
         await gateway.learning.settled()
     found = await gateway.learned()
@@ -110,7 +111,9 @@ async def test_tools_called_by_workflows_inside_the_code_are_the_codes_too(gatew
         await gateway.learning(Workflow(id="w", tasks=()), run_of(parent=run.id), plan)
         return outcome(task.id)
 
-    await gateway.learning(code(), run_of(), inside)
+    task, run = code(), run_of()
+    await recorded(gateway.services.store, task, run)
+    await gateway.learning(task, run, inside)
     await gateway.learning.settled()
     assert list((await gateway.learned()).tools) == ["web:get"]
 
@@ -129,8 +132,10 @@ async def test_codes_that_run_side_by_side_do_not_share_their_tools(gateway):
         await both.wait()
         return outcome(task.id)
 
-    tasks = (code("return a"), code("return b"))
-    await asyncio.gather(*(gateway.learning(task, run_of(), inside) for task in tasks))
+    runs = [(task, run_of()) for task in (code("return a"), code("return b"))]
+    for task, run in runs:
+        await recorded(gateway.services.store, task, run)
+    await asyncio.gather(*(gateway.learning(task, run, inside) for task, run in runs))
     await gateway.learning.settled()
     assert {c.code: list(c.tools) for c in await gateway.library.all()} == {
         "return a": ["files:read"],
@@ -138,11 +143,21 @@ async def test_codes_that_run_side_by_side_do_not_share_their_tools(gateway):
     }
 
 
+class Recorded:
+    """Executions of which all are there, and whole."""
+
+    async def get(self, id, scope):
+        return ExecutionRecord(
+            id=id, kind="code", target="javascript", principal="alice", status="running", started_at=EPOCH,
+            intent="count open issues",
+        )  # fmt: skip
+
+
 class Breaks:
     """A store in which nothing works."""
 
     def __init__(self, at):
-        self.documents = self.executions = self
+        self.documents, self.executions = self, Recorded() if at in ("put", "identity") else self
         self.at = at
 
     async def get(self, *args):
@@ -237,6 +252,13 @@ async def test_code_whose_record_lacks_something_is_not_kept(gateway, store, req
     await store.executions.put(record)
     await gateway.ran(code(), run)
     assert len(await gateway.library.all()) == expected
+
+
+async def test_code_of_which_there_is_no_record_is_not_kept(gateway):
+    """As when the store had no room for it: nobody can tell whether it has secrets."""
+    gateway.recorded = False
+    await gateway.ran(code("return 'hunter2'"), run_of())
+    assert await gateway.library.all() == []
 
 
 async def test_the_same_code_in_another_layout_is_learned_once(gateway):

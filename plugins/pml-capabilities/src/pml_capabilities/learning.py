@@ -147,8 +147,9 @@ class Learning:
         self, library: Library, task: CodeRun, run: Run, intent: str, duration_ms: int, tools: Mapping[ToolId, str]
     ) -> None:
         record = await self._services.store.executions.get(run.id, Scope(principals=None))
-        if record is not None and not _as_it_was(record, task, intent):
-            self._services.log.info("code that has secrets in it is not learned", execution=run.id)
+        # Without a record nobody knows whether it has secrets.
+        if record is None or not _as_it_was(record, task, intent):
+            self._services.log.info("code is not learned: it has secrets, or no record to tell", execution=run.id)
             return
         # Not one for all who ran the same code: its intents, counts and name would tell each of the others.
         owner = "" if self._settings.shared else run.session.principal
