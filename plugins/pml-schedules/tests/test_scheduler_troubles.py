@@ -67,6 +67,36 @@ async def test_of_several_gateways_one_begins_what_a_dead_one_left(gateway, cloc
     assert [id for one in several for id, *_ in one.started] == [claim.execution]
 
 
+async def test_what_a_dead_gateway_had_taken_ends_with_its_schedule(gateway):
+    """And is not begun by a schedule that gets the name later."""
+    one = gateway()
+    schedule = to_plain(tool(cron="0 0 1 1 *"))
+    await one.scheduler.ledger.keep_plan("a", schedule, if_version=0)
+    claim = await left_by_another(one)
+    await one.scheduler.ledger.remove_plan("a")
+    kept = await one.scheduler.ledger.claim_at(claim.key)
+    assert (kept.state, kept.status, kept.reason) == ("ended", "skipped", "the schedule was removed")
+    await one.scheduler.ledger.keep_plan("a", schedule, if_version=0)
+    for _ in range(3):
+        await one.look(go_on_s=31)
+    assert one.started == []
+
+
+async def test_what_was_taken_of_a_schedule_that_nobody_declares_any_more_ends(gateway, clock):
+    other, declares = gateway(), gateway(a=tool(cron="0 0 1 1 *"))
+    claim = await left_by_another(other)
+    for _ in range(3):
+        await other.look(go_on_s=31)
+    assert (await other.scheduler.ledger.claim_at(claim.key)).state == CLAIMED  # of a gateway that is down, maybe
+    clock.go_on(86_400)
+    await other.look()
+    kept = await other.scheduler.ledger.claim_at(claim.key)
+    assert (kept.state, kept.reason) == ("ended", "the schedule was removed")
+    for _ in range(3):
+        await declares.look(go_on_s=31)
+    assert declares.started == []
+
+
 async def test_a_run_that_counts_against_the_last_of_its_times_is_begun_after_a_crash(gateway):
     """The dead gateway had counted it, and died before it began it."""
     one = gateway(a=tool(max_runs=1, cron="0 0 1 1 *"))

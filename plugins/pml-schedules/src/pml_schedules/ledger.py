@@ -158,10 +158,15 @@ class Ledger:
     async def remove_plan(self, name: str) -> bool:
         """Forget a schedule and how far it has come; its history stays for its time. Whether there was one."""
         there = await self._documents.delete(PLANS, name)
-        for claim in await self.claims({"schedule": name, "state": QUEUED}):
-            await self.write(replace(claim, state=ENDED, status=SKIPPED, reason="the schedule was removed"))
+        for state in (QUEUED, CLAIMED):
+            for claim in await self.claims({"schedule": name, "state": state}):
+                await self.drop(claim)
         await self._documents.delete(STATES, name)
         return there
+
+    async def drop(self, claim: Claim) -> None:
+        """End a claim whose schedule is gone."""
+        await self.write(replace(claim, state=ENDED, status=SKIPPED, reason="the schedule was removed"))
 
     async def states(self) -> dict[str, State]:
         """All, by schedule."""

@@ -23,6 +23,9 @@ MOST_ATTEMPTS = 3
 SERVERS_KNOWN_S = 10.0
 """After which all tools should be known [s]."""
 LEAST_SLEEP_S = 0.001
+LOST = timedelta(days=1)
+"""A run that waits for so long to be begun, of a schedule that is not known here, is nobody's any more. Until then it
+may be another gateway's, which declares that schedule and is down."""
 
 
 class Scheduler:
@@ -173,6 +176,8 @@ class Scheduler:
         """Begin what waits in line, and what other gateways have taken and not begun."""
         for claim in self._stale(await self.ledger.claims({"state": CLAIMED})):
             if (plan := plans.get(claim.schedule)) is None:
+                if claim.due < self._clock.now() - LOST:
+                    await self.ledger.drop(claim)
                 continue
             mine = await self.ledger.write(replace(claim, attempts=claim.attempts + 1))
             if mine is None:
