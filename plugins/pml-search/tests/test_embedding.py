@@ -143,6 +143,18 @@ async def test_a_changed_catalog_costs_the_model_only_what_changed(services):
     assert services.embedder.told == [["files read file: Show a file"]]
 
 
+async def test_what_descriptions_said_before_takes_no_more_memory_than_the_file_may_hold(services, monkeypatch):
+    monkeypatch.setattr(vector_file, "MOST_VECTORS", len(ENTRIES) + 5)
+    index = index_of(services)
+    for n in range(20):
+        await index.build([*ENTRIES, entry("harbour:ship_position", f"Where a container ship is, version {n}")], str(n))
+        await settled(index)
+        assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
+    meanings = index._meanings
+    assert len(meanings._places) == len(meanings._known) == len(ENTRIES) + 5
+    assert sum(map(len, services.embedder.told)) == len(ENTRIES) + 20
+
+
 async def test_a_new_tool_is_ranked_by_the_table_until_the_model_has_seen_it(services):
     index = index_of(services)
     await index.build(ENTRIES, "1")
@@ -184,7 +196,7 @@ async def test_a_damaged_file_of_vectors_is_made_anew(services, tmp_path, monkey
         file.write_bytes(whole[: len(whole) // 2])
     elif damage == "other size":
         keys, _ = vector_file.load(tmp_path, "bag")
-        vector_file.save(tmp_path, "bag", keys[:3], packed(np.ones((3, 7), np.float32)), frozenset())
+        vector_file.save(tmp_path, "bag", keys[:3], packed(np.ones((3, 7), np.float32)))
     else:
         file.write_bytes(damage)
     embedding_again = FakeServices("search", embedder=Bag())
@@ -279,7 +291,7 @@ def test_old_vectors_are_dropped_first_and_those_in_use_never(tmp_path, monkeypa
     monkeypatch.setattr(vector_file, "MOST_VECTORS", 4)
     keys = [vector_file.key(str(number)) for number in range(6)]
     vectors = packed(np.eye(6, dtype=np.float32))
-    vector_file.save(tmp_path, "m", keys, vectors, frozenset(keys[:2]))
+    vector_file.save(tmp_path, "m", *vector_file.kept(keys, vectors, frozenset(keys[:2])))
     kept, stored = vector_file.load(tmp_path, "m")
     assert kept == [keys[0], keys[1], keys[4], keys[5]]
     assert (stored.numbers == vectors.numbers[[0, 1, 4, 5]]).all()

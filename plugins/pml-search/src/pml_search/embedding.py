@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,17 @@ def text_of_tool(tool: Tool) -> str:
 
 def _texts(tools: Sequence[Tool]) -> dict[bytes, str]:
     return {vector_file.key(text): text for text in map(text_of_tool, tools)}
+
+
+def _gathered(
+    tools: Sequence[Tool], known: Packed | None, of_key: Mapping[bytes, int]
+) -> tuple[Centred, NDArray[np.bool_]] | None:
+    """Vectors of ``tools`` and which of them have one; None when too few have."""
+    places = np.array([of_key.get(vector_file.key(text_of_tool(tool)), -1) for tool in tools], np.int64)
+    has = (places >= 0) & (places < (0 if known is None else len(known)))
+    if known is None or has.sum() < max(1, ENOUGH * len(tools)):
+        return None
+    return Centred(known.chosen(places[has]), CENTRED), has
 
 
 class Opinion:
@@ -139,8 +150,8 @@ class Meanings:
             for first in range(0, len(some), BATCH):
                 batch = [texts[key] for key in some[first : first + BATCH]]
                 made.append(self._checked(await embedder.embed(batch, query=False), len(batch)))
-            self._add(some, made)
-            await self._save(frozenset(texts))
+            self._add(some, made, frozenset(texts))
+            await self._save()
             if self._wanted is not tools:
                 return
         self._of_ranker.clear()
@@ -154,16 +165,17 @@ class Meanings:
             raise ValueError(f"its vectors have another size than before: {made.shape[1]}")
         return packed(made)
 
-    def _add(self, keys: Sequence[bytes], vectors: Sequence[Packed]) -> None:
-        self._known = joined([*([] if self._known is None else [self._known]), *vectors])
-        for key in keys:
-            self._places[key] = len(self._places)
+    def _add(self, keys: Sequence[bytes], vectors: Sequence[Packed], used: frozenset[bytes]) -> None:
+        known = joined([*([] if self._known is None else [self._known]), *vectors])
+        left, self._known = vector_file.kept([*self._places, *keys], known, used)
+        # Others: a thread may look up the ones before.
+        self._places = {key: place for place, key in enumerate(left)}
 
-    async def _save(self, used: frozenset[bytes]) -> None:
+    async def _save(self) -> None:
         if self._folder is None or self._known is None:
             return
         try:
-            await asyncio.to_thread(vector_file.save, self._folder, self._model, list(self._places), self._known, used)
+            await asyncio.to_thread(vector_file.save, self._folder, self._model, list(self._places), self._known)
         except OSError as exc:
             self._services.log.warning("vectors of tools are not kept for the next start", error=str(exc))
 
@@ -185,21 +197,13 @@ class Meanings:
         if embedder.name != self._model:
             return None
         if ranker not in self._of_ranker:
-            self._of_ranker[ranker] = await asyncio.to_thread(self._gathered, tools())
+            of_tools = await asyncio.to_thread(_gathered, tools(), self._known, self._places)
+            self._of_ranker[ranker] = of_tools
         vectors = self._of_ranker[ranker]
         if vectors is None:
             return None
         asked = await self._asked(embedder, texts)
         return None if asked is None else Opinion(*vectors, asked, self._weight)
-
-    def _gathered(self, tools: Sequence[Tool]) -> tuple[Centred, NDArray[np.bool_]] | None:
-        """Vectors of ``tools`` and which of them have one; None when too few have."""
-        known, of_key = self._known, self._places
-        places = np.array([of_key.get(vector_file.key(text_of_tool(tool)), -1) for tool in tools], np.int64)
-        has = (places >= 0) & (places < (0 if known is None else len(known)))
-        if known is None or has.sum() < max(1, ENOUGH * len(tools)):
-            return None
-        return Centred(known.chosen(places[has]), CENTRED), has
 
     async def _asked(self, embedder: Embedder, texts: Sequence[str]) -> Array | None:
         """The vectors of the parts of a query; None when they are not there in time."""

@@ -43,7 +43,24 @@ def load(folder: Path, model: str) -> tuple[list[bytes], Packed] | None:
     return (keys, vectors) if whole and fits and keys else None
 
 
-def save(folder: Path, model: str, keys: Sequence[bytes], vectors: Packed, used: frozenset[bytes]) -> None:
+def kept(keys: Sequence[bytes], vectors: Packed, used: frozenset[bytes]) -> tuple[Sequence[bytes], Packed]:
+    """Keys and vectors without the oldest that are in use no more, where there are too many.
+
+    Args:
+        keys: In the order of ``vectors``, the newest last.
+        vectors: By key.
+        used: Keys that are kept in any case.
+    """
+    spare = max(0, MOST_VECTORS - len(used))
+    others = [place for place, one in enumerate(keys) if one not in used]
+    dropped = frozenset(others[: max(0, len(others) - spare)])
+    if not dropped:
+        return keys, vectors
+    places = [place for place in range(len(keys)) if place not in dropped]
+    return [keys[place] for place in places], vectors.chosen(np.array(places, np.int64))
+
+
+def save(folder: Path, model: str, keys: Sequence[bytes], vectors: Packed) -> None:
     """Write the vectors, whole or not at all.
 
     Args:
@@ -51,22 +68,16 @@ def save(folder: Path, model: str, keys: Sequence[bytes], vectors: Packed, used:
         model: Whose they are.
         keys: In the order of ``vectors``, the newest last.
         vectors: By key.
-        used: Keys that are kept in any case.
 
     Raises:
         OSError: The folder cannot be written to.
     """
-    spare = max(0, MOST_VECTORS - len(used))
-    others = [place for place, one in enumerate(keys) if one not in used]
-    dropped = frozenset(others[: max(0, len(others) - spare)])
-    kept = [place for place in range(len(keys)) if place not in dropped]
-    chosen = vectors.chosen(np.array(kept, np.int64))
-    raw = np.frombuffer(b"".join(keys[place] for place in kept), np.uint8)
+    raw = np.frombuffer(b"".join(keys), np.uint8)
     folder.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=ENDING)
     try:
         with os.fdopen(handle, "wb") as target:
-            np.savez(target, keys=raw, numbers=chosen.numbers, scales=chosen.scales)
+            np.savez(target, keys=raw, numbers=vectors.numbers, scales=vectors.scales)
         Path(temporary).replace(folder / name_of(model))
     except BaseException:
         with suppress(OSError):
