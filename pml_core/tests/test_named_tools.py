@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 import types
 
 import pytest
 
-from pml_core.cli import main
 from pml_core.config import ServerSettings
 from pml_core.logs import Logs
 from pml_core.named_tools import is_said, named_by_servers, unmatched
@@ -19,16 +17,6 @@ from pml_testing.gateway import ScriptedServer, running, until
 
 CATALOG = FakeCatalog([entry(f"crm:{name}") for name in ("delete_ticket", "list_tickets")] + [entry("git:log")])
 SERVERS = ("crm", "git", "late")
-SERVER = """
-import json, sys
-about = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-answers = {"initialize": about, "tools/list": {"tools": [{"name": "delete_ticket", "inputSchema": {"type": "object"}}]}}
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" in message:
-        result = answers.get(message["method"], {})
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"""
 
 
 def problems(*names, ids_only=False, whole=True, catalog=CATALOG):
@@ -107,25 +95,3 @@ async def test_at_the_start_each_is_logged_and_a_plugin_that_fails_is_noted(caps
     assert any(
         "key k1: allow: 'crm:delete_tickets' fits no tool; did you mean 'crm:delete_ticket'?" in e for e in events
     )
-
-
-def test_config_check_and_the_doctor_name_them_by_what_was_last_known(place, capsys):
-    script = place.home / "server.py"
-    script.write_text(SERVER)
-    place.users(
-        "config.toml",
-        f"[servers.crm]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(script))}]\n"
-        'tools = { deny = ["delete_tickets"] }\n',
-    )
-    assert main(["config", "check"]) == 0
-    assert "delete_tickets" not in capsys.readouterr().out  # nothing is known of the server
-    assert main(["servers", "tools", "crm", "--connect"]) == 0
-    capsys.readouterr()
-    assert main(["config", "check", "--json"]) == 0
-    (line,) = [one for one in json.loads(capsys.readouterr().out)["warnings"] if "delete_tickets" in one]
-    assert line.startswith(
-        "servers.crm.tools.deny: 'crm:delete_tickets' fits no tool; did you mean 'crm:delete_ticket'"
-    )
-    assert main(["plugins", "doctor", "--json"]) == 1
-    lines = {one["subject"]: one for one in json.loads(capsys.readouterr().out)}
-    assert "crm:delete_ticket" in lines["names in servers.crm.tools.deny"]["detail"]

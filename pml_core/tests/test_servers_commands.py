@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tomllib
 
 import pytest
@@ -25,17 +24,6 @@ args = ["-x"]
 A = "1"
 
 # at the end
-"""
-SERVER = """
-import json, sys
-about = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
-one = {"description": "Does \\u202e it.\\nMore.", "inputSchema": {"type": "object"}}
-answers = {"initialize": about, "tools/list": {"tools": [{"name": name, **one} for name in ("read", "drop")]}}
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" in message:
-        result = answers.get(message["method"], {})
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
 
 
@@ -149,27 +137,6 @@ def test_a_dry_run_and_a_no_write_nothing(mine, capsys, monkeypatch):
     monkeypatch.setattr("pml_core.cli.edited_file.agreed", lambda question, yes: False)
     assert main(["servers", "remove", "git"]) == 1
     assert mine.read_text() == FILE
-
-
-def test_servers_are_listed_with_their_tools_also_those_that_are_denied(mine, place, capsys):
-    script = place.home / "server.py"
-    script.write_text(SERVER)
-    told(capsys, "add", "crm", "--deny", "drop", "--", sys.executable, str(script), "--token=sk-0123456789abcdef0123")
-    told(capsys, "disable", "git")
-    rows = {row["name"]: row for row in told(capsys, "list")["servers"]}
-    assert (rows["git"]["state"], rows["crm"]["state"]) == ("disabled", "not seen yet")
-    assert "sk-0123456789abcdef0123" not in rows["crm"]["at"]
-    assert rows["git"]["source"] == str(mine)
-    assert told(capsys, "tools", "crm") == {"server": "crm", "tools": []}
-    tools = told(capsys, "tools", "crm", "--connect")["tools"]
-    assert [(tool["name"], tool["allowed"]) for tool in tools] == [("drop", False), ("read", True)]
-    row = next(row for row in told(capsys, "list", "--connect")["servers"] if row["name"] == "crm")
-    assert (row["state"], row["tools"], row["allowed"]) == ("up", 2, 1)
-    assert main(["servers", "tools", "crm", "--connect"]) == 0
-    out = capsys.readouterr().out
-    assert "Does \\u202e it." in out
-    assert "More." not in out
-    assert main(["servers", "list"]) == 0
 
 
 def test_nothing_configured_says_what_to_do(place, capsys):

@@ -119,9 +119,10 @@ def _check(path: Path, text: str, *, existed: bool) -> None:
         lines = problems(lambda: load(file, without=without), settings_types)
         return [line.replace(str(file), str(path)) for line in lines]
 
-    before = found(path) if existed else []
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / path.name
+        copy.touch()
+        before = found(path) if existed else found(copy, path)
         copy.write_text(text, encoding="utf-8")
         new = [problem for problem in found(copy, path) if problem not in before]
     if new:
