@@ -13,7 +13,7 @@ from pml_hookspecs import CodeRun, Session, Verdict
 from pml_sandbox.jail import Wall
 from pml_sandbox_deno import Deno, Settings
 from pml_sandbox_deno.parser import Parser
-from pml_testing.fakes import FakeCatalog, FakeServices, entry
+from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
 from pml_testing.foresight import CheckerContract
 
 pytestmark = pytest.mark.anyio
@@ -250,6 +250,19 @@ async def test_nothing_is_left_in_the_temporary_folder(monkeypatch, tmp_path):
         await looked(deno, "return 1")
     alone = Deno(Settings(spare=0), FakeServices("deno", catalog=CATALOG))
     await looked(alone, "return undefd")
+    assert list(tmp_path.iterdir()) == []
+
+
+@TYPED
+async def test_what_is_checked_before_it_runs_and_without_running_share_one_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    async with Deno(Settings(spare=0, check=True), FakeServices("deno", catalog=CATALOG)) as deno:
+        ended, verdict = await asyncio.gather(
+            deno.execute(code("const a: number = 'x'; return a"), FakeRun()), looked(deno, "return undefd")
+        )
+        assert ended.failure.code == "code.invalid"
+        assert verdict.checked == "types"
+        assert len([path for path in tmp_path.iterdir() if path.name.startswith("pml-check-")]) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pml_sandbox import endings
 from pml_sandbox.child import Listener, start
 from pml_sandbox.execution import cpu_limit_s
-from pml_sandbox.spawner import Spawner
 from pml_sandbox.stubs import TypeScriptStubs
 
 from .dialect import V8_BYTES, DenoCheck
@@ -24,6 +23,7 @@ from .dialect import V8_BYTES, DenoCheck
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CodeRun, Json
     from pml_sandbox.endings import Ending
+    from pml_sandbox.spawner import Spawner
 
 CHECK_S = 30.0
 """Longest time of one check [s]."""
@@ -71,17 +71,16 @@ class _Ended(Listener):
 class Checker:
     """``deno check`` in a jail, with the tools' types in a file beside the code."""
 
-    def __init__(self, program: Path, catalog: Catalog, spawner: Spawner | None = None) -> None:
-        """Take Deno's program, the tools, and what starts processes; its own for none."""
+    def __init__(self, program: Path, catalog: Catalog, spawner: Spawner) -> None:
+        """Take Deno's program, the tools, and what starts processes."""
         self._program, self._catalog, self._stubs = program, catalog, TypeScriptStubs()
         self._fine: OrderedDict[str, None] = OrderedDict()
         self._place: Path | None = None
         self._one_at_a_time = asyncio.Lock()
-        self._spawner = spawner or Spawner()
+        self._spawner = spawner
 
     def close(self) -> None:
         """Remove its files."""
-        self._spawner.close()
         if self._place is not None:
             shutil.rmtree(self._place, ignore_errors=True)
             self._place = None
@@ -116,7 +115,7 @@ class Checker:
             most_s: Longest time [s].
         """
         if self._place is None:
-            self._place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="pml-check-"))
+            self._place = Path(tempfile.mkdtemp(prefix="pml-check-"))
         sources = [source_of(task) for task in tasks]
         said = await self._check(declared, sources, self._place, strict=strict, most_s=most_s)
         if said is None:

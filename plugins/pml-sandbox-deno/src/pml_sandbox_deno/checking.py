@@ -53,7 +53,7 @@ class Checking:
         self._catalog, self._stubs = catalog, TypeScriptStubs(lenient=True)
         self._spawner = Spawner()
         self._parser = Parser(program, self._spawner)
-        self._checker = Checker(program, catalog, self._spawner)
+        self.checker = Checker(program, catalog, self._spawner)
         self._turn = asyncio.Lock()
         self._waiting: list[_Waiting] = []
         self._known: OrderedDict[str, Sequence[Mistake]] = OrderedDict()
@@ -61,7 +61,8 @@ class Checking:
     async def close(self) -> None:
         """End its processes and remove its files."""
         await self._parser.gone()
-        self._checker.close()
+        self._spawner.close()
+        self.checker.close()
 
     async def verdict(self, task: CodeRun, session: Session, within_s: float, *, walled: bool) -> Verdict:
         """What can be told of ``task`` for ``session`` in ``within_s`` [s].
@@ -123,7 +124,7 @@ class Checking:
         batch = [one for one in self._waiting if one.session.key == mine.session.key]
         entries: Mapping[str, CatalogEntry] = {entry.id: entry for one in batch for entry in one.entries}
         declared = self._stubs.write(entries.values())
-        told = await self._checker.found(declared, [one.task for one in batch], strict=False, most_s=most_s)
+        told = await self.checker.found(declared, [one.task for one in batch], strict=False, most_s=most_s)
         if told is None:
             # Others may have more time.
             mine.found.set_result(None)

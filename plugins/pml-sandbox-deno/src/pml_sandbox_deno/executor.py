@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pml_sandbox.endings import Ending
     from pml_sandbox.jail import Jail, Wall
 
-    from .checker import Checker
     from .checking import Checking
 
 MIB = 1 << 20
@@ -62,7 +61,6 @@ class Deno:
         self._settings, self._services = settings or Settings(), services
         self._made: Bridge | None = None
         self._entered = False
-        self._checker: Checker | None = None
         self._checking: Checking | None = None
         self._warned = self._warned_of_check = False
         self._gone: Sequence[Wall] | None = None
@@ -76,9 +74,6 @@ class Deno:
         if self._made is not None:
             await self._made.close()
             self._made = None
-        if self._checker is not None:
-            self._checker.close()
-            self._checker = None
         checking, self._checking = self._checking, None
         if checking is not None:
             await checking.close()
@@ -161,11 +156,11 @@ class Deno:
                 self._warned_of_check = True
                 self._services.log.warning("types are not checked: Deno's check reads files that the code names")
             return None
-        if self._checker is None:
-            from .checker import Checker
+        if self._checking is None:
+            from .checking import Checking
 
-            self._checker = Checker(find_program(), self._services.catalog)
-        return await self._checker.mistakes(task)
+            self._checking = Checking(find_program(), self._services.catalog)
+        return await self._checking.checker.mistakes(task)
 
     def _bridge(self) -> Bridge:
         if self._made is None:
