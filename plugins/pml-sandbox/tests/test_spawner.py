@@ -42,7 +42,7 @@ async def spawner():
     try:
         yield made
     finally:
-        made.close()
+        await made.close()
 
 
 def command(source, **jail):
@@ -273,6 +273,21 @@ async def test_closing_leaves_nothing_behind():
     assert child.returncode == -signal.SIGKILL
 
 
+async def test_the_event_loop_goes_on_while_it_ends():
+    async with spawner() as by:
+        await ran(by, "pass")
+        process = by._process
+        process.send_signal(signal.SIGSTOP)  # as on a machine that has other things to do
+        closing = asyncio.create_task(by.close())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not closing.done()
+        assert process.poll() is None
+        process.send_signal(signal.SIGCONT)
+        await closing
+        assert process.returncode is not None
+
+
 async def test_closing_amid_a_start_leaves_no_scratch_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     for delay_s in (0, 0.001, 0.002, 0.004) * 4:
@@ -282,7 +297,7 @@ async def test_closing_amid_a_start_leaves_no_scratch_folder(tmp_path, monkeypat
         await asyncio.sleep(0)
         # Not of the event loop, which would hear of the start.
         time.sleep(delay_s)  # noqa: ASYNC251
-        by.close()
+        await by.close()
         with suppress(OSError, asyncio.CancelledError):
             child = await starting
             child.kill()

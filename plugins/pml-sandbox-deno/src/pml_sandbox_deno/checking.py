@@ -61,7 +61,7 @@ class Checking:
     async def close(self) -> None:
         """End its processes and remove its files."""
         await self._parser.gone()
-        self._spawner.close()
+        await self._spawner.close()
         self.checker.close()
 
     async def verdict(self, task: CodeRun, session: Session, within_s: float, *, walled: bool) -> Verdict:

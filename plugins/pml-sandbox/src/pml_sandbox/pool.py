@@ -59,7 +59,7 @@ class Pool:
                 task.cancel()
         await asyncio.gather(*self._work, return_exceptions=True)
         await self._drop()
-        self._spawner.close()
+        await self._spawner.close()
 
     @asynccontextmanager
     async def child(self, folder: str | None, *, writable: bool = True) -> AsyncIterator[Child]:
@@ -80,7 +80,7 @@ class Pool:
         finally:
             self._in_use -= 1
             if not self._open and not self._in_use:
-                self._spawner.close()
+                await self._spawner.close()
 
     @asynccontextmanager
     async def _child(self, folder: str | None, *, writable: bool) -> AsyncIterator[Child]:

@@ -238,30 +238,48 @@ class Spawner:
         else:
             answer.set_result(transport)
 
-    def _lost(self, patience_s: float = 0) -> None:
-        """It is gone, or is soon, and with it, by the kernel, all that it had started."""
+    def _lost(self) -> None:
+        """It is gone, and with it, by the kernel, all that it had started."""
+        if (tell := self._cut_off()) is not None:
+            _end(self._process, 0)
+            tell()
+
+    def _cut_off(self) -> Callable[[], None] | None:
+        """Have it end, as without a connection it does; what then tells those who wait for it. None when it is gone."""
         if self._connection is None:
-            return
+            return None
         asyncio.get_running_loop().remove_reader(self._connection)
         self._connection.close()
         self._connection = None
-        if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(patience_s)
-            self._process.kill()
-            self._process.wait()
-        for answer in self._asked.values():
-            if not answer.done():
-                answer.set_exception(OSError("the process that starts sandboxes is gone"))
-        self._asked.clear()
+        asked, self._asked = self._asked, {}
         living, self._living = self._living, {}
-        for transport in living.values():
-            transport.ended(KILLED)
 
-    def close(self) -> None:
+        def tell() -> None:
+            for answer in asked.values():
+                if not answer.done():
+                    answer.set_exception(OSError("the process that starts sandboxes is gone"))
+            for transport in living.values():
+                transport.ended(KILLED)
+
+        return tell
+
+    async def close(self) -> None:
         """End it, and all that it has started."""
-        # Nobody else knows the folder of a process that it is starting just now.
-        self._lost(LAST_WORK_S)
+        if (tell := self._cut_off()) is not None:
+            try:
+                # Nobody else knows the folder of a process that it is starting just now.
+                await asyncio.to_thread(_end, self._process, LAST_WORK_S)
+            finally:
+                tell()
+
+
+def _end(process: subprocess.Popen[bytes] | None, patience_s: float) -> None:
+    """Returns when it has ended by itself, or been killed after ``patience_s`` [s]."""
+    if process is not None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(patience_s)
+        process.kill()
+        process.wait()
 
 
 def _pipes() -> tuple[list[int], list[int]]:
