@@ -71,6 +71,7 @@ def test_a_notebook_is_imported_run_shown_exported_and_deleted(pml, tmp_path) ->
     assert "Sums" in pml("notebook", "list")[1]
     assert json.loads(pml("notebook", "list", "--json")[1])[0]["sessionId"] == id_
     assert "main.ts" in pml("notebook", "show", id_)[1]
+    assert f"npm install --prefix {tmp_path / 'home' / 'notebooks'} NAME" in pml("notebook", "show", id_)[1]
     assert json.loads(pml("notebook", "show", id_, "--json")[1])["cells"][2]["text"] == "Words."
     assert pml("notebook", "export", id_)[1] == SRCMD
     assert pml("notebook", "export", id_, "out.src.md")[0] == 0

@@ -162,6 +162,7 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
         show.print_json(plain(session))
     else:
         show.print_session(session)
+        show.print_packages(sessions.root)
     return 0
 
 

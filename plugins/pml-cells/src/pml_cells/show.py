@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
     from rich.progress import Progress
 
@@ -52,6 +55,12 @@ def print_sessions(sessions: Sequence[Session]) -> None:
         for session in sessions
     ]
     _print_table(("id", "title", "language", "cells", "owner", "changed at"), rows)
+
+
+def print_packages(folder: Path) -> None:
+    """How packages are installed that cells of all notebooks in ``folder`` can import."""
+    place = shlex.quote(_printable(str(folder)))
+    sys.stdout.write(f"packages for cells of all notebooks (Linux): npm install --prefix {place} NAME\n")
 
 
 def print_session(session: Session) -> None:

@@ -28,6 +28,11 @@ FLAGS = (
     "--ignore-env",
 )
 """No permission but for a folder, nothing fetched, nothing read that lies around."""
+PACKAGES = ("node_modules", "../node_modules")
+"""Where packages are, seen from the folder of the code: those in it come first, as everywhere."""
+PACKAGE_FLAGS = (*(flag for flag in FLAGS if flag != "--no-npm"), "--node-modules-dir=manual")
+"""What is installed is used and nothing else. Deno itself lets code read any folder of that name then, wherever it is:
+only inside a jail that keeps files."""
 ENVIRONMENT = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 """All of it, but for the folder of Deno's caches."""
 BOOT = Path(__file__).with_name("boot.js")
@@ -37,6 +42,18 @@ _ANSWERED = re.compile(r"(?<=\S) at file://\S*boot\.js:\d+:\d+$", re.MULTILINE)
 """Stands behind the message of a call's error that a program did not catch."""
 _IMPORTING = re.compile(r"^ *await import\(order\.file.*\n *\^\n", re.MULTILINE)
 _MEMORY = re.compile(r"out of memory|heap limit|last resort|Failed to reserve|allocation failed", re.IGNORECASE)
+_ADVICE = re.compile(
+    r"\n *hint: If you want to use [^\n]*|(?<=node_modules directory\.) Ensure you have all your [^\n]*"
+)
+_PACKAGE = re.compile(
+    r"""Import "(?P<bare>[^"\n]+)" not a dependency"""
+    r"""|(?:Could not find a matching package for 'npm:(?P<npm>[^'\n]+)' in the node_modules directory\.)"""
+    r"""|npm specifiers were requested; but --no-npm is specified"""
+    r"""|Requires import access to "[^"\n]*", run again with the --allow-import flag"""
+    r"""|A remote specifier was requested: "[^"\n]*", but --no-remote is specified\.?"""
+)
+"""What Deno says when a module is not there."""
+NO_PACKAGES = "Only cells of notebooks have packages; code has what Deno brings, and node: modules."
 _WRAPPING = 1
 """Lines that stand before the body of a function."""
 _AT_PLACE = re.compile(r"\s+at (?:blob:|file:)\S+:\d+:\d+$")
@@ -61,14 +78,15 @@ class DenoDialect:
 
     def _command(self, folder: str | None, *, writable: bool) -> Command:
         jail = self._jail(folder, writable=writable)
+        found = () if folder is None or not jail.keeps_files() else packages_of(folder)
         # Where it starts, which is the folder: names with commas cannot be said. To Deno, to remove is to write.
-        granted = () if folder is None else ("--allow-read=.",)
+        granted = () if folder is None else (f"--allow-read={','.join(('.', *found))}",)
         if folder is not None and (writable or jail.keeps_files()):
-            granted = (*granted, "--allow-write=.")
+            granted = (*granted, "--allow-write=.", *(f"--deny-write={one}" for one in found))
         words = (
             str(self._program),
             "run",
-            *FLAGS,
+            *(PACKAGE_FLAGS if found else FLAGS),
             f"--v8-flags=--max-old-space-size={self._heap_mib}",
             *granted,
             str(BOOT),
@@ -90,6 +108,8 @@ class DenoDialect:
             # Below the message Deno shows the line, with a number that is one too high.
             name, stack, message = "SyntaxError", message or stack, message.removeprefix("SyntaxError: ")
             message = _AT_PLACE.sub("", message.partition("\n  |")[0])
+        if (found := _PACKAGE.search(message)) is not None:
+            message = f"{found[0].rstrip('.')}. {NO_PACKAGES}"
         frames = [frame for text in stack.splitlines() if (frame := _frame(text, source.count("\n") + 1, syntax))]
         return Raised(
             name=name,
@@ -101,7 +121,7 @@ class DenoDialect:
 
     def tidy(self, printed: str) -> str:
         """Without the bootstrap's own places, and with the source under the name ``code``."""
-        told = _NEVER.sub("The code waits for something that will never come.\n", printed)
+        told = _followed(_NEVER.sub("The code waits for something that will never come.\n", printed))
         told = _IMPORTING.sub("", _ANSWERED.sub("", _PLACE.sub(r"code:\1:\2", told)))
         return _BOOTSTRAP.sub("", told)
 
@@ -114,6 +134,28 @@ class DenoDialect:
     def wants_memory(self, error: Raised) -> bool:
         """What cannot be allocated outside of the heap is a ``RangeError``."""
         return error.name == "RangeError" and "allocation failed" in error.message
+
+
+def packages_of(folder: str) -> tuple[str, ...]:
+    """Those of :data:`PACKAGES` that are there; a link is none."""
+    return tuple(one for one in PACKAGES if (path := Path(folder, one)).is_dir() and not path.is_symlink())
+
+
+def _followed(printed: str) -> str:
+    """Deno's advice about packages, as advice that can be followed here."""
+    told = _ADVICE.sub("", printed)
+    return _PACKAGE.sub(lambda found: f"{found[0]}\n  hint: {_advice(found['bare'] or found['npm'] or '')}", told)
+
+
+def _advice(specifier: str) -> str:
+    name = re.match(r"(?:@[^/@]+/)?[^/@]+", specifier)
+    if name is None:
+        return "Code has no network. It may import what Deno brings, node: modules, and packages that npm installed."
+    return (
+        "Nothing is installed while code runs. Packages come from node_modules beside the folder of the code or in it, "
+        f"on Linux: npm install --prefix FOLDER {name[0]} (for a notebook, pml notebook show tells FOLDER). Then "
+        "import it by name."
+    )
 
 
 def _frame(text: str, lines: int, syntax: bool) -> tuple[str, int, int] | None:  # noqa: FBT001 - what text is from

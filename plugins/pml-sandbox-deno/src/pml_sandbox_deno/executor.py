@@ -226,12 +226,13 @@ class Jails:
         from pml_sandbox.jail import Jail, system_files
         from pml_sandbox.spawning import SCRATCH
 
-        from .dialect import BOOT, V8_BYTES
+        from .dialect import BOOT, V8_BYTES, packages_of
 
         own = () if folder is None else (folder,)
+        packages = () if folder is None else tuple(str(Path(folder, one).resolve()) for one in packages_of(folder))
 
         return Jail(
-            read=(str(BOOT),),
+            read=(str(BOOT), *packages),
             run=(str(self._program), *system_files()),
             write=(SCRATCH, *own) if writable else (SCRATCH,),
             remove=() if writable else own,
