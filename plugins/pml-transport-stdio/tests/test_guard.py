@@ -97,11 +97,26 @@ async def test_there_is_one_watchdog_while_there_is_a_server_and_none_afterwards
     guard.add(999_999_001)
     watchdog = guard._shell.pid
     guard.add(999_999_002)
-    guard.remove(999_999_001)
+    await guard.remove(999_999_001)
     assert guard._shell.pid == watchdog
     assert alive(watchdog)
-    guard.remove(999_999_002)
+    await guard.remove(999_999_002)
     assert not alive(watchdog)
+
+
+async def test_the_event_loop_goes_on_while_the_watchdog_leaves():
+    guard = Guard(Silent())
+    guard.add(999_999_001)
+    shell = guard._shell
+    shell.send_signal(signal.SIGSTOP)  # as on a machine that has other things to do
+    leaving = asyncio.create_task(guard.remove(999_999_001))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not leaving.done()
+    assert shell.poll() is None
+    shell.send_signal(signal.SIGCONT)
+    await leaving
+    assert not alive(shell.pid)
 
 
 async def test_a_server_that_has_ended_is_not_looked_for_again(tmp_path):
@@ -111,7 +126,7 @@ async def test_a_server_that_has_ended_is_not_looked_for_again(tmp_path):
     guard = Guard(Silent())
     for process in (sleeper, other):
         guard.add(process.pid)
-    guard.remove(sleeper.pid)
+    await guard.remove(sleeper.pid)
     shell = guard._shell
     shell.stdin.close()
     try:
@@ -133,7 +148,7 @@ async def test_without_a_shell_servers_are_started_all_the_same(monkeypatch):
 
     guard = Guard(Log())
     guard.add(1)
-    guard.remove(1)
+    await guard.remove(1)
     assert said == [("stdio.no_watchdog", "provide /nowhere/sh")]
 
 
@@ -144,7 +159,7 @@ async def test_a_watchdog_that_was_killed_stops_nothing():
     await asyncio.to_thread(guard._shell.wait)
     guard.add(999_999_002)
     for group in (999_999_001, 999_999_002):
-        guard.remove(group)
+        await guard.remove(group)
 
 
 # Processes that leave their group.
@@ -229,4 +244,4 @@ async def test_the_watchdog_of_a_gateway_behind_a_gateway_is_not_ended_with_the_
     try:
         assert guard._shell.pid not in marked("outer.1.")
     finally:
-        guard.remove(999_999_001)
+        await guard.remove(999_999_001)

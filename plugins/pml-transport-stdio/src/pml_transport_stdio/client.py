@@ -67,7 +67,7 @@ class Server(AbstractAsyncContextManager["Link"]):
             return self._connect(name, popen)
         except BaseException:
             discard(popen)
-            self._guard.remove(self._group)
+            await self._guard.remove(self._group)
             raise
 
     def _connect(self, name: str, popen: subprocess.Popen[bytes]) -> Link:
@@ -138,4 +138,4 @@ class Server(AbstractAsyncContextManager["Link"]):
         finally:
             self._reader.close()
             self._child.close()
-            self._guard.remove(self._group)
+            await self._guard.remove(self._group)

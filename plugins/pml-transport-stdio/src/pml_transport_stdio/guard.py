@@ -67,12 +67,12 @@ class Guard:
         self._groups.add(group)
         self._tell(b"+ %d\n" % group)
 
-    def remove(self, group: int) -> None:
+    async def remove(self, group: int) -> None:
         """The server and everything it started is gone."""
         self._groups.discard(group)
         self._tell(b"- %d\n" % group)
         if not self._groups:
-            self._stop()
+            await self._stop()
 
     def _start(self) -> None:
         try:
@@ -94,13 +94,20 @@ class Guard:
             with contextlib.suppress(OSError):  # somebody killed it; the servers are still stopped as usual
                 self._shell.stdin.write(line)
 
-    def _stop(self) -> None:
+    async def _stop(self) -> None:
         shell, self._shell = self._shell, None
         if shell is None or shell.stdin is None:
             return
         shell.stdin.close()
-        try:
-            shell.wait(LEAVING_S)
-        except subprocess.TimeoutExpired:
-            shell.kill()
-            shell.wait()
+        import asyncio  # whoever only looks at plugins has no use for it
+
+        # Milliseconds, or as long as the machine takes: others are served meanwhile.
+        await asyncio.to_thread(_ended, shell)
+
+
+def _ended(shell: subprocess.Popen[bytes]) -> None:
+    try:
+        shell.wait(LEAVING_S)
+    except subprocess.TimeoutExpired:
+        shell.kill()
+        shell.wait()
