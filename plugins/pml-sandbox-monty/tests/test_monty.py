@@ -168,6 +168,21 @@ async def test_a_call_that_fails_and_is_not_caught_fails_the_code_with_its_cause
     assert failure.details["cause"] == {"tool": "open:echo", "code": "tool.failed", "message": "It broke."}
 
 
+@pytest.mark.parametrize(
+    "ending", ["await tools.open.slow(a=1)", "try:\n    await tools.open.slow(a=1)\nexcept Exception:\n    raise first"]
+)
+async def test_of_tools_that_fail_with_the_same_message_none_is_blamed_alone(ending: str) -> None:
+    async def answer(task: Task, run: Run) -> Outcome:
+        return outcome(task.id, status=Status.ERROR, failure=Failure("tool.failed", "It broke."))
+
+    source = f"try:\n    await tools.open.echo(a=1)\nexcept Exception as exc:\n    first = exc\n{ending}"
+    async with Monty(Settings(), services()) as made:
+        task = CodeRun(id="task", language="python", source=source)
+        failure = (await made.execute(task, FakeRun(answer))).failure
+    assert failure
+    assert failure.details["cause"]["tool"] == "open:echo or open:slow"
+
+
 async def test_a_refusal_that_is_not_caught_is_that_of_the_code(run: Ran) -> None:
     ended = await run("await tools.closed.door()")
     assert ended.status is Status.DENIED

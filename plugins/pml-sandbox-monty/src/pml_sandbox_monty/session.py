@@ -31,6 +31,8 @@ SPARE_MESSAGES = 10_000
 """Beside those of calls: Monty counts what it asks the host for, and stops code that asks too often."""
 WRITTEN_BYTES = 64 << 20
 """What code may write into its folder [bytes]."""
+OR = " or "
+"""Between tools one of which has failed."""
 DEEPEST = 500
 """Levels of functions that call one another."""
 
@@ -245,7 +247,11 @@ class Session:
             return self._refusal(CallError(tool, failure))
 
     def _refusal(self, error: CallError) -> dict[str, Any]:
-        self._failed[error.failure.message] = error
+        message = error.failure.message
+        before = self._failed.get(message)
+        # Monty tells an error by its message alone: of several that failed with it, nobody knows which it was.
+        tools = dict.fromkeys([*(before.tool.split(OR) if before else []), error.tool])
+        self._failed[message] = CallError(OR.join(tools), error.failure, error.status)
         return {"exc_type": "RuntimeError", "message": error.failure.message}
 
     def _plain(self, value: Any) -> Any:
