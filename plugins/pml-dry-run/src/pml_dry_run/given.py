@@ -10,10 +10,14 @@ from typing import Any
 
 FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS_OF_YEAR = 365 * 24 * 3600
+LONGEST_NAME = 200
+"""Of which spellings are compared [characters]."""
 
 
 def normal(name: str) -> str:
-    """``userId``, ``user_id`` and ``user-id`` are one name."""
+    """``userId``, ``user_id`` and ``user-id`` are one name; one that is longer than anybody writes stays as it is."""
+    if len(name) > LONGEST_NAME:
+        return name
     return "".join(char for char in name.lower() if char.isalnum())
 
 
@@ -54,7 +58,8 @@ class Given:
     def text(self, path: Sequence[str], format: str) -> str:
         """One in ``format``, or one that its name may stand for; says that it is simulated where it can."""
         name, number = _name(path), self.number(path)
-        make = _BY_FORMAT.get(format) or next((m for end, m in _BY_NAME if normal(name).endswith(end)), None)
+        plain = normal(name)
+        make = _BY_FORMAT.get(format) or next((m for end, m in _BY_NAME if plain.endswith(end)), None)
         if make is not None:
             return make(number)
         return f"Simulated {name.replace('_', ' ')} {number % 10_000}" if name else "simulated"
