@@ -77,11 +77,11 @@ def code(given):
 class OwnTools:
     """Tools as agents, notebooks and capabilities are: answered in the gateway, or standing for a piece of code."""
 
-    def __init__(self):
-        self.answer = {}
+    def __init__(self, answers):
+        self._answers = answers
 
-    async def _said(self, _arguments, _run):
-        return self.answer
+    async def _said(self, arguments, _run):
+        return self._answers[arguments["number"]]
 
     @hookimpl
     def pml_meta_tools(self, services):
@@ -93,13 +93,15 @@ class Rig:
     """One gateway for all plans."""
 
     def __init__(self, folder):
-        self.own, self.result = OwnTools(), {"content": []}
+        self.answers = {}
+        """What tools answer, by the number that they are called with: whatever was drawn since."""
+        self.own = OwnTools(self.answers)
         declared = {"name": "declared", "inputSchema": ANY, "outputSchema": DECLARED}
         self.server = ScriptedServer(["give", "take", declared], self._answer)
         self.folder = folder
 
     async def _answer(self, name, arguments):
-        return self.result if name != "take" else {"content": [], "structuredContent": arguments}
+        return self.answers[arguments["number"]] if name != "take" else {"content": [], "structuredContent": arguments}
 
     @contextmanager
     def running(self):
@@ -146,6 +148,12 @@ def found(report):
     return timeless(last["arguments"] if "simulated" in last else last["result"])
 
 
+def is_guess(report):
+    """Whether the rehearsal shows of ``a`` what another call answered, and labels it so: this one may answer anything."""
+    (first,) = [task for task in report["tasks"] if task["id"] == "a"]
+    return re.search(r'"source": "(example|inferred)"', json.dumps(first)) is not None
+
+
 def timeless(value):
     """JSON text without the times that reports of workflows have."""
     return re.sub(r'"duration_ms": \d+', "", json.dumps(value))
@@ -158,11 +166,11 @@ class Kinds:
         self._rig, self._number = rig, number
 
     def tool(self, result):
-        self._rig.result = result
+        self._rig.answers[self._number] = result
         return {"tool": "s:give", "arguments": {"number": self._number}}
 
     def own(self, value):
-        self._rig.own.answer = value
+        self._rig.answers[self._number] = value
         return {"tool": "agents:ask", "arguments": {"number": self._number}}
 
     def code(self, value):
@@ -207,7 +215,8 @@ def test_references_find_the_same_in_a_rehearsal_and_in_the_real_run(tmp_path):
         @LENIENT
         @given(plan=tasks(rig))
         def compare(plan):
-            before = found(report(plan, dry_run=True))
+            rehearsed = report(plan, dry_run=True)
+            before = ... if is_guess(rehearsed) else found(rehearsed)
             real = found(report(plan))
             after = found(report(plan, dry_run=True))
             assert before is ... or (before is None) == (real is None), (before, real)
@@ -240,7 +249,7 @@ def test_what_a_schema_promises_is_found_before_anything_ran(tmp_path):
         )
         def compare(path, issue, items, number):
             value = {**issue, "items": items}
-            rig.result = {"content": [spelled(value)], "structuredContent": value}
+            rig.answers[number] = {"content": [spelled(value)], "structuredContent": value}
             plan = [
                 {"id": "a", "tool": "s:declared", "arguments": {"number": number}},
                 {"id": "b", "tool": "s:take", "arguments": {"x": f"{{{{a{path}}}}}"}},
