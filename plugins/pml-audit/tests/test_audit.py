@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from audit_kit import ALICE, BOSS, call, gateway, until_there
@@ -266,6 +267,22 @@ async def test_an_answer_has_its_row_however_many_open_requests_stand_above_it(f
     await watch.look()
     await recording.close()
     assert [row["approval"] for row in rows("approval.answered")] == ["first", "second"]
+
+
+async def test_what_has_its_row_is_remembered_no_longer_than_it_is_looked_at(folder, rows, monkeypatch):
+    monkeypatch.setattr("pml_audit.watch.SKEW", timedelta(0))
+    monkeypatch.setattr("pml_audit.watch.PAGE", 2)
+    services = FakeServices("audit", store=MemoryStore())
+    recording = Recorder(services, Settings())
+    watch = Watch(services, Settings(), recording)
+    for number in range(20):
+        value = {"kind": "tool_call", "answered_at": str(number)}
+        await services.store.documents.put("approvals.requests", f"r{number}", value)
+        await asyncio.sleep(0.002)  # each has a time of its own
+        await watch.look()
+    await recording.close()
+    assert len(rows("approval.answered")) == 20
+    assert len(watch._noted["approvals.requests"]) < 5
 
 
 # What is changed by commands, and by the gateway itself
