@@ -206,6 +206,49 @@ async def test_an_executor_that_waits_to_be_named_is_used_only_then():
         assert (await made.dispatcher.start(CodeRun(id="c", language="python", source=""), SESSION)).output == 2
 
 
+@pytest.mark.parametrize(
+    ("chosen", "code", "program"),
+    [
+        ({}, 1, 2),
+        ({"code.python": "one"}, 1, 1),
+        ({"code": "one"}, 1, 1),
+        ({"code.python": "strong"}, 2, 2),
+        ({"program.python": "one"}, 1, 1),
+        ({"code.python": "one", "program.python": "strong"}, 1, 2),
+        ({"code.python": "strong", "program.python": "one"}, 2, 1),
+    ],
+)
+async def test_programs_go_to_who_is_preferred_for_them_unless_somebody_is_named(chosen, code, program):
+    python = frozenset({"python"})
+    plugins = {
+        ("executor", "one"): executor(1, CodeRun, languages=python),
+        ("executor", "strong"): executor(
+            2, CodeRun, languages=python | {"r"}, opt_in=True, programs=classmethod(lambda _: python)
+        ),
+    }
+    async with running({}, plugins=plugins, executors=chosen) as made:
+        for is_program, answer in ((False, code), (True, program)):
+            task = CodeRun(id="c", language="python", source="", program=is_program)
+            assert (await made.dispatcher.start(task, SESSION)).output == answer
+        for is_program in (False, True):
+            task = CodeRun(id="c", language="r", source="", program=is_program)
+            assert (await made.dispatcher.start(task, SESSION)).failure.code == "executor.missing"
+
+
+async def test_who_is_preferred_for_nothing_here_is_not_made():
+    class Broken:
+        handles, languages, opt_in = frozenset({CodeRun}), frozenset({"python"}), True
+        programs = classmethod(lambda _: frozenset())
+
+        def __init__(self, settings=None, services=None):
+            raise AssertionError("made")
+
+    python = executor(1, CodeRun, languages=Broken.languages)
+    async with running({}, plugins={("executor", "broken"): Broken, ("executor", "one"): python}) as made:
+        task = CodeRun(id="c", language="python", source="", program=True)
+        assert (await made.dispatcher.start(task, SESSION)).output == 1
+
+
 async def test_a_language_that_nobody_runs_is_named():
     async with running({}) as made:
         result = await made.dispatcher.start(CodeRun(id="c", language="cobol", source=""), SESSION)

@@ -339,8 +339,8 @@ class Executor(Protocol):
 
     An executor of code may have ``languages: ClassVar[frozenset[str]]``, those it runs; several can then be in use
     side by side. One without runs what no other does. One of workflows that are :attr:`Workflow.durable`, and of those
-    only, has ``durable: ClassVar[bool] = True``. One with ``opt_in: ClassVar[bool] = True`` runs only what the
-    configuration gives it by name.
+    only, has ``durable: ClassVar[bool] = True``. One with ``opt_in: ClassVar[bool] = True`` runs only what it is named
+    for, and programs of the languages that its class method ``programs()`` gives, where nobody is named for their code.
 
     One that can tell what is wrong with a task before it runs is a :class:`~pml_hookspecs.foresight.Checker`."""
 

@@ -54,13 +54,10 @@ def plugins() -> dict[tuple[str, str], Any]:
 
 @pytest.fixture
 async def book(tmp_path: Path, plugins: Any) -> AsyncIterator[Book]:
-    """An empty TypeScript notebook in a gateway with Deno, and with CPython where there is one."""
+    """An empty TypeScript notebook in a gateway with Deno, and with CPython where there is one, which is not named."""
     root = tmp_path / "notebooks"
     tables = {"cells": {"folder": str(root)}, "sqlite": {"path": str(tmp_path / "pml.db")}, "deno": {"spare": 0}}
-    more: dict[str, Any] = {}
-    if ("executor", "cpython") in plugins:
-        more["executors"] = {"code.python": "cpython"}
-    async with running({"fs": ScriptedServer(["read"])}, plugins=plugins, tables=tables, **more) as gateway:
+    async with running({"fs": ScriptedServer(["read"])}, plugins=plugins, tables=tables) as gateway:
         client = Client(gateway)
         await client.initialize()
         made = Book(client, gateway, Sessions(root))

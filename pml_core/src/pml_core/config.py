@@ -45,7 +45,7 @@ class GatewaySettings:
     tracers: tuple[str, ...] = setting(("log", "store"), "Tracers that watch every call, by name.", project="add")
     executors: dict[str, str] = setting(
         dict,
-        "Kind of task (workflow, durable, capability, code, code.<language>) to executor, where several run it.",
+        "Kind of task (workflow, durable, capability, code, code.<language>, program.<language>) to its executor.",
         project="never",
     )
     block: tuple[str, ...] = setting((), "Plugins or distributions that are not to be loaded.", project="never")

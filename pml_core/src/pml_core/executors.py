@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,8 @@ KINDS: Mapping[type, str] = {Workflow: "workflow", CodeRun: "code", CapabilityRu
 """Task types and their names in ``[gateway.executors]``; ``durable`` are workflows that survive the gateway, and
 ``code.<language>`` code in one language."""
 DURABLE = "durable"
+PROGRAM = "program."
+"""Before a language, in ``[gateway.executors]``: who runs its programs, where that is not who runs its other code."""
 
 UNREHEARSED = Failure(
     "dry_run.unavailable",
@@ -66,23 +68,32 @@ class Executors:
         Raises:
             OperatorError: Two executors claim a kind and the configuration does not choose.
         """
+        preferred = _preferred(executor, chosen)
         for kind in _kinds_of(name, executor):
             choice = chosen.get(kind, chosen.get(kind.partition(".")[0]))
-            if choice not in (None, name) or (choice is None and getattr(executor, "opt_in", False)):
-                continue
-            if (other := self._by_kind.get(kind)) is not None:
-                raise OperatorError(
-                    f"executors {other[0]!r} and {name!r} both run {kind} tasks", f"Choose: {_choice(kind, name)}"
-                )
-            self._by_kind[kind] = (name, executor)
+            if choice == name or (choice is None and not getattr(executor, "opt_in", False)):
+                self._claim(kind, name, executor)
+            programs = kind.replace("code.", PROGRAM, 1)
+            if chosen.get(programs, name if programs in preferred else None) == name and programs != kind:
+                self._claim(programs, name, executor)
+
+    def _claim(self, kind: str, name: str, executor: Executor) -> None:
+        if (other := self._by_kind.get(kind)) is not None:
+            raise OperatorError(
+                f"executors {other[0]!r} and {name!r} both run {kind} tasks", f"Choose: {_choice(kind, name)}"
+            )
+        self._by_kind[kind] = (name, executor)
 
     def runs(self, kind: str) -> bool:
         """Whether anybody does, by the names of ``[gateway.executors]``."""
         return kind in self._by_kind
 
-    def leave_out(self, name: str, executor: type[Executor]) -> None:
-        """Know what a driver would run that waits to be named."""
+    def leaves_out(self, name: str, executor: type[Executor], chosen: Mapping[str, str]) -> bool:
+        """Whether a driver waits to be named, is not, and is not preferred for anything; what it would run is kept."""
+        if name in chosen.values() or not getattr(executor, "opt_in", False):
+            return False
         self._on_request.update(dict.fromkeys(_kinds_of(name, executor), name))
+        return not _preferred(executor, chosen)
 
     def _harmless(self, task: Task, run: Run) -> bool:
         """A workflow, whose tasks come down here by themselves, or a tool that only reads and may do so."""
@@ -115,7 +126,8 @@ class Executors:
     def of(self, task: Task) -> tuple[str, Executor] | Failure:
         """Name and executor of whoever runs a task that is no tool call; why nobody does."""
         kind = kind_of(task)
-        found = self._by_kind.get(kind) or self._by_kind.get(kind.partition(".")[0])
+        program = PROGRAM + task.language if isinstance(task, CodeRun) and task.program else kind
+        found = self._by_kind.get(program) or self._by_kind.get(kind) or self._by_kind.get(kind.partition(".")[0])
         return Failure("executor.missing", self._missing(task, kind)) if found is None else found
 
     def _missing(self, task: Task, kind: str) -> str:
@@ -146,6 +158,13 @@ def _kinds_of(name: str, executor: Executor | type[Executor]) -> Iterator[str]:
             yield DURABLE
         else:
             yield kind
+
+
+def _preferred(executor: Executor | type[Executor], chosen: Mapping[str, str]) -> set[str]:
+    """Kinds of programs that an executor is for where the configuration says nothing of the language's code."""
+    languages: Iterable[str] = getattr(executor, "programs", frozenset)()
+    said = {kind for kind in chosen if kind == "code" or kind.startswith(("code.", PROGRAM))}
+    return {PROGRAM + one for one in languages if not said & {"code", f"code.{one}", PROGRAM + one}}
 
 
 def _choice(kind: str, name: str) -> str:

@@ -365,8 +365,7 @@ class Gateway:
         named = set(self.config.gateway.executors.values())
         for name in sorted({*named, *self.assembly.installed("executor")}):
             cls = self.assembly.driver_class("executor", name)
-            if name not in named and getattr(cls, "opt_in", False):
-                executors.leave_out(name, cls)
+            if executors.leaves_out(name, cls, self.config.gateway.executors):
                 continue
             executor = self.assembly.driver("executor", name)
             await self.supervisor.enter(name, executor, required=True)

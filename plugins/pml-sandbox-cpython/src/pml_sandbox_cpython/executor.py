@@ -76,6 +76,13 @@ class CPython:
         self._making = asyncio.Lock()
         self._entered = False
 
+    @classmethod
+    def programs(cls) -> frozenset[str]:
+        """What it is preferred for: programs need files and imports. None where it would not start."""
+        from pml_sandbox.jail import missing
+
+        return frozenset() if missing() else cls.languages
+
     async def __aenter__(self) -> Self:
         self._entered = True
         return self
