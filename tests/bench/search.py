@@ -17,11 +17,12 @@ from pathlib import Path
 
 import search_measures as measures
 import search_speed
+import search_wishes
 
 SETS = ("livemcpbench", "azuremcp", "metatool", "bfcl", "toolbench", "sealtools")
 UNSEEN = ("livemcpbench", "azuremcp")
 """Sets whose queries the table of word pieces was not tuned with."""
-PARTS = ("ranking", "ablations", "calibration", "speed")
+PARTS = ("ranking", "ablations", "calibration", "wishes", "speed")
 PEERS = Path(__file__).with_name("search_peers.py")
 TITLES = {
     "pml": "**PML**",
@@ -142,6 +143,24 @@ def calibration(sets, given):
     return f"{table(header, rows)}\n\n{_plot(bins)}"
 
 
+def wishes(sets, given):
+    """How many wishes stay empty, where a tool fits and where none does."""
+    from pml_search import index_data, ranker
+    from pml_search.table import table as pieces
+
+    def build(tools):
+        return ranker.Ranker(index_data.build(tools, pieces()))
+
+    rows = []
+    for kept, without, fitting, (none, some), (first, five) in search_wishes.rows(
+        given.data, build, measures.THRESHOLDS
+    ):
+        cells = (f"{right:.0%} / {wrong:.0%}" for right, wrong in zip(none, some, strict=True))
+        title = "kept for the report" if kept else "the model was set with"
+        rows.append([f"{title} ({without} / {fitting})", *cells, f"{first:.3f}", f"{five:.3f}"])
+    return table(["stay empty: no tool fits / one fits", *map(str, measures.THRESHOLDS), "R@1", "R@5"], rows)
+
+
 def _cell(found):
     return f"{found['kept']:.1f}, {found['recall']:.2f}, {found['precision']:.2f}"
 
@@ -182,9 +201,13 @@ def main():
     if not sets:
         parser.error(f"{given.data} has none of the folders {', '.join(SETS)}")
     for name in given.parts.split(","):
-        made = {"ranking": ranking, "ablations": ablations, "calibration": calibration, "speed": speed}[name](
-            sets, given
-        )
+        made = {
+            "ranking": ranking,
+            "ablations": ablations,
+            "calibration": calibration,
+            "wishes": wishes,
+            "speed": speed,
+        }[name](sets, given)
         print(f"## {name}\n\n{made}\n")
         if given.write:
             _write(given.write, name, made)

@@ -83,6 +83,14 @@ async def test_the_best_come_first_and_no_more_than_the_limit() -> None:
     assert await names("write file") == ["filesystem__write_file", "drive__read_file", "filesystem__read_file"]
 
 
+async def test_no_list_is_filled_up_with_what_does_not_fit_but_a_server_that_is_named_shows_what_it_has() -> None:
+    assert await names("zzzz") == []
+    assert (await search("read mail in outlook")).keys() == {"tools", "total_tools", "hint"}
+    hint = (await search("read mail in outlook"))["hint"]
+    assert hint.startswith("No tool fits. Near it, though they may do something else: drive__read_file, ")
+    assert await names("read mail in outlook", server="filesystem") == ["filesystem__read_file"]
+
+
 @pytest.mark.parametrize("query", ["filesystem:write_file", "filesystem__write_file", "write_file", "  write_file\n"])
 async def test_a_tool_asked_for_by_name_comes_first(query: str) -> None:
     first = (await search(query))["tools"][0]
@@ -134,7 +142,7 @@ async def test_a_server_that_the_next_call_starts_or_waits_for_is_missing_only_w
 
 async def test_nothing_found_comes_with_a_hint() -> None:
     answer = await search("zebra")
-    assert answer == {"tools": [], "total_tools": 3, "hint": "Nothing found. Use other or fewer words."}
+    assert answer == {"tools": [], "total_tools": 3, "hint": "No tool fits. Use other or fewer words."}
     hint = (await search("zebra", server="mail", servers=SERVERS))["hint"]
     assert "leaving out 'server'" in hint
     assert "unavailable" in hint
@@ -191,7 +199,7 @@ async def test_filters_hold_together_and_the_hint_names_both() -> None:
     assert answer == {
         "tools": [],
         "total_tools": 0,
-        "hint": "Nothing found. Use other or fewer words, or search all tools by leaving out 'server' ('b') and "
+        "hint": "No tool fits. Use other or fewer words, or search all tools by leaving out 'server' ('b') and "
         "'effects' ('read_only').",
     }
 

@@ -30,13 +30,14 @@ def test_higher_thresholds_keep_fewer(ranker):
         sum(int((ranker.search(query, 50).relevance >= threshold).sum()) for query in VAGUE) / len(VAGUE)
         for threshold in (0.5, 0.6, 0.7)
     ]
-    assert kept[0] > kept[1] > kept[2] >= 1
+    assert kept[0] >= kept[1] >= kept[2] >= 1
+    assert kept[0] > kept[2]
     assert kept[0] <= 10
 
 
 @pytest.mark.parametrize(
     ("relevance", "probability"),
-    [(0.5, 0.0127), (0.6, 0.031), (0.7, 0.081)],
+    [(0.5, 0.0105), (0.6, 0.0134), (0.7, 0.0177)],
 )
 def test_the_thresholds_people_set_stand_for_these_probabilities(relevance, probability):
     mapped = calibration.relevance(np.array([probability], np.float32))
@@ -49,12 +50,9 @@ def test_the_map_keeps_the_order_and_stays_within_its_bounds(chances):
     assert all(0 <= low <= high <= 1 for low, high in pairwise(mapped))
 
 
-@given(st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=20), st.floats(-1, 1))
-def test_probabilities_fall_with_the_rank(scores, closeness):
-    found = calibration.probability(np.array(sorted(scores, reverse=True), np.float32), closeness).tolist()
-    assert all(0 <= low <= high <= 1 for high, low in pairwise(found)) or len(found) == 1
-
-
-@given(st.floats(-1, 1), st.floats(0, 1))
-def test_support_is_a_share(cosine, share):
-    assert 0 <= calibration.support(cosine, share) <= 1
+@given(st.lists(st.floats(-8, 8, width=32), min_size=1, max_size=20))
+def test_probabilities_fall_with_the_rank_and_are_not_measured_against_the_best(some):
+    fits = np.array(some, np.float32)
+    found = calibration.probability(fits)
+    assert all(0 <= low <= high <= 1 for high, low in pairwise(found.tolist()))
+    assert calibration.probability(fits[1:]).tolist() == found[1:].tolist()

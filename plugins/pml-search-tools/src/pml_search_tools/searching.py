@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 SHOWN_IN_FULL = ("inputSchema", "outputSchema", "annotations")
 ALIKE = 0.6
 """Least share of words that a query has in common with a question that a tool of the gateway's own answers."""
+FITTING = 0.5
+"""Least relevance of a tool that is shown: a query that none fits finds none, and no list is filled up with others."""
+NEAR, MOST_NEAR = 0.1, 3
+"""Least relevance of the tools that are named where none fits, and how many are."""
 MOST_DESCRIBED, LONGEST_DESCRIPTION = 3, 300
 """Servers of which an answer tells what they say of themselves, and how much of that [characters]."""
 Found = tuple["CatalogEntry", float]
@@ -61,7 +65,9 @@ class SearchTools:
         # The catalog may have changed meanwhile; from here on it does not.
         view = self._known.view(run.session)
         found = [(e, score) for e, score in _ranked(query, hits, catalog, view) if not limited or keep(e)]
-        found = found[: given["limit"]]
+        # Whoever names a server wants to know what it has.
+        near = [catalog.exposed_name(entry.id) for entry, score in found if score >= NEAR][:MOST_NEAR]
+        found = [one for one in found if server or one[1] >= FITTING][: given["limit"]]
         down = [
             s for s in catalog.servers(run.session) if _missing(s) and server in (None, s.name) and view.knows(s.name)
         ]
@@ -74,7 +80,7 @@ class SearchTools:
         if down:
             answer["unavailable"] = [{"server": s.name, "reason": s.reason or s.state} for s in down]
         if not found:
-            answer["hint"] = _hint(server, reading=reading, some_missing=bool(down))
+            answer["hint"] = _hint(near, server, reading=reading, some_missing=bool(down))
         # Its text is for a model: as it stands, without the white space that another mapping would get.
         return RawObject.of(answer)
 
@@ -140,9 +146,10 @@ def _check_server(server: str, catalog: Catalog, view: View) -> None:
         raise InvalidArguments(f"search_tools: there is no server {server!r}; {remedy}")
 
 
-def _hint(server: str | None, *, reading: bool, some_missing: bool) -> str:
+def _hint(near: Sequence[str], server: str | None, *, reading: bool, some_missing: bool) -> str:
     filters = [f"'server' ({server!r})"] if server else []
     filters += [f"'effects' ({READ_ONLY!r})"] if reading else []
     where = f", or search all tools by leaving out {' and '.join(filters)}" if filters else ""
     missing = " Tools of the unavailable servers may be missing." if some_missing else ""
-    return f"Nothing found. Use other or fewer words{where}.{missing}"
+    doubtful = f" Near it, though they may do something else: {', '.join(near)}." if near else ""
+    return f"No tool fits.{doubtful} Use other or fewer words{where}.{missing}"

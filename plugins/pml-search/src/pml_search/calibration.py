@@ -1,45 +1,51 @@
-"""From scores to relevances that mean the same on every catalog.
+"""From evidence to relevances that mean the same on every catalog, whatever other tools there are.
 
-1. *Probability* that a tool is one of those needed: a logistic model of three things, all known for every catalog:
-   how far the tool's score is below the best one, its rank, and how close the best tool comes to what is meant.
-   Fitted on queries over catalogs of 235 to 4,076 tools; see ``docs/search.md``.
-2. *Relevance*: where several tools are plausible, each has a small probability, so thresholds on it would be of no use
+1. *Fit*: how well one tool fits one request, by these two alone (:mod:`pml_search.fit`): log-odds of a logistic model.
+2. *Probability* that a tool is one of those needed, by its fit. Nothing in it is measured against the best tool, so it
+   stays as it is when another tool may not be found.
+3. *Relevance*: where several tools are plausible, each has a small probability, so thresholds on it would be of no use
    to people. The odds of the relevance are a power of the odds of the probability,
-   ``odds(relevance) = (odds(probability) / EVEN) ** BEND``, such that 0.5 keeps some eight tools, 0.6 some five, and
-   0.7 three or four.
-3. *Support*: where not even the best tool has much to do with the query, everything is scaled down, until nothing is
-   above a threshold.
+   ``odds(relevance) = (odds(probability) / EVEN) ** BEND``.
 
-All three are monotone in the score: they never change the order. What was done before can: see :func:`lifted`.
+The order is that of the scores, which know the catalog: a tool is taken to be as relevant as the best of those behind
+it. All numbers were set with halves of the sets that ``docs/search.md`` names. What was done before can change the
+order: see :func:`lifted`.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ._numpy import Array, np
 
-GAP, RANK, CLOSENESS, BASE = 7.9, -0.19, 6.9, -3.66
-EVEN_LOGIT = -4.35
-"""Log-odds of the probability that has relevance one half."""
-BEND = 0.44
-WORDS_SUPPORT = 0.2
-"""What the root of the share of words counts towards the support, against the cosine."""
+if TYPE_CHECKING:
+    from .fit import Fit
+
+COSINE, COVERED, LEAST, FIT_BASE = 3.5, 0.56, 1.55, -2.73
+CONFLICT = np.array((0, -2.97, -1.5, -1.44, -1.26), np.float32)
+"""What it takes from the fit that another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`. The third
+is set by hand, for lack of examples."""
+FIT, LACK, ENOUGH, BASE = 1.53, 0.9, -0.8, -2.59
+"""What fit counts for the probability, and what it counts more where it is below ``ENOUGH``."""
+EVEN_LOGIT = -4.55
+"""Log-odds of the probability that has relevance one half: that of a fit of -1.1."""
+BEND = 1.6
 LIFT, LIFT_OF_RELEVANT = 0.4, 1.5
 """What the past adds at most to the log-odds of a relevance up to 0.5, which stays just below 0.6, and from 0.8 on."""
-NO_SUPPORT, FULL_SUPPORT = 0.26, 0.38
-"""Evidence below which nothing is relevant, and from which relevance counts fully."""
 
 
-def logit(score: Array, closeness: float) -> Array:
-    """Log-odds that tools are needed; ``score`` is best first, ``closeness`` the best cosine."""
-    rank = np.log1p(np.arange(len(score), dtype=np.float32))
-    return np.asarray(GAP * (score - score[:1]) + RANK * rank + CLOSENESS * closeness + BASE, np.float32)
+def fit(found: Fit, cosine: Array) -> Array:
+    """Log-odds that tools fit, by the best part of a request; ``cosine`` has a row for each part, as ``found``."""
+    odds = COSINE * cosine + COVERED * found.covered + LEAST * found.least + CONFLICT[found.conflict] + FIT_BASE
+    return np.asarray(odds.max(axis=0), np.float32)
 
 
-def probability(score: Array, closeness: float) -> Array:
-    """That tools are needed [0 to 1]; ``score`` is best first, ``closeness`` the best cosine."""
-    return np.asarray(1 / (1 + np.exp(-logit(score, closeness))), np.float32)
+def probability(fits: Array) -> Array:
+    """That tools are needed [0 to 1], never rising; ``fits`` are in the order of the scores, best first."""
+    held = np.maximum.accumulate(fits[::-1])[::-1]
+    logit = FIT * held + LACK * np.minimum(0, held - ENOUGH) + BASE
+    return np.asarray(1 / (1 + np.exp(-logit)), np.float32)
 
 
 def relevance(probability: Array) -> Array:
@@ -59,9 +65,3 @@ def lifted(relevance: float, past: float) -> float:
     fits = min(1.0, max(0.0, (relevance - 0.5) / 0.3))
     lift = LIFT + (LIFT_OF_RELEVANT - LIFT) * fits
     return 1 / (1 + math.exp(-math.log(held / (1 - held)) - lift * past))
-
-
-def support(cosine: float, share: float) -> float:
-    """How much of the relevance is left, by the best cosine and the best share of words [0 to 1]."""
-    evidence = cosine + WORDS_SUPPORT * math.sqrt(max(0.0, share))
-    return min(1.0, max(0.0, (evidence - NO_SUPPORT) / (FULL_SUPPORT - NO_SUPPORT)))

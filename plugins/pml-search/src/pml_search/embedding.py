@@ -18,7 +18,6 @@ from weakref import WeakKeyDictionary
 
 from . import vector_file
 from ._numpy import Array, NDArray, np
-from .index_data import CENTRED
 from .rows import short
 from .vectors import Centred, Packed, joined, packed
 from .words import CAMEL
@@ -37,6 +36,8 @@ SAVED_EACH = 1024
 """Texts after which the file is written, so that an end in between loses little."""
 MOST_QUERIES = 1000
 """Parts of queries whose vectors are remembered."""
+CENTRED = 0.5
+"""How much of what all tools have in common is taken out of a model's vectors."""
 ENOUGH = 0.9
 """Share of the tools that have vectors for these to count: what the model has not seen would be at a disadvantage."""
 REST_S = 30.0

@@ -22,7 +22,6 @@ def of_query(found: Ranked) -> dict[str, Any]:
         "clauses": [part.text for part in parts[1:]],
         "best_cosine": _rounded(found.evidence.cosine.max()),
         "best_share_of_words": _rounded(found.evidence.share.max()),
-        "support": _rounded(found.support),
     }
 
 
@@ -32,6 +31,7 @@ def of_match(ranker: Ranker, found: Ranked, rank: int) -> dict[str, Any]:
     clause = int(evidence.total[1:, tool].argmax()) + 1 if len(evidence.parts) > 1 else 0
     return {
         "score": _rounded(evidence.score[tool]),
+        "fit": _rounded(1 / (1 + np.exp(-found.fits[rank]))),
         "probability": _rounded(found.probability[rank]),
         "words": _words(ranker, found, tool),
         "share_of_words": _rounded(evidence.share[0, tool]),

@@ -13,9 +13,6 @@ from .rows import Rows, Tool, Vocabulary, boilerplate, joined, key, read_rows, s
 from .table import Table, tokens
 from .vectors import Centred
 
-CENTRED = 0.5
-"""How much of what all tools have in common is taken out of their vectors."""
-
 
 @dataclass(frozen=True, slots=True)
 class IndexData:
@@ -29,7 +26,7 @@ class IndexData:
     rows: Rows
     postings: Postings
     vectors: Centred
-    """By tool: what it means, apart from what all tools have in common."""
+    """By tool: what it means, whatever other tools there are."""
     server_vectors: Array
     """By server."""
 
@@ -94,7 +91,7 @@ def with_parts(
         vocabulary=vocabulary,
         rows=rows,
         postings=postings,
-        vectors=Centred(rows.vectors, CENTRED),
+        vectors=Centred(rows.vectors, 0),
         server_vectors=server_vectors,
     )
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from . import calibration, lexical, structure
 from ._numpy import Array, NDArray, np
+from .fit import Fitter
 from .index_data import IndexData
 from .query import Part, Reader
 from .table import Table, table
 
+CONSIDERED = 50
+"""How many of the first tools are looked at for what they do, and whether they fit."""
+ACT_LOSS = np.array((0, 0.3, 0.3, 0.1, 0.05), np.float32)
+"""What a score loses where another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`."""
 RECALLED = 200
 """How many of the first tools the past can put into another order."""
 FEWEST_FOR_SPREAD = 8
@@ -33,9 +38,7 @@ class Weights:
     clauses: float = 0.2
     """What the best clause counts, against the whole query."""
     enough: float = 0.6
-    """Share of the ideal from which words count fully: where little fits, the best of it is not good."""
-    least: float = 0.2
-    """What words count at least."""
+    """Share of the ideal that counts :attr:`words`."""
     spelling: bool = True
     translation: bool = True
     synonyms: bool = True
@@ -99,11 +102,25 @@ class Ranked:
     """By place in :attr:`tools`; never rising."""
     probability: Array
     """That the tool is one of those needed."""
-    support: float
-    """How much of the relevance is left because of how little anything fits [0 to 1]."""
+    fits: Array
+    """Log-odds that the tool fits the request, whatever else there is."""
     evidence: Evidence
     past: dict[int, float] = field(default_factory=dict)
     """By place in the index: how much the past speaks for a tool [0 to 1]."""
+
+    def first(self, limit: int) -> Ranked:
+        """The first of them."""
+        return self if limit >= len(self.tools) else self.at(slice(limit))
+
+    def at(self, places: NDArray[np.int64] | slice) -> Ranked:
+        """Those at ``places``, in this order."""
+        return replace(
+            self,
+            tools=self.tools[places],
+            relevance=self.relevance[places],
+            probability=self.probability[places],
+            fits=self.fits[places],
+        )
 
 
 class Ranker:
@@ -121,6 +138,7 @@ class Ranker:
             splitting=self.weights.clauses > 0,
         )
         self._lexical = lexical.Scorer(data.postings)
+        self._fitter = Fitter(data, self._table)
         self._place_of = {id: place for place, id in enumerate(data.ids)}
 
     def prepare(self, query: str) -> list[Part]:
@@ -133,7 +151,7 @@ class Ranker:
         Args:
             query: In any language, of any length.
             limit: At least 1.
-            among: Ids to choose from, and to measure the relevance against; None for all.
+            among: Ids to choose from; None for all.
         """
         return self.rank(self.prepare(query), limit, among)
 
@@ -153,34 +171,27 @@ class Ranker:
         if allowed is not None and not allowed:
             return None
         evidence = self._evidence(parts, model)
-        tools = self._order(evidence.score, limit if past is None else max(limit, RECALLED), allowed)
-        chosen = slice(None) if allowed is None else np.array(allowed)
-        closeness = float(evidence.cosine[:, chosen].max())
-        probability = calibration.probability(evidence.score[tools], closeness)
-        relevance = calibration.relevance(probability)
-        support = calibration.support(closeness, float(evidence.share[:, chosen].max()))
-        found = Ranked(tools, relevance * np.float32(support), probability, support, evidence)
-        return found if past is None else self._recalled(found, relevance, past, limit)
+        tools = self._order(evidence.score, max(limit, CONSIDERED if past is None else RECALLED), allowed)
+        fit = self._fitter.of(parts, tools)
+        score = evidence.score[tools] - ACT_LOSS[fit.conflict[0]]
+        order = np.argsort(-score, kind="stable")
+        tools, fits = tools[order], calibration.fit(fit, evidence.cosine[:, tools])[order]
+        probability = calibration.probability(fits)
+        found = Ranked(tools, calibration.relevance(probability), probability, fits, evidence)
+        return found.first(limit) if past is None else self._recalled(found, past).first(limit)
 
-    def _recalled(self, found: Ranked, relevance: Array, past: Past, limit: int) -> Ranked:
+    def _recalled(self, found: Ranked, past: Past) -> Ranked:
         """In the order that the past makes of the first tools; the others keep their places."""
         tools = found.tools.tolist()
         speaking = past.evidence(self, found.evidence.parts[0], list(zip(tools, found.relevance.tolist(), strict=True)))
         speaking = {tool: speaking[tool] for tool in tools[:RECALLED] if tool in speaking}
-        lifted = relevance.copy()
+        lifted = found.relevance.copy()
         for place, tool in enumerate(tools[:RECALLED]):
             if tool in speaking:
-                lifted[place] = calibration.lifted(float(relevance[place]), speaking[tool])
+                lifted[place] = calibration.lifted(float(lifted[place]), speaking[tool])
         head = np.argsort(-lifted[:RECALLED], kind="stable")
-        order = np.concatenate((head, np.arange(len(head), len(tools))))[:limit]
-        return Ranked(
-            found.tools[order],
-            lifted[order] * np.float32(found.support),
-            found.probability[order],
-            found.support,
-            found.evidence,
-            speaking,
-        )
+        order = np.concatenate((head, np.arange(len(head), len(tools))))
+        return replace(found.at(order), relevance=lifted[order], past=speaking)
 
     def _evidence(self, parts: Sequence[Part], model: Model | None) -> Evidence:
         """What speaks for each tool."""
@@ -193,9 +204,7 @@ class Ranker:
             opinion = model.cosines()
             cosine = mixed(cosine, opinion, model.weight)
         server = (data.server_vectors @ vectors[0]).take(data.server_of)
-        best = share.max(axis=1, keepdims=True)
-        counts = weights.words * np.clip(best / weights.enough, weights.least, 1) / (best + 1e-9)
-        total = share * counts.astype(np.float32)
+        total = share * np.float32(weights.words / weights.enough)
         total += np.float32(weights.meaning) * cosine
         total += np.float32(weights.server) * server
         extra = self._structure(parts[0].text, parts[0].tokens)

@@ -91,10 +91,7 @@ def _query_lines(explained: Mapping[str, Any]) -> Iterable[str]:
         yield f"read as: {explained['read_as']}"
     for clause in explained["clauses"]:
         yield f"clause: {clause}"
-    yield (
-        f"best cosine {explained['best_cosine']}, best share of words {explained['best_share_of_words']}, "
-        f"support {explained['support']}"
-    )
+    yield f"best cosine {explained['best_cosine']}, best share of words {explained['best_share_of_words']}"
 
 
 def _explained(explained: Mapping[str, Any] | None) -> Iterable[str]:
@@ -105,7 +102,8 @@ def _explained(explained: Mapping[str, Any] | None) -> Iterable[str]:
         yield f"{word['share']:.3f} word {word['word']!r}{written} in {', '.join(word['in'])}"
     yield (
         f"cosine {explained['cosine']}, server {explained['server']}, structure {explained['structure']}, "
-        f"share of words {explained['share_of_words']}: score {explained['score']}, P {explained['probability']}"
+        f"share of words {explained['share_of_words']}: score {explained['score']}, "
+        f"fit {explained['fit']}, P {explained['probability']}"
     )
     if explained["clause"]:
         yield f"best clause ({explained['clause_score']}): {explained['clause']}"

@@ -86,10 +86,14 @@ class Table:
 
     def encode(self, texts: Sequence[Sequence[str]]) -> Array:
         """Vectors of length 1 of tokenized texts, one a row; zero for a text without known pieces."""
+        return self.read(texts)[0]
+
+    def read(self, texts: Sequence[Sequence[str]]) -> tuple[Array, Array]:
+        """As :meth:`encode`, and how much each text says: the length of its vector before, above 0."""
         out = np.zeros((len(texts), SIZE), np.float32)
         for first in range(0, len(texts), AT_ONCE):
             self._encode(texts[first : first + AT_ONCE], out[first : first + AT_ONCE])
-        return unit(out)
+        return unit(out), np.linalg.norm(out, axis=1) + np.float32(1e-6)
 
     def _encode(self, texts: Sequence[Sequence[str]], out: Array) -> None:
         pieces = [list(chain.from_iterable(map(self._pieces, text[:MOST_PIECES])))[:MOST_PIECES] for text in texts]

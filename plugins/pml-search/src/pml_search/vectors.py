@@ -36,6 +36,12 @@ class Packed:
         """These rows, in this order."""
         return Packed(self.numbers[rows], self.scales[rows])
 
+    def cosines(self, others: Array) -> Array:
+        """The cosine of each of ``others`` with each vector, all of length 1: one row for each of ``others``."""
+        factors, scales = _factors(others)
+        products = (self.numbers.astype(np.float32) @ factors.T).T
+        return np.asarray(products * scales[:, None] * self.scales, np.float32)
+
 
 def packed(vectors: Array) -> Packed:
     """Vectors with each number rounded to a 127th of the largest of its row."""
@@ -47,6 +53,11 @@ def _whole(vectors: Array, largest: int) -> tuple[Array, Array]:
     """Rows as whole numbers up to ``largest``, and what they are multiplied with."""
     scales = np.maximum(np.abs(vectors).max(axis=1, initial=0), 1e-9).astype(np.float32) / np.float32(largest)
     return np.rint(vectors / scales[:, None]), scales
+
+
+def _factors(others: Array) -> tuple[Array, Array]:
+    """``others`` as whole numbers so small that the sums of their products stay exact."""
+    return _whole(others, min(FINEST, EXACT // (LARGEST * max(1, others.shape[1]))))
 
 
 def joined(parts: list[Packed]) -> Packed:
@@ -81,7 +92,7 @@ class Centred:
 
     def cosines(self, others: Array) -> Array:
         """The cosine of each of ``others``, which are of length 1, with each vector: one row for each of them."""
-        factors, scales = _whole(others, min(FINEST, EXACT // (LARGEST * max(1, others.shape[1]))))
+        factors, scales = _factors(others)
         products = self._products(factors)
         products *= scales[:, None]
         products *= self._vectors.scales

@@ -1,0 +1,153 @@
+"""How well one tool fits one request, by these two alone: no other tool of the catalog has a say in it.
+
+What ranks a catalog is relative: how rare a word is there, which of its tools is the best. So it finds the best, and
+does not know whether the best is good. Here each word of the request is looked for in the tool: as it stands, or
+something like it, or else by how close the closest of the tool's words comes in meaning; words count by the length of
+their vectors, which is small for those that say little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import acts
+from ._numpy import Array, NDArray, np
+from .index_data import IndexData
+from .lexical import FIELDS
+from .query import Part
+from .table import SIZE, Table, tokens
+from .vectors import Packed, packed
+from .words import ENDINGS, STOP, split, stem
+
+MOST_WORDS = 60
+"""Of a request, that are looked for."""
+MOST_OBJECTS = 4
+"""Words besides the verb that say what is acted on."""
+SHORT, UNLIKE = 2, 0.3
+"""Words of what is to be made up to which the last names it, and how well it is covered where it is something else."""
+FOREIGN = 0.45
+"""How well a word is covered at most by tools that have nothing to do with it [0 to 1]."""
+UNNAMED = frozenset(("something", "anything", "everything", "stuff", "thing", "things"))
+ASIDE = 0.8
+"""What a word counts that the tool has neither in its name nor its server's nor its first sentence."""
+NAME, HEADS = FIELDS.index("name"), FIELDS.index("first")
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Of each part of a request (rows) and each tool (columns)."""
+
+    covered: Array
+    """Share of the words that the tool has, or ones that are as good, or nearly so [0 to 1]."""
+    least: Array
+    """The least covered of the words that say what is acted on [0 to 1]."""
+    conflict: NDArray[np.int64]
+    """Places in :data:`pml_search.acts.CONFLICTS`."""
+
+
+class Fitter:
+    """Looks requests' words up in the tools of one index."""
+
+    def __init__(self, data: IndexData, table: Table) -> None:
+        self._data, self._table = data, table
+        self._ends = np.cumsum(data.rows.sizes)
+        self._acts = acts.by_place(data.vocabulary.places)
+        self._verbs = np.array(list(self._acts), np.int32)
+        self._terms = list(data.vocabulary.places)
+        # Rows are filled when they are needed; what is not touched takes no memory.
+        self._meant = Packed(np.zeros((len(self._terms), SIZE), np.int8), np.zeros(len(self._terms), np.float32))
+
+    def of(self, parts: Sequence[Part], tools: NDArray[np.int64]) -> Fit:
+        """How well ``tools``, places in the index, fit each part."""
+        said = [_words(part) for part in parts]
+        words = list(dict.fromkeys(word for some in said for word in some))[:MOST_WORDS]
+        place = {word: row for row, word in enumerate(words)}
+        directions, weights = self._table.read([tokens(word) for word in words])
+        close, done = self._looked_up(parts, place, directions, tools)
+        shape = (len(parts), len(tools))
+        fit = Fit(np.zeros(shape, np.float32), np.ones(shape, np.float32), np.zeros(shape, np.int64))
+        for row, (part, some) in enumerate(zip(parts, said, strict=True)):
+            verb, wanted = acts.asked(part.read_as or part.text)
+            rows = [place[word] for word in some if word in place]
+            objects = [place[word] for word in some if word in place and word not in (verb, *UNNAMED)][:MOST_OBJECTS]
+            if rows:
+                # Added up word by word, so that it is the same whatever tools stand beside.
+                fit.covered[row] = (close[rows] * (weights[rows] / weights[rows].sum())[:, None]).sum(axis=0)
+            if objects:
+                fit.least[row] = close[objects].min(axis=0)
+            fit.conflict[row] = [acts.conflict(wanted, named, told) for named, told in done]
+            if objects and wanted & acts.DESTROYING:
+                # What destroys something else must not be taken for what destroys this.
+                fit.conflict[row, close[objects].max(axis=0) < FOREIGN] = 1
+            elif 0 < len(objects) <= SHORT and wanted & acts.CREATING:
+                # What is made is named last: a tool for branches creates no "github issue".
+                fit.conflict[row, close[objects[-1]] < UNLIKE] = 1
+        return fit
+
+    def _looked_up(
+        self, parts: Sequence[Part], place: dict[str, int], directions: Array, tools: NDArray[np.int64]
+    ) -> tuple[Array, list[tuple[int, int]]]:
+        """By word and tool how well it has the word or one that is close to it; and by tool its acts."""
+        rows = self._data.rows
+        sizes = rows.sizes[tools]
+        starts = np.cumsum(sizes) - sizes
+        entries = np.repeat(self._ends[tools] - sizes - starts, sizes) + np.arange(int(sizes.sum()))
+        words, fields = rows.words[entries], rows.fields[entries]
+        known, inverse = np.unique(words, return_inverse=True)
+        exact = np.zeros((len(place), len(known)), np.float32)
+        for sought in (sought for part in parts for sought in part.words if sought.word in place):
+            row = place[sought.word]
+            for word, how_well in sought.found:
+                at = int(np.searchsorted(known, word))
+                if at < len(known) and known[at] == word:
+                    exact[row, at] = max(exact[row, at], how_well)
+        close = np.maximum(exact, self._cosines(directions, known))
+        counts = np.where(fields <= HEADS, 1, ASIDE).astype(np.float32)
+        return _best(close[:, inverse] * counts, starts, sizes), self._done(words, fields, sizes)
+
+    def _done(
+        self, words: NDArray[np.int32], fields: NDArray[np.uint8], sizes: NDArray[np.int64]
+    ) -> list[tuple[int, int]]:
+        """By tool the acts in its name, and those in its name and first sentence."""
+        done = [[0, 0] for _ in sizes]
+        acting = np.flatnonzero(((fields == NAME) | (fields == HEADS)) & np.isin(words, self._verbs))
+        owners = np.repeat(np.arange(len(sizes)), sizes)[acting]
+        for owner, word, field in zip(owners.tolist(), words[acting].tolist(), fields[acting].tolist(), strict=True):
+            done[owner][1] |= self._acts[word]
+            if field == NAME:
+                done[owner][0] |= self._acts[word]
+        return [(named, told) for named, told in done]
+
+    def _cosines(self, directions: Array, words: NDArray[np.int32]) -> Array:
+        """How close words of the catalog are to each direction; the same to the last bit whatever else is asked."""
+        missing = words[self._meant.scales[words] == 0]
+        if len(missing):
+            spelt = [tokens(spelling(self._terms[word], self._table)) for word in missing.tolist()]
+            some = packed(self._table.encode(spelt))
+            self._meant.numbers[missing], self._meant.scales[missing] = some.numbers, some.scales
+        return self._meant.chosen(words.astype(np.int64)).cosines(directions)
+
+
+def spelling(term: str, table: Table) -> str:
+    """A common English word that has this stem; ``term`` itself if there is none.
+
+    Not as a tool spells it, which would tell of tools that are hidden from whoever asks.
+    """
+    spelt = (term + ending for ending in ("", "e", "y", *ENDINGS, "s"))
+    return next((word for word in spelt if word in table and stem(word) == term), term)
+
+
+def _words(part: Part) -> list[str]:
+    """The words of a request that say something, each once."""
+    words = dict.fromkeys(split(part.read_as or part.text))
+    return [word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())]
+
+
+def _best(values: Array, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> Array:
+    """The greatest value of each tool's words, by row; zero for a tool without words."""
+    out = np.zeros((len(values), len(sizes)), np.float32)
+    having = sizes > 0
+    if having.any() and len(values):
+        out[:, having] = np.maximum.reduceat(values, starts[having], axis=1)
+    return out
