@@ -93,6 +93,18 @@ async def test_the_filter_searches_only_with_an_intent_and_otherwise_the_first_t
     assert await shown(catalog, session, **settings) == (*META, *expected)
 
 
+async def test_intents_are_searched_one_by_one_and_each_has_its_turn_before_the_cap() -> None:
+    names = ["files:read_file", "files:write_file", "git:git_log", "git:git_show", "forge:list_issue"]
+    catalog = FakeCatalog([entry(name) for name in names])
+    intents = ["file", "git", "issue"]
+    found = await shown(catalog, intents=intents, semantic_threshold=0.3)
+    assert found == ("files:read_file", "git:git_log", "forge:list_issue", "files:write_file", "git:git_show")
+    assert await shown(catalog, intents=intents, semantic_threshold=0.3, max_underlying_tools=3) == found[:3]
+    asking = Session(key="a", intent="issue")
+    assert await shown(catalog, asking, intents=intents, semantic_threshold=0.3) == ("forge:list_issue",)
+    assert await shown(catalog) == ()
+
+
 @pytest.mark.seed("EXP-57")
 async def test_a_tool_that_is_not_listed_can_still_be_named_in_a_call(catalog: FakeCatalog) -> None:
     called = catalog.resolve("s00__delete_thing_003")

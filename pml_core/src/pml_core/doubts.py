@@ -23,6 +23,7 @@ DEFAULTS: Mapping[str, Any] = {
     "semantic_threshold": 0.6,
     "whitelisted_tools": (),
     "blacklisted_tools": (),
+    "intents": (),
 }
 
 
@@ -33,9 +34,7 @@ def doubts(config: Config, types: Mapping[str, type[Any]]) -> list[str]:
         config: One that fits.
         types: The settings classes of plugins, by name.
     """
-    hybrid = DEFAULTS
-    if "hybrid" in types and (settings := config.plugin("hybrid", types["hybrid"])) is not None:
-        hybrid = {**DEFAULTS, **asdict(settings)}
+    hybrid = _settings(config, types)
     modes = {DEFAULT_ENDPOINT: (config.gateway.tools_exposure, config.gateway.intent)}
     modes |= {name: (endpoint.tools_exposure, endpoint.intent) for name, endpoint in config.endpoints.items()}
     used = {mode for mode, _ in modes.values()}
@@ -47,6 +46,16 @@ def doubts(config: Config, types: Mapping[str, type[Any]]) -> list[str]:
         lambda: _lists(config, hybrid),
     ]
     return [line for check in checks for line in check()]
+
+
+def of_mode(config: Config, types: Mapping[str, type[Any]], mode: str) -> list[str]:
+    """What is doubtful about ``mode`` as that of all clients, with what else is configured."""
+    return list(_modes({DEFAULT_ENDPOINT: (mode, config.gateway.intent)}, _settings(config, types)))
+
+
+def _settings(config: Config, types: Mapping[str, type[Any]]) -> Mapping[str, Any]:
+    settings = config.plugin("hybrid", types["hybrid"]) if "hybrid" in types else None
+    return DEFAULTS if settings is None else {**DEFAULTS, **asdict(settings)}
 
 
 def _servers(config: Config) -> Iterator[str]:
@@ -62,10 +71,12 @@ def _modes(modes: Mapping[str, tuple[str, str]], hybrid: Mapping[str, Any]) -> I
                 f"{where}.tools_exposure: full_proxy puts every tool into each client's context. Fine to begin with; "
                 "pml tokens shows what the other modes cost."
             )
-        if mode in BY_INTENT and not intent.strip() and (mode == "semantic" or hybrid["apply_semantic_filter"]):
+        listed = mode == "hybrid" and (hybrid["intents"] or not hybrid["apply_semantic_filter"])
+        if mode in BY_INTENT and not intent.strip() and not listed:
+            several = f", or one by one in {TABLE}.intents" if mode == "hybrid" else ""
             yield (
                 f"{where}.intent: is empty, so {mode} lists no tools by relevance to clients that send no hint of "
-                "their own. Say in a few words what the clients do, or choose meta_only."
+                f"their own. Say in a few words what the clients do{several}, or choose meta_only."
             )
 
 

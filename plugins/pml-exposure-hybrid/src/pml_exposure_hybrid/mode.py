@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import Selection, split_tool_id
@@ -31,9 +32,10 @@ class Hybrid:
         """Pick tools.
 
         Returns:
-            The meta-tools in catalog order, the whitelist in its order, then the tools that fit the intent, best
-            first, or with ``apply_semantic_filter`` off the first tools of the catalog. Each once, at its first place;
-            none that is blacklisted. Tools that the session may not have take no place of another.
+            The meta-tools in catalog order, the whitelist in its order, then the tools that fit the intent, best first
+            and of several intents in turns, or with ``apply_semantic_filter`` off the first tools of the catalog. Each
+            once, at its first place; none that is blacklisted. Tools that the session may not have take no place of
+            another.
         """
         settings = self._settings
         why: dict[ToolId, str] = {}
@@ -80,11 +82,21 @@ class Hybrid:
         if not self._settings.apply_semantic_filter:
             theirs = self._first(limit, catalog, session)
             return [(tool, f"one of the first {limit} tools") for tool in theirs]
-        if not limit or not session.intent.strip():
+        intents = [session.intent] if session.intent.strip() else self._settings.intents
+        if not limit:
             return []
         threshold = self._settings.semantic_threshold
-        hits = await catalog.search(session.intent, limit=limit, min_score=threshold, session=session)
-        return [(hit.id, f"fits the intent (relevance {hit.score:.2f})") for hit in hits]
+        found = [
+            [(hit.id, f"fits the intent (relevance {hit.score:.2f})") for hit in hits]
+            for intent in intents
+            if (hits := await catalog.search(intent, limit=limit, min_score=threshold, session=session))
+        ]
+        # The best of each intent come before the second of any, so that the cap leaves none without tools.
+        turns = chain.from_iterable(zip_longest(*found))
+        first: dict[ToolId, str] = {}
+        for tool, why in (one for one in turns if one is not None):
+            first.setdefault(tool, why)
+        return list(first.items())[:limit]
 
     def _first(self, limit: int, catalog: Catalog, session: Session) -> list[ToolId]:
         theirs = [entry.id for entry in catalog if not entry.own]

@@ -15,7 +15,7 @@ class Settings:
     expose_underlying_tools: bool = setting(True, "List tools of servers: whitelisted and fitting ones.", project="set")
     apply_semantic_filter: bool = setting(
         True,
-        "List the tools that fit the intent, and none but whitelisted ones without an intent; false: the first ones.",
+        "List the tools that fit the intent, and none but whitelisted ones without one; false: the first ones.",
         project="set",
     )
     max_underlying_tools: int = setting(
@@ -23,6 +23,11 @@ class Settings:
     )
     semantic_threshold: float = setting(
         0.6, "Least relevance of a tool to the intent for it to be listed.", ge=0, le=1, project="set"
+    )
+    intents: list[str] = setting(
+        list,
+        "What is done here, such as ['files', 'git', 'issues']: searched one by one where a client says no intent.",
+        project="set",
     )
     whitelisted_tools: list[str] = setting(
         list,

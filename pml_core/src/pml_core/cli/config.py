@@ -11,6 +11,7 @@ from typing import Any
 from pml_core import secret_values
 from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSettings
 from pml_core.config_files import dig
+from pml_core.doubts import BY_INTENT, of_mode
 from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
 from pml_core.secret_values import SECRET_NAME
@@ -251,4 +252,8 @@ def _run_preset(arguments: argparse.Namespace) -> int:
         raise OperatorError("--answers: means something only with --wizard", "Leave it out.")
     preset = presets.named(arguments.preset, Path.cwd())
     change = config_change.make(config_change.target(arguments), preset.values)
+    if preset.mode in BY_INTENT:
+        config = _load(arguments)
+        notes = of_mode(config, settings_types(config), preset.mode)
+        change = replace(change, notes=(*change.notes, *notes))
     return config_change.apply(change, arguments, {"preset": preset.name})
