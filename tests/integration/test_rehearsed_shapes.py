@@ -149,7 +149,7 @@ def found(report):
 
 
 def is_guess(report):
-    """Whether the rehearsal shows of ``a`` what another call answered, and labels it so: this one may answer anything."""
+    """Whether what is shown of ``a`` is labelled as what another call answered: this one may answer anything."""
     (first,) = [task for task in report["tasks"] if task["id"] == "a"]
     return re.search(r'"source": "(example|inferred)"', json.dumps(first)) is not None
 
