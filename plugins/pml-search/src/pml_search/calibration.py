@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ._numpy import Array, np
+from ._numpy import Array, NDArray, np
 
 if TYPE_CHECKING:
     from .fit import Fit
@@ -26,6 +26,8 @@ COSINE, COVERED, LEAST, FIT_BASE = 3.5, 0.56, 1.55, -2.73
 CONFLICT = np.array((0, -2.97, -1.5, -1.44, -1.26), np.float32)
 """What it takes from the fit that another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`. The third
 is set by hand, for lack of examples."""
+SHAPED = 3.0
+"""What it counts that a tool takes or gives what is asked for ("path -> text"); by hand, as no set has such queries."""
 FIT, LACK, ENOUGH, BASE = 1.53, 0.9, -0.8, -2.59
 """What fit counts for the probability, and what it counts more where it is below ``ENOUGH``."""
 EVEN_LOGIT = -4.55
@@ -35,10 +37,16 @@ LIFT, LIFT_OF_RELEVANT = 0.4, 1.5
 """What the past adds at most to the log-odds of a relevance up to 0.5, which stays just below 0.6, and from 0.8 on."""
 
 
-def fit(found: Fit, cosine: Array) -> Array:
-    """Log-odds that tools fit, by the best part of a request; ``cosine`` has a row for each part, as ``found``."""
+def fit(found: Fit, cosine: Array, shaped: NDArray[np.bool_]) -> Array:
+    """Log-odds that tools fit, by the best part of a request.
+
+    Args:
+        found: Has a row for each part.
+        cosine: Has one, too.
+        shaped: Whether the tool takes or gives what the request asks for in so many words; one row.
+    """
     odds = COSINE * cosine + COVERED * found.covered + LEAST * found.least + CONFLICT[found.conflict] + FIT_BASE
-    return np.asarray(odds.max(axis=0), np.float32)
+    return np.asarray(odds.max(axis=0) + SHAPED * shaped, np.float32)
 
 
 def probability(fits: Array) -> Array:

@@ -175,7 +175,8 @@ class Ranker:
         fit = self._fitter.of(parts, tools)
         score = evidence.score[tools] - ACT_LOSS[fit.conflict[0]]
         order = np.argsort(-score, kind="stable")
-        tools, fits = tools[order], calibration.fit(fit, evidence.cosine[:, tools])[order]
+        shaped = evidence.structure[tools] >= np.float32(self.weights.shapes or np.inf)
+        tools, fits = tools[order], calibration.fit(fit, evidence.cosine[:, tools], shaped)[order]
         probability = calibration.probability(fits)
         found = Ranked(tools, calibration.relevance(probability), probability, fits, evidence)
         return found.first(limit) if past is None else self._recalled(found, past).first(limit)
