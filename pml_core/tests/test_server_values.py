@@ -126,7 +126,7 @@ def test_what_the_keyring_does_not_give_is_said_with_the_remedy(keyring, name, s
 
 def test_without_the_library_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "keyring", None)
-    with pytest.raises(TransportError, match=r"pip install 'pml-core\[keyring\]'"):
+    with pytest.raises(TransportError, match=r"install pml-gateway\[keyring\]"):
         endpoint_of("far", ServerSettings(command="x", env={"T": "${keyring:a}"}), {})
 
 
