@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pml_core.nulls import MemoryStore
 from pml_exposure_hybrid import Hybrid, Settings
-from pml_hookspecs import ServerStatus, Session
+from pml_hookspecs import ExecutionId, ExecutionRecord, ServerStatus, Session, Status
 from pml_testing.exposure_mode import ExposureModeContract
 from pml_testing.fakes import FakeCatalog, FakeServices, entry, some_entries
 
@@ -45,6 +47,46 @@ class TestContract(ExposureModeContract):
 
 async def shown(catalog: FakeCatalog, session: Session = SILENT, **settings: Any) -> tuple[str, ...]:
     return (await Hybrid(Settings(**settings)).select(catalog, session)).tools
+
+
+async def ran(store: MemoryStore, principal: str, *tools: str) -> None:
+    for number, tool in enumerate(tools):
+        record = ExecutionRecord(
+            id=ExecutionId(f"{principal}-{number}"),
+            kind="tool",
+            target=tool,
+            principal=principal,
+            status=Status.OK,
+            started_at=datetime.now(UTC),
+            duration_ms=1,
+        )
+        await store.executions.put(record)
+
+
+async def test_without_an_intent_what_the_caller_used_most_can_be_listed(catalog: FakeCatalog) -> None:
+    services = FakeServices("hybrid", store=MemoryStore())
+    one, other, third = "s00:read_thing_000", "s01:read_thing_000", "s00:write_thing_001"
+    await ran(services.store, "ada", other, one, other, "pml:search_it", "gone:tool")
+    await ran(services.store, "bob", third, third, third)
+    ada = Session(key="ada", principal="ada")
+    mode = Hybrid(Settings(fallback="most_used", expose_meta_tools=False), services)
+    assert (await mode.select(catalog, ada)).tools == (other, one)
+    assert (await mode.select(catalog, Session(key="bob", principal="bob"))).tools == (third,)
+    capped = Hybrid(Settings(fallback="most_used", expose_meta_tools=False, max_underlying_tools=1), services)
+    assert (await capped.select(catalog, ada)).tools == (other,)
+    # What is used since changes no list, and an intent comes first.
+    await ran(services.store, "ada", one, one, one, one, one)
+    assert (await mode.select(catalog, ada)).tools == (other, one)
+    asking = await mode.select(catalog, Session(key="x", principal="ada", intent="write thing 001"))
+    assert third in asking.tools
+
+
+async def test_a_history_that_cannot_be_read_lists_nothing_more_and_is_said_once(catalog: FakeCatalog) -> None:
+    services = FakeServices("hybrid", store=None)
+    mode = Hybrid(Settings(fallback="most_used", expose_meta_tools=False), services)
+    for _ in range(2):
+        assert (await mode.select(catalog, SILENT)).tools == ()
+    assert [event for _, event, _ in services.log.lines] == ["which tools are used most cannot be read"]
 
 
 @pytest.mark.seed("EXP-13", "EXP-14", "EXP-15", "EXP-16", "EXP-17", "EXP-18", "EXP-19", "GAP-1")

@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Any] = {
     "whitelisted_tools": (),
     "blacklisted_tools": (),
     "intents": (),
+    "fallback": "nothing",
 }
 
 
@@ -71,9 +72,11 @@ def _modes(modes: Mapping[str, tuple[str, str]], hybrid: Mapping[str, Any]) -> I
                 f"{where}.tools_exposure: full_proxy puts every tool into each client's context. Fine to begin with; "
                 "pml tokens shows what the other modes cost."
             )
-        listed = mode == "hybrid" and (hybrid["intents"] or not hybrid["apply_semantic_filter"])
+        listed = mode == "hybrid" and (
+            hybrid["intents"] or hybrid["fallback"] != "nothing" or not hybrid["apply_semantic_filter"]
+        )
         if mode in BY_INTENT and not intent.strip() and not listed:
-            several = f", or one by one in {TABLE}.intents" if mode == "hybrid" else ""
+            several = f", or one by one in {TABLE}.intents, or set {TABLE}.fallback" if mode == "hybrid" else ""
             yield (
                 f"{where}.intent: is empty, so {mode} lists no tools by relevance to clients that send no hint of "
                 f"their own. Say in a few words what the clients do{several}, or choose meta_only."

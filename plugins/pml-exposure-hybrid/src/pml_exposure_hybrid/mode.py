@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import Selection, split_tool_id
+from pml_hookspecs import Selection, ToolId, split_tool_id
 
 from .blacklist import Blacklist
 from .settings import Settings
+from .usage import Usage
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, Services, Session, ToolId
+    from pml_hookspecs import Catalog, Services, Session
 
 
 class Hybrid:
@@ -26,6 +27,8 @@ class Hybrid:
         self._blacklist = Blacklist(self._settings.blacklisted_tools)
         patterns = [name for name in self._settings.whitelisted_tools if any(char in name for char in "*?[")]
         self._patterns = {name: Blacklist([name]) for name in patterns}
+        counted = None if self._settings.fallback == "nothing" else services
+        self._usage = None if counted is None else Usage(counted)
         self._warned: set[str] = set()
 
     async def select(self, catalog: Catalog, session: Session) -> Selection:
@@ -33,7 +36,8 @@ class Hybrid:
 
         Returns:
             The meta-tools in catalog order, the whitelist in its order, then the tools that fit the intent, best first
-            and of several intents in turns, or with ``apply_semantic_filter`` off the first tools of the catalog. Each
+            and of several intents in turns; without any, with ``fallback`` the tools that the caller uses most; or with
+            ``apply_semantic_filter`` off the first tools of the catalog. Each
             once, at its first place; none that is blacklisted. Tools that the session may not have take no place of
             another.
         """
@@ -85,6 +89,8 @@ class Hybrid:
         intents = [session.intent] if session.intent.strip() else self._settings.intents
         if not limit:
             return []
+        if not intents:
+            return await self._most_used(limit, catalog, session)
         threshold = self._settings.semantic_threshold
         found = [
             [(hit.id, f"fits the intent (relevance {hit.score:.2f})") for hit in hits]
@@ -97,6 +103,18 @@ class Hybrid:
         for tool, why in (one for one in turns if one is not None):
             first.setdefault(tool, why)
         return list(first.items())[:limit]
+
+    async def _most_used(self, limit: int, catalog: Catalog, session: Session) -> list[tuple[ToolId, str]]:
+        if self._usage is None:
+            return []
+        try:
+            used = await self._usage.of(session)
+        except Exception as exc:
+            self._warn("usage", "which tools are used most cannot be read", problem=str(exc))
+            return []
+        visible = catalog.visible(session)
+        theirs = {entry.id for entry in catalog if not entry.own and entry.id in visible}
+        return [(ToolId(tool), f"used {count} times in 30 days") for tool, count in used if tool in theirs][:limit]
 
     def _first(self, limit: int, catalog: Catalog, session: Session) -> list[ToolId]:
         theirs = [entry.id for entry in catalog if not entry.own]

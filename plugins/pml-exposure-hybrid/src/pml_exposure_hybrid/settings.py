@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pml_hookspecs import setting
 
@@ -27,6 +28,12 @@ class Settings:
     intents: list[str] = setting(
         list,
         "What is done here, such as ['files', 'git', 'issues']: searched one by one where a client says no intent.",
+        project="set",
+    )
+    fallback: Literal["nothing", "most_used"] = setting(
+        "nothing",
+        "What is listed besides where there is no intent at all: nothing, or what the caller used most in 30 days, as "
+        "the history knows when the gateway is asked first.",
         project="set",
     )
     whitelisted_tools: list[str] = setting(
