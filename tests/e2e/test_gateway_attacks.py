@@ -122,13 +122,15 @@ def test_an_overlong_notification_is_dropped(site):
 # A signal ends it
 
 STUCK = """
+import os
 import re
 import time
 from pml_hookspecs import hookimpl
 
 def keep(entry, session):
-    open({marker!r}, "w").close()
-    {stuck}
+    if os.path.exists({go!r}):
+        open({marker!r}, "w").close()
+        {stuck}
     return True
 
 @hookimpl
@@ -144,9 +146,10 @@ def pml_filter_tools(services):
 )
 @pytest.mark.attack("Nobody stops the house", "have the gateway stand still, so that SIGTERM does not end it")
 def test_sigterm_ends_a_gateway_that_stands_still(site, stuck):
-    marker = site.folder / "stuck"
-    (site.folder / "stuck.py").write_text(STUCK.format(marker=str(marker), stuck=stuck))
+    marker, go = site.folder / "stuck", site.folder / "go"
+    (site.folder / "stuck.py").write_text(STUCK.format(marker=str(marker), go=str(go), stuck=stuck))
     with site.serving('local = ["./stuck.py"]') as client:
+        go.touch()
         client.write('{"jsonrpc":"2.0","id":"x","method":"tools/list","params":{}}')
         until_s = time.monotonic() + PATIENCE_S
         while not marker.exists():

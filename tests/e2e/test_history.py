@@ -263,7 +263,7 @@ async def test_get_agent_activity_summary_includes_recent_failures(fleet):
         of_agent = (await eve.answer("get_agent_activity_summary", agent_name="flaky"))["recent_failures"]
         of_all = (await eve.answer("get_agent_activity_summary"))["recent_failures"]
     assert [failure["id"] for failure in of_agent] == [second, first]
-    assert of_agent[0].keys() == {"id", "message", "error", "failed_at"}
+    assert of_agent[0].keys() == {*("id", "agent_name", "message", "error", "failed_at", "times", "first_failed_at")}
     assert (of_agent[0]["message"], of_agent[0]["failed_at"][-1]) == ("fail Out of paper", "Z")
     assert "Out of paper" in of_agent[0]["error"]
     assert {first, second} <= {failure["id"] for failure in of_all}
