@@ -95,4 +95,6 @@ async def test_what_an_agent_cost_within_a_plan_is_there(site: Site) -> None:
         await killed_after(site, "execute_workflow", {"workflow": {"tasks": tasks}})
     found = await history(site)
     assert {one["status"] for one in found} == {"success"}
-    assert len(found) == TIMES, found
+    # Each run of the agent is a row of its own, and what the plan cost besides is the plan's.
+    assert [one["agent_name"] == "paid" for one in found].count(True) == TIMES, found
+    assert len(found) == 2 * TIMES, found

@@ -140,7 +140,7 @@ async def test_what_a_failed_plan_did_is_undone_once_even_if_the_gateway_was_kil
     tasks = [
         {"id": "a", "tool": "counting:once", "arguments": {"key": "a"}, "compensate": undo},
         {"id": "b", "tool": "counting:again", "arguments": {"key": "b", "before_ms": 1000}, "depends_on": ["a"]},
-        {"id": "c", "tool": "counting:again", "arguments": {"key": 7}, "depends_on": ["b"]},
+        {"id": "c", "tool": "counting:again", "arguments": {"key": "{{b.nothing_of_that_name}}"}},
     ]
     gateway = await started(scene)
     plan = {"workflow": {"tasks": tasks, "durable": True}}

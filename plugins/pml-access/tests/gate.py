@@ -41,6 +41,16 @@ for line in sys.stdin:
 """Has the tools that it is told, each of which says what it was given."""
 
 
+OWN = frozenset({"pml://status", "pml://guide/workflows", "guide_workflows"})
+"""Resources and prompts of the gateway's own, which everybody may have."""
+
+
+def others(answer):
+    """What a list of resources or prompts has of servers."""
+    (entries,) = [value for value in answer["result"].values() if isinstance(value, list)]
+    return sorted({one.get("uri", one["name"]) for one in entries} - OWN)
+
+
 class Gate:
     """One gateway, its folder, and the keys to it."""
 

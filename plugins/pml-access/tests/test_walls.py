@@ -134,7 +134,7 @@ def test_what_a_key_may_not_have_is_refused_as_what_nobody_has(gate, there, made
 
 def plain(said):
     """What was said without times, and without digests, which have the name in them."""
-    return re.sub(r'(ok_ms"|duration_ms"|plan_digest"): ("\w+"|[\d.]+)', r"\1", said)
+    return re.sub(r'(ok_ms"|took_ms"|duration_ms"|plan_digest"):\s*("\w+"|[\d.]+)', r"\1", said)
 
 
 def by_call_tool(caller):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from gate import Gate
+from gate import Gate, others
 
 SERVER = """
 import json, sys
@@ -95,21 +95,20 @@ def test_a_key_has_only_the_resources_and_prompts_that_its_patterns_allow(gate):
     every = gate.key("--user", "every", "--allow", "notes:*", "--deny", "notes:@prompt/s*")
     with gate.serving():
         with gate.caller(some) as caller:
-            uris = [one["uri"] for one in caller.ask("resources/list")["result"]["resources"]]
-            assert uris == ["note://public/a", "pml://status"]
-            assert [one["name"] for one in caller.ask("prompts/list")["result"]["prompts"]] == ["notes__greet"]
+            assert others(caller.ask("resources/list")) == ["note://public/a"]
+            assert others(caller.ask("prompts/list")) == ["notes__greet"]
             for method, params, message in FORBIDDEN:
                 assert message in refusal(caller.ask(method, **params)), (method, params)
             assert reached(gate) == []
             assert caller.ask("resources/read", uri="note://public/a")["result"]["contents"]
             assert caller.ask("prompts/get", name="notes__greet")["result"]["messages"] == []
         with gate.caller(tools) as caller:
-            assert [one["uri"] for one in caller.ask("resources/list")["result"]["resources"]] == ["pml://status"]
-            assert caller.ask("prompts/list")["result"]["prompts"] == []
+            assert others(caller.ask("resources/list")) == []
+            assert others(caller.ask("prompts/list")) == []
             for method, params, message in (*FORBIDDEN, ("resources/read", {"uri": "note://public/a"}, "not found")):
                 assert message in refusal(caller.ask(method, **params)), (method, params)
         with gate.caller(every) as caller:
-            assert len(caller.ask("resources/list")["result"]["resources"]) == 3
+            assert others(caller.ask("resources/list")) == ["note://public/a", "note://secret/b"]
             assert "Unknown prompt" in refusal(caller.ask("prompts/get", name="notes__secret"))
             assert caller.ask("prompts/get", name="notes__greet")["result"]
             assert "Method not found" in refusal(caller.ask("jobs/start"))
@@ -137,7 +136,7 @@ def test_a_blacklisted_server_is_asked_nothing(tmp_path):
     gate = made(tmp_path, blacklist, methods=["jobs/*"])
     key = gate.key("--user", "alice")
     with gate.serving(), gate.caller(key) as caller:
-        assert [one["uri"] for one in caller.ask("resources/list")["result"]["resources"]] == ["pml://status"]
+        assert others(caller.ask("resources/list")) == []
         for method, params in (
             ("jobs/start", {}),
             ("resources/read", {"uri": "note://public/a"}),
