@@ -53,7 +53,8 @@ class Supervisor:
                 raise OperatorError(f"{plugin}: {exc}" if str(exc) else f"{plugin}: {exc!r}") from exc
             self.fault(plugin, "start", exc)
             return False
-        self.health[plugin] = "up"
+        if plugin not in self.failed:  # else another part of it is quarantined
+            self.health[plugin] = "up"
         return True
 
     def running(self, plugin: str) -> AbstractSet[asyncio.Task[None]]:
