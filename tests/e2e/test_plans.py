@@ -177,7 +177,7 @@ async def test_the_clients_human_is_asked_where_the_client_can_ask(site):
 
 async def test_an_intent_without_a_plan_is_told_the_tools_of_which_one_can_be_made(site):
     async with site.connect() as client:
-        answer = await client.call_tool("execute_workflow", {"intent": "add a line of text to the notebook"})
+        answer = await client.call_tool("execute_workflow", {"intent": "write a note"})
         told = answer.structured_content
         assert told["status"] == "explicit_required", told
         assert not site.notes.exists()

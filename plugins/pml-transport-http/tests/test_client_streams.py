@@ -131,7 +131,7 @@ REFUSALS = {
     "503": ("503 Service Unavailable", b"", "text/plain", "HTTP status 503", True),
     "429": ("429 Too Many Requests", b"", "text/plain", "HTTP status 429", True),
     "404": ("404 Not Found", b"no such page", "text/plain", "HTTP status 404 Not Found: no such page", False),
-    "401": ("401 Unauthorized", b"", "text/plain", "run: pml auth login git", False),
+    "401": ("401 Unauthorized", b"", "text/plain", "run: pml auth login git", True),
     "403": ("403 Forbidden", b"", "text/plain", "run: pml auth login git", False),
 }
 
