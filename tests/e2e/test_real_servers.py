@@ -154,6 +154,8 @@ def test_all_servers_together_answer_the_same_by_call_tool(mode, visited, tmp_pa
 
     async def visit_all():
         tree = configuration(*(plan.server for plan, _, _ in made))
+        # What comes through a meta-tool is asked for like a step of a plan; a direct call is the client's business.
+        tree["plugins"] = {"approvals": {"effects": "none"}}
         async with beyond_gateway(tmp_path, mode, tree) as (client, witness):
             assert len((await client.list_tools()).tools) == 3
             for plan, direct, _ in made:
