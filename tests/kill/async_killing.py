@@ -52,7 +52,7 @@ AT_START, START_S = 0.15, 2.0
 """Part of the kills that come before a gateway is under load, and how long it has lived by then, at most [s]."""
 CALLERS, CHATTERS, PLANNERS = 4, 3, 2
 PAUSE_S, LAST_ANSWER_S = 0.04, 0.2
-STARTED_S, ENDED_S, POLL_S = 60.0, 120.0, 0.05
+STARTED_S, ENDED_S, POLL_S = 60.0, 480.0, 0.05
 WELL = {"ok"}
 CONFIG = """
 [gateway]
