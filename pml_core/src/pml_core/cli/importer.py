@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeAlias
 
 from pml_core import client_configs, client_files, secret_values, toml_text, trust
 
+from .printable import plain
+
 DEFAULT_TARGET = "pml.toml"
 BAD_INPUT = 2
 STANDARD_INPUT = "standard input"
@@ -103,7 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         report = _report(arguments)
     except (ImportCommandError, client_configs.ClientConfigError, toml_text.TomlEditError) as exc:
-        sys.stderr.write(f"pml import: {printable(str(exc))}\n")
+        sys.stderr.write(f"pml import: {plain(str(exc), lines=True)}\n")
         return BAD_INPUT
     if arguments.json:
         sys.stdout.write(json.dumps(as_json(report), indent=2) + "\n")
@@ -137,11 +139,6 @@ def as_json(report: Report) -> dict[str, Any]:
         "written": str(report.target) if report.written else None,
         "notes": list(report.notes),
     }
-
-
-def printable(text: str) -> str:
-    """``text`` without what would control a terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
 def _report(arguments: argparse.Namespace) -> Report:

@@ -1,8 +1,8 @@
-"""A server's words on a terminal."""
+"""Words of others on a terminal."""
 
 from __future__ import annotations
 
 
-def plain(text: str) -> str:
-    """A server's words without what a terminal would obey or nobody would see."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+def plain(text: str, *, lines: bool = False) -> str:
+    """``text`` with escapes for what a terminal would obey or nobody would see; with ``lines``, line feeds stay."""
+    return "".join(c if c.isprintable() or (lines and c == "\n") else repr(c)[1:-1] for c in text)

@@ -15,6 +15,7 @@ from pml_core.config_files import PRESETS, PROJECT_FILES, parsed, raw_of
 from pml_core.errors import OperatorError
 
 from .output import print_columns, print_json
+from .printable import plain
 
 
 def add(subcommands: Any) -> None:
@@ -137,15 +138,10 @@ def _settings(tree: Mapping[str, Any]) -> Iterator[str]:
 def _told(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"{about['file']}"
     for name, command in about["servers"].items():
-        yield f"  server {name}: {_printable(command)}"
-    yield from (f"  runs Python: {_printable(path)}" for path in about["runs"])
-    yield from (f"  sets {_printable(path)}" for path in about["settings"])
-    yield from (f"  preset {_printable(name)}" for name in about["presets"])
-
-
-def _printable(text: str) -> str:
-    """``text`` without what would control a terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+        yield f"  server {name}: {plain(command)}"
+    yield from (f"  runs Python: {plain(path)}" for path in about["runs"])
+    yield from (f"  sets {plain(path)}" for path in about["settings"])
+    yield from (f"  preset {plain(name)}" for name in about["presets"])
 
 
 def _list(*, machine: bool) -> int:
