@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from pml_core.nulls import MemoryStore
-from pml_hookspecs import Status, ToolCall
-from pml_limits import leases, slots
+from pml_hookspecs import Status, ToolCall, leases
+from pml_limits import slots
 from pml_limits.settings import Rule, Settings
 from pml_limits.wrapper import Limiter
 from pml_store_sqlite.settings import Settings as SqliteSettings

@@ -21,9 +21,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pml_hookspecs import encode
+from pml_hookspecs.leases import Leases
 
 from .failures import AgentError
-from .leases import Leases
 from .processes import to_the_end
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from pml_hookspecs.leases import Leases
+
 from .changes import Changes
-from .leases import Leases
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
