@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 GUIDE = Guide(name="knots", description="How to tie knots.", text="# Knots\nPull.", questions=("how to tie a knot",))
 
 
-class Everything:
+class FullMode:
     """A mode whose clients have all tools at hand."""
 
     lists_meta_tools = False
@@ -34,7 +34,7 @@ def plugin(*guides):
 
 
 def gateway(servers=None, *, guides=(GUIDE,), **options):
-    plugins = {("hooks", "made"): plugin(*guides), ("exposure_mode", "everything"): Everything}
+    plugins = {("hooks", "made"): plugin(*guides), ("exposure_mode", "everything"): FullMode}
     return running(servers or {"fs": ScriptedServer(["read"])}, plugins=plugins, **options)
 
 

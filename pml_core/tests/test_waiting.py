@@ -34,7 +34,7 @@ class Silent(ScriptedServer):
         return await super().serve(method, params)
 
 
-class Everything:
+class FullMode:
     """Shows all there is."""
 
     def __init__(self, settings, services):
@@ -65,7 +65,7 @@ async def gateway(servers, *, store=None, connect=True, **settings):
     own.pml_meta_tools = hookimpl(lambda services: OWN)
     records = [
         registry.provide("pml.transport", "scripted", ScriptedTransport(servers)),
-        registry.provide("pml.exposure_mode", "everything", Everything),
+        registry.provide("pml.exposure_mode", "everything", FullMode),
         registry.provide("pml.plugins", "own", own),
     ]
     if store is not None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 OWNER = Scope(principals=frozenset({"olga"}), agents=frozenset({"w"}))
 
 
-class Adding(InOrder):
+class CostAdder(InOrder):
     """Runs tasks one after the other, and costs what they cost, as executors of plans do."""
 
     async def execute(self, task, run):
@@ -26,7 +26,7 @@ class Adding(InOrder):
         return outcome(task.id, [one.status for one in done], cost_usd=sum(costs) if costs else None)
 
 
-class Standing:
+class StandIn:
     """A tool that stands for whatever it is called with, as ``call_tool`` does."""
 
     @hookimpl
@@ -39,7 +39,7 @@ class Standing:
 
 
 def office(agents, folder):
-    more = {("executor", "adding"): Adding, ("hooks", "standing"): Standing()}
+    more = {("executor", "adding"): CostAdder, ("hooks", "standing"): StandIn()}
     return gateway(agents, plugins={**PLUGINS, **more}, tables={"sqlite": {"path": str(folder / "pml.db")}})
 
 

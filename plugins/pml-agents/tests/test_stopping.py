@@ -30,7 +30,7 @@ command = ["{python}", "{worker}", "gate", "{folder}", "{{message}}"]
 NEVER_S = 8
 
 
-class Served:
+class GatewayProcess:
     """A gateway behind its standard input and output."""
 
     def __init__(self, process):
@@ -65,7 +65,7 @@ async def served(folder, drain_s=NEVER_S):
         process = await asyncio.create_subprocess_exec(
             *command, stdin=pipe, stdout=pipe, stderr=log, env=env, cwd=folder
         )
-    made = Served(process)
+    made = GatewayProcess(process)
     try:
         about = {"name": "test", "version": "1"}
         await made.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=about)

@@ -143,7 +143,7 @@ async def test_codes_that_run_side_by_side_do_not_share_their_tools(gateway):
     }
 
 
-class Recorded:
+class WholeHistory:
     """Executions of which all are there, and whole."""
 
     async def get(self, id, scope):
@@ -157,7 +157,7 @@ class Breaks:
     """A store in which nothing works."""
 
     def __init__(self, at):
-        self.documents, self.executions = self, Recorded() if at in ("put", "identity") else self
+        self.documents, self.executions = self, WholeHistory() if at in ("put", "identity") else self
         self.at = at
 
     async def get(self, *args):

@@ -11,7 +11,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from guarded import Authority, Guarded, Secrets
+from protected_server import Authority, ProtectedServer, Secrets
 
 from pml_hookspecs import Endpoint, RpcError, TransportError
 from pml_testing.fakes import FakeServices
@@ -59,7 +59,7 @@ async def site(web, monkeypatch):
     first, other = await Authority("first").start(web), await Authority("other").start(web)
     kept = Secrets()
     services = FakeServices(store=SimpleNamespace(secrets=kept))
-    server = await Guarded(first).start(web)
+    server = await ProtectedServer(first).start(web)
     return SimpleNamespace(server=server, first=first, other=other, kept=kept, services=services)
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Document, Store
 
     from .dispatch import Dispatcher
-    from .execution_run import Asked
+    from .execution_run import RunOptions
     from .references import References
 
 RUNS, GATEWAYS = "core.runs", "core.gateways"
@@ -107,7 +107,7 @@ class Background:
         self._beaten_at: datetime | None = None
         self._closing = False
 
-    async def start(self, task: Task, session: Session, asked: Asked) -> ExecutionId:
+    async def start(self, task: Task, session: Session, asked: RunOptions) -> ExecutionId:
         """Begin with ``task`` once it is durably recorded as pending; one with an id that exists is not begun again.
 
         Raises:

@@ -31,7 +31,7 @@ from pml_hookspecs.clock import Clock
 
 from .chain import EXECUTOR_FAULT
 from .client import current_client
-from .execution_run import Asked, Budget, ExecutionRun, Kept, Terms
+from .execution_run import Budget, ExecutionRun, Kept, RunOptions, Terms
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
@@ -79,16 +79,16 @@ class Dispatcher:
         self._log, self.rehearsals, self._servers_settled = log, rehearsals, servers_settled
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
-        self.in_background: Callable[[Task, Session, Asked], Awaitable[ExecutionId]] = _no_background
+        self.in_background: Callable[[Task, Session, RunOptions], Awaitable[ExecutionId]] = _no_background
         """Set once by the gateway: begins with a task that nobody waits for."""
         self.begins: Callable[[ExecutionId], Awaitable[None]] = _nothing
         """Set once by the gateway: awaited before something begins that waited for its turn."""
 
-    async def start(self, task: Task, session: Session, **asked: Unpack[Asked]) -> Outcome:
+    async def start(self, task: Task, session: Session, **asked: Unpack[RunOptions]) -> Outcome:
         """Run a task for a client."""
         return (await self.start_resolved(task, session, asked))[1]
 
-    async def start_resolved(self, task: Task, session: Session, asked: Asked) -> tuple[Task, Outcome]:
+    async def start_resolved(self, task: Task, session: Session, asked: RunOptions) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
         named = task
         task, problem = self._of_server(task, session) or await self.resolve(task, session)
@@ -110,11 +110,11 @@ class Dispatcher:
         await self.begins(id)
         await self._recorder.begun(id)
 
-    def pending(self, task: Task, session: Session, asked: Asked) -> ExecutionRecord:
+    def pending(self, task: Task, session: Session, asked: RunOptions) -> ExecutionRecord:
         """The row of an execution that has not begun yet."""
         return self._recorder.pending(task, self._run_of(task, session, asked))
 
-    def _run_of(self, task: Task, session: Session, asked: Asked) -> ExecutionRun:
+    def _run_of(self, task: Task, session: Session, asked: RunOptions) -> ExecutionRun:
         dry_run = asked_of(task, asked.get("dry_run"))
         terms = Terms(
             session=session,
@@ -129,7 +129,9 @@ class Dispatcher:
         )
         return ExecutionRun(self, None, task, terms, progress=asked.get("progress"), id=asked.get("id"))
 
-    async def _in_background(self, task: Workflow, session: Session, asked: Asked, problem: Failure | None) -> Outcome:
+    async def _in_background(
+        self, task: Workflow, session: Session, asked: RunOptions, problem: Failure | None
+    ) -> Outcome:
         """Answer with the id of an execution that goes on by itself."""
         started_at = datetime.now(UTC)
         if problem is not None:
@@ -317,7 +319,7 @@ class Dispatcher:
         return ended(task, run.started_at, status, failure=failure)
 
 
-async def _no_background(_task: Task, _session: Session, _asked: Asked) -> ExecutionId:
+async def _no_background(_task: Task, _session: Session, _asked: RunOptions) -> ExecutionId:
     raise RuntimeError("the gateway has not started")
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ProgressSink = Callable[[float, float | None, str], None]
 
 
-class Asked(TypedDict, total=False):
+class RunOptions(TypedDict, total=False):
     """How a client wants its task run."""
 
     intent: str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Session
 
     from .dispatch import Dispatcher
-    from .execution_run import Asked
+    from .execution_run import RunOptions
     from .tool_calls import Told
 
 REFUSED = -31997
@@ -51,7 +51,7 @@ async def send(
     """
     params = RawObject.of(request.params)
     meta = meta_of(params) if META in params.raw else {}
-    asked: Asked = {"intent": session.intent}
+    asked: RunOptions = {"intent": session.intent}
     if meta:
         asked["dry_run"] = dry_run_of(meta)
         asked["meta"] = own_of(meta)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
 
     from .dispatch import Dispatcher
-    from .execution_run import Asked
+    from .execution_run import RunOptions
     from .gateway import Gateway
 
 
@@ -122,7 +122,7 @@ class PluginServices:
         schedule: str = "",
     ) -> ExecutionId:
         """Run a task in the background; its id, once it is durably pending."""
-        asked: Asked = {
+        asked: RunOptions = {
             "id": id,
             "intent": intent,
             "dry_run": dry_run,

@@ -41,7 +41,7 @@ class Supervisor:
             OperatorError: It cannot be entered, and it is required or the gateway is strict.
         """
         if not hasattr(thing, "__aenter__"):
-            self.health[plugin] = "up"
+            self._is_up(plugin)
             return True
         self._stack.push_async_callback(self._stop_tasks, plugin)
         self._entered.add(plugin)
@@ -53,9 +53,13 @@ class Supervisor:
                 raise OperatorError(f"{plugin}: {exc}" if str(exc) else f"{plugin}: {exc!r}") from exc
             self.fault(plugin, "start", exc)
             return False
-        if plugin not in self.failed:  # else another part of it is quarantined
-            self.health[plugin] = "up"
+        self._is_up(plugin)
         return True
+
+    def _is_up(self, plugin: str) -> None:
+        """Of a plugin of which another part was left out, that is what is to be known."""
+        if plugin not in self.failed:
+            self.health[plugin] = "up"
 
     def running(self, plugin: str) -> AbstractSet[asyncio.Task[None]]:
         """The background tasks of a plugin as of now."""

@@ -28,7 +28,7 @@ from .members import OURS, join, meta_of, split, with_meta, without_meta
 
 if TYPE_CHECKING:
     from .dispatch import Dispatcher
-    from .execution_run import Asked
+    from .execution_run import RunOptions
 
 META_INTENT, META_DRY_RUN = "pml/intent", "pml/dry_run"
 """Keys of ``_meta`` by which a client may say what it is up to, and ask for a rehearsal of one call."""
@@ -86,7 +86,7 @@ async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject,
         extra=join(members) if members else {},
     )
     intent = bounded(meta.get(META_INTENT), "the intent")
-    asked: Asked = {"intent": intent if isinstance(intent, str) and intent else session.intent}
+    asked: RunOptions = {"intent": intent if isinstance(intent, str) and intent else session.intent}
     if meta:
         asked["dry_run"] = dry_run_of(meta)
         asked["meta"] = own_of(meta)

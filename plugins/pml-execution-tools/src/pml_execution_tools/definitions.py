@@ -6,7 +6,7 @@ from typing import Any
 
 from pml_hookspecs import QUESTIONS
 
-from .asked import asked
+from .questions import QUESTIONS_BY_TOOL
 from .shapes import FOUND, PAGE, RESULT, STATUSES, SUMMARY, TRIGGERS
 
 LONGEST_HOURS = 168
@@ -57,7 +57,7 @@ LIST_RECENT_EXECUTIONS: dict[str, Any] = {
     },
     "outputSchema": PAGE,
     "annotations": {"readOnlyHint": True},
-    "_meta": {QUESTIONS: asked("list_recent_executions")},
+    "_meta": {QUESTIONS: [*QUESTIONS_BY_TOOL["list_recent_executions"]]},
 }
 SEARCH_EXECUTIONS: dict[str, Any] = {
     "name": "search_executions",
@@ -84,7 +84,7 @@ SEARCH_EXECUTIONS: dict[str, Any] = {
     },
     "outputSchema": FOUND,
     "annotations": {"readOnlyHint": True},
-    "_meta": {QUESTIONS: asked("search_executions")},
+    "_meta": {QUESTIONS: [*QUESTIONS_BY_TOOL["search_executions"]]},
 }
 GET_EXECUTION_RESULT: dict[str, Any] = {
     "name": "get_execution_result",
@@ -109,7 +109,7 @@ GET_EXECUTION_RESULT: dict[str, Any] = {
     },
     "outputSchema": RESULT,
     "annotations": {"readOnlyHint": True},
-    "_meta": {QUESTIONS: asked("get_execution_result")},
+    "_meta": {QUESTIONS: [*QUESTIONS_BY_TOOL["get_execution_result"]]},
 }
 GET_AGENT_ACTIVITY_SUMMARY: dict[str, Any] = {
     "name": "get_agent_activity_summary",
@@ -130,5 +130,5 @@ GET_AGENT_ACTIVITY_SUMMARY: dict[str, Any] = {
     },
     "outputSchema": SUMMARY,
     "annotations": {"readOnlyHint": True},
-    "_meta": {QUESTIONS: asked("get_agent_activity_summary")},
+    "_meta": {QUESTIONS: [*QUESTIONS_BY_TOOL["get_agent_activity_summary"]]},
 }

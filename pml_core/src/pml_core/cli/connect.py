@@ -17,7 +17,7 @@ from pml_core.errors import OperatorError
 from . import client_text, connections, edited_file
 from .connect_places import CLIENTS, IMPORTED_AS, Place, place
 from .output import print_json
-from .taken_over import Taken
+from .takeover import Takeover
 from .trees import KeyPath
 
 NAME = "pml"
@@ -57,7 +57,7 @@ class Work:
 
     edits: tuple[Edit, ...]
     """The client's file first, then others that servers move out of or back to."""
-    changed: tuple[connections.Changed, ...] | None = None
+    changed: tuple[connections.FileChange, ...] | None = None
     """What is to be remembered of it; None when there is nothing new."""
     notes: tuple[str, ...] = ()
 
@@ -100,24 +100,24 @@ def run(arguments: argparse.Namespace) -> int:
     return finish(connecting(where, arguments.name, entry, _taken(where, arguments, config)), arguments)
 
 
-def _taken(where: Place, arguments: argparse.Namespace, config: Path | None) -> Taken:
+def _taken(where: Place, arguments: argparse.Namespace, config: Path | None) -> Takeover:
     from pml_core.client_configs import ClientConfigError
     from pml_core.config import load
 
-    from . import taken_over
+    from . import takeover
 
     if arguments.url and urlsplit(arguments.url).hostname not in OWN_HOSTS:
-        return Taken(notes=("The client's own servers stay: what PML has at that address is not known here.",))
+        return Takeover(notes=("The client's own servers stay: what PML has at that address is not known here.",))
     only = where.path.absolute() if arguments.file is not None else None
     try:
         texts = connections.texts_without(where, arguments.name)
-        taken = taken_over.by_pml(where.client, load(config), only=only, folders=arguments.project, texts=texts)
+        taken = takeover.by_pml(where.client, load(config), only=only, folders=arguments.project, texts=texts)
     except ClientConfigError as exc:
-        return Taken(notes=(f"The client's own servers stay. {exc}",))
+        return Takeover(notes=(f"The client's own servers stay. {exc}",))
     if not arguments.keep or not taken.moves:
         return taken
     names = ", ".join(sorted({keys[-1] for moved in taken.moves.values() for keys in moved}))
-    return Taken(notes=(*taken.notes, f"{CLIENTS[where.client]} still starts {names} itself, and PML does, too."))
+    return Takeover(notes=(*taken.notes, f"{CLIENTS[where.client]} still starts {names} itself, and PML does, too."))
 
 
 def place_of(arguments: argparse.Namespace) -> Place:
@@ -167,7 +167,7 @@ def _options(arguments: argparse.Namespace, config: Path | None) -> list[str]:
     return options
 
 
-def connecting(where: Place, name: str, entry: Mapping[str, Any], taken: Taken) -> Work:
+def connecting(where: Place, name: str, entry: Mapping[str, Any], taken: Takeover) -> Work:
     """What makes ``entry`` the server ``name`` of a client, and moves what PML has taken over out of its files.
 
     What was done when it was connected before is taken back first.
@@ -198,7 +198,7 @@ def connecting(where: Place, name: str, entry: Mapping[str, Any], taken: Taken) 
         edits.append(replace(edit, action="unchanged") if edit.raw == edit.file.raw else edit)
     notes += _shared(where, edits)
     changed = [
-        connections.Changed(
+        connections.FileChange(
             path=edit.file.path.absolute(),
             before=None if edit.before is None else edit.before.decode(),
             after=(edit.raw or b"").decode(),
@@ -212,7 +212,7 @@ def connecting(where: Place, name: str, entry: Mapping[str, Any], taken: Taken) 
 
 
 def _edit(
-    place: Place, name: str, done: connections.Changed | None, moves: Sequence[KeyPath], notes: list[str]
+    place: Place, name: str, done: connections.FileChange | None, moves: Sequence[KeyPath], notes: list[str]
 ) -> Edit:  # fmt: skip
     """The file without what was done to it before, and without the servers that move out of it now."""
     file = edited_file.read(place.path)

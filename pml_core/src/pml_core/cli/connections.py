@@ -30,7 +30,7 @@ How: TypeAlias = Literal["restored", "merged", "removed", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class FileChange:
     """One file."""
 
     path: Path
@@ -43,7 +43,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undone:
+class Restoration:
     """One file without what ``pml connect`` did."""
 
     raw: bytes | None
@@ -51,7 +51,7 @@ class Undone:
     notes: tuple[str, ...] = ()
 
 
-def kept(where: Place, name: str) -> list[Changed]:
+def kept(where: Place, name: str) -> list[FileChange]:
     """The files that were changed for the connection ``name`` in a client's file; empty when none is known.
 
     Raises:
@@ -61,7 +61,7 @@ def kept(where: Place, name: str) -> list[Changed]:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
         return [
-            Changed(
+            FileChange(
                 path=Path(one["path"]),
                 before=one["before"],
                 after=one["after"],
@@ -75,7 +75,7 @@ def kept(where: Place, name: str) -> list[Changed]:
         raise OperatorError(f"{path}: cannot be read: {exc}", "Mend or remove it.") from None
 
 
-def keep(where: Place, name: str, changed: Sequence[Changed]) -> None:
+def keep(where: Place, name: str, changed: Sequence[FileChange]) -> None:
     """Keep what was changed, in the place of what was kept before; nothing when nothing was changed.
 
     Raises:
@@ -99,7 +99,7 @@ def keep(where: Place, name: str, changed: Sequence[Changed]) -> None:
         raise OperatorError(f"{path}: cannot be written: {exc.strerror}", "Make the folder writable.") from None
 
 
-def undone(where: Place, name: str, file: FileText, changed: Changed) -> Undone:
+def undone(where: Place, name: str, file: FileText, changed: FileChange) -> Restoration:
     """What becomes of a file when what was done to it is taken back.
 
     Args:
@@ -113,9 +113,9 @@ def undone(where: Place, name: str, file: FileText, changed: Changed) -> Undone:
     """
     if file.raw is None:
         lost = f"{where.path} is gone, and stays so; it had {_listed(changed.moved)}." if changed.moved else ""
-        return Undone(raw=None, how="unchanged", notes=(lost,) if lost else ())
+        return Restoration(raw=None, how="unchanged", notes=(lost,) if lost else ())
     if file.raw == changed.after.encode():
-        return Undone(raw=None if changed.before is None else changed.before.encode(), how="restored")
+        return Restoration(raw=None if changed.before is None else changed.before.encode(), how="restored")
     now, before = client_text.tree_of(where, file.text), _tree(where, changed.before)
     wanted = _wanted(where, name, now, before, changed.moved)
     texts = (_unmarked(changed.before), _unmarked(changed.after), file.text)
@@ -123,7 +123,7 @@ def undone(where: Place, name: str, file: FileText, changed: Changed) -> Undone:
     for merged in (_with_containers(where, *texts, tuple(containers)), text_merge.without_change(*texts)):
         if merged is not None and _is(where, merged, wanted):
             gone = changed.before is None and not merged.strip()
-            return Undone(raw=None if gone else file.encoded(merged), how="merged")
+            return Restoration(raw=None if gone else file.encoded(merged), how="merged")
     return _by_value(where, name, file, now, before, changed.moved)
 
 
@@ -174,7 +174,7 @@ def other_place(where: Place, path: Path) -> Place:
 
 def _by_value(
     where: Place, name: str, file: FileText, now: Any, before: Any, moved: Sequence[KeyPath]
-) -> Undone:  # fmt: skip
+) -> Restoration:  # fmt: skip
     """The servers put back as they read, in whatever way they were written."""
     text, notes = file.text, []
     if _is_pml(where, name, now):
@@ -188,7 +188,7 @@ def _by_value(
         notes.append(f"{_listed(back)} is put back as it read, because what stands around it was changed since.")
     if taken:
         notes.append(f"{_listed(taken)} stays as it is: there is one of this name now that differs.")
-    return Undone(raw=file.encoded(text), how="removed", notes=tuple(notes))
+    return Restoration(raw=file.encoded(text), how="removed", notes=tuple(notes))
 
 
 def _wanted(where: Place, name: str, now: Any, before: Any, moved: Sequence[KeyPath]) -> Any:

@@ -58,7 +58,7 @@ def disconnecting(where: Place, name: str) -> connect.Work:
     return connect.Work(edits=(Edit(place=where, file=file, raw=raw, action="removed"),), notes=tuple(notes))
 
 
-def _taken_back(where: Place, name: str, done: Sequence[connections.Changed]) -> connect.Work:
+def _taken_back(where: Place, name: str, done: Sequence[connections.FileChange]) -> connect.Work:
     edits: list[Edit] = []
     notes: list[str] = []
     for one in done:

@@ -79,7 +79,7 @@ class Authority:
         return JSONResponse({"access_token": token, "token_type": "Bearer", "scope": scope})
 
 
-class Guarded:
+class ProtectedServer:
     """An MCP server that every request needs a token of ``authority`` for, and ``tools/call`` one for ``write``."""
 
     def __init__(self, authority):

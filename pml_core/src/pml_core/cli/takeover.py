@@ -21,7 +21,7 @@ _REFERENCE = r"\$\{[^{}]+\}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Takeover:
     """The servers of one client."""
 
     moves: Mapping[Path, tuple[KeyPath, ...]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Taken:
 
 def by_pml(
     client: str, config: Config, *, only: Path | None, folders: bool, texts: Mapping[Path, str]
-) -> Taken:  # fmt: skip
+) -> Takeover:  # fmt: skip
     """What ``config`` has of a client's servers.
 
     Args:
@@ -46,7 +46,7 @@ def by_pml(
         pml_core.client_configs.ClientConfigError: The client's files cannot be read.
     """
     if only is not None and not only.is_file():
-        return Taken()
+        return Takeover()
     imported = IMPORTED_AS.get(client, client)
     unread: list[tuple[str, str]] = []
     entries = client_files.of_client(imported, Path.home(), Path.cwd(), unread, only=only, texts=texts)
@@ -61,7 +61,7 @@ def by_pml(
             moves[entry.path] = (*moves.get(entry.path, ()), entry.server.keys)
     left = [e for e in counting if e.server.enabled and e.server.keys not in moves.get(e.path, ())]
     notes = [*_left(client, config, left, sources), *(f"{path}: {problem}; it stays." for path, problem in unread)]
-    return Taken(moves=moves, notes=tuple(notes))
+    return Takeover(moves=moves, notes=tuple(notes))
 
 
 def _left(

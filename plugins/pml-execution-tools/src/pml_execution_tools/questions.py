@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ASKED: Mapping[str, tuple[str, ...]] = {
+QUESTIONS_BY_TOOL: Mapping[str, tuple[str, ...]] = {
     "list_recent_executions": (
         "what failed last night",
         "which runs failed",
@@ -52,8 +52,3 @@ ASKED: Mapping[str, tuple[str, ...]] = {
         "which agents are busy",
     ),
 }
-
-
-def asked(tool: str) -> list[str]:
-    """Of one tool."""
-    return list(ASKED[tool])
