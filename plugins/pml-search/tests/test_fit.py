@@ -61,6 +61,15 @@ def test_a_wish_that_no_tool_fits_keeps_nothing(desk, wish):
     assert found is None or found.relevance[0] < 0.5
 
 
+def test_a_servers_name_alone_does_not_make_its_tools_fit():
+    described = {"write_note": "Add a line of text to the notebook.", "fail": "Fail, always."}
+    made = [Tool(f"notes:{name}", "notes", {"name": name, "description": of}, name) for name, of in described.items()]
+    found = Ranker(index_data.build(made, table())).search("write a note", 2)
+    assert [made[place].id for place in found.tools] == ["notes:write_note", "notes:fail"]
+    assert found.relevance[0] > 0.9
+    assert found.relevance[1] < 0.5
+
+
 @pytest.mark.parametrize(
     ("wish", "tool"),
     [

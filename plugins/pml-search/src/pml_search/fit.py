@@ -31,7 +31,7 @@ FOREIGN = 0.45
 UNNAMED = frozenset(("something", "anything", "everything", "stuff", "thing", "things"))
 ASIDE = 0.8
 """What a word counts that the tool has neither in its name nor its server's nor its first sentence."""
-NAME, HEADS = FIELDS.index("name"), FIELDS.index("first")
+NAME, SERVER, HEADS = FIELDS.index("name"), FIELDS.index("server"), FIELDS.index("first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Fitter:
         words = list(dict.fromkeys(word for some in said for word in some))[:MOST_WORDS]
         place = {word: row for row, word in enumerate(words)}
         directions, weights = self._table.read([tokens(word) for word in words])
-        close, done = self._looked_up(parts, place, directions, tools)
+        close, own, done = self._looked_up(parts, place, directions, tools)
         shape = (len(parts), len(tools))
         fit = Fit(np.zeros(shape, np.float32), np.ones(shape, np.float32), np.zeros(shape, np.int64))
         for row, (part, some) in enumerate(zip(parts, said, strict=True)):
@@ -75,7 +75,8 @@ class Fitter:
                 # Added up word by word, so that it is the same whatever tools stand beside.
                 fit.covered[row] = (close[rows] * (weights[rows] / weights[rows].sum())[:, None]).sum(axis=0)
             if objects:
-                fit.least[row] = close[objects].min(axis=0)
+                # A server's name is that of all its tools: something must be in the tool itself.
+                fit.least[row] = np.minimum(close[objects].min(axis=0), own[objects].max(axis=0))
             fit.conflict[row] = [acts.conflict(wanted, named, told) for named, told in done]
             if objects and wanted & acts.DESTROYING:
                 # What destroys something else must not be taken for what destroys this.
@@ -87,8 +88,10 @@ class Fitter:
 
     def _looked_up(
         self, parts: Sequence[Part], place: dict[str, int], directions: Array, tools: NDArray[np.int64]
-    ) -> tuple[Array, list[tuple[int, int]]]:
-        """By word and tool how well it has the word or one that is close to it; and by tool its acts."""
+    ) -> tuple[Array, Array, list[tuple[int, int]]]:
+        """By word and tool how well it has the word or one that is close to it, with and without its server's name; and
+        by tool its acts.
+        """
         rows = self._data.rows
         sizes = rows.sizes[tools]
         starts = np.cumsum(sizes) - sizes
@@ -104,7 +107,9 @@ class Fitter:
                     exact[row, at] = max(exact[row, at], how_well)
         close = np.maximum(exact, self._cosines(directions, known))
         counts = np.where(fields <= HEADS, 1, ASIDE).astype(np.float32)
-        return _best(close[:, inverse] * counts, starts, sizes), self._done(words, fields, sizes)
+        having = close[:, inverse] * counts
+        own = _best(having * (fields != SERVER), starts, sizes)
+        return _best(having, starts, sizes), own, self._done(words, fields, sizes)
 
     def _done(
         self, words: NDArray[np.int32], fields: NDArray[np.uint8], sizes: NDArray[np.int64]
