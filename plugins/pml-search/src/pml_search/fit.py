@@ -89,9 +89,7 @@ class Fitter:
     def _looked_up(
         self, parts: Sequence[Part], place: dict[str, int], directions: Array, tools: NDArray[np.int64]
     ) -> tuple[Array, Array, list[tuple[int, int]]]:
-        """By word and tool how well it has the word or one that is close to it, with and without its server's name; and
-        by tool its acts.
-        """
+        """How well each tool has each word or one close to it, with and without its server's name; and its acts."""
         rows = self._data.rows
         sizes = rows.sizes[tools]
         starts = np.cumsum(sizes) - sizes
