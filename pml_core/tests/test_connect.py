@@ -214,10 +214,12 @@ def test_toml_that_cannot_be_changed_is_refused_with_what_to_add_by_hand(home, c
 
 def test_a_failure_while_writing_leaves_the_clients_file_as_it_was(home, monkeypatch, capsys):
     path = before("cursor", home)
-    original = path.read_bytes()
+    original, upright = path.read_bytes(), type(path).replace
 
-    def fail(_path, _target):
-        raise OSError(28, "No space left on device")
+    def fail(temporary, target):
+        if target.name == path.name:
+            raise OSError(28, "No space left on device")
+        return upright(temporary, target)
 
     monkeypatch.setattr(type(path), "replace", fail)
     assert main(["connect", "cursor"]) == 2

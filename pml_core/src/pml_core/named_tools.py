@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import GATEWAY_SERVER, NamedTools, split_tool_id
 
-from .naming import SEPARATOR
+from .naming import NO_TOOL, SEPARATOR
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog
@@ -24,8 +24,6 @@ MOST = 50
 """Lines that are told at a time."""
 LONGEST_NAME = 200
 WILD = "*?["
-NO_TOOL = "@"
-"""Begins what stands for a resource, a prompt or a method, which no catalog has."""
 
 
 async def named_by_plugins(

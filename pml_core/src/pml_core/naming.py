@@ -12,6 +12,8 @@ LONGEST = 64
 """Characters that the strictest clients allow in a tool's name."""
 FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
 SEPARATOR = "__"
+NO_TOOL = "@"
+"""Begins what stands for a resource, a prompt or a method where tools are named; no tool's name begins with it."""
 
 
 def _shortened(text: str, id: ToolId) -> str:
@@ -56,7 +58,7 @@ def expose(
 
 def name_of(server: str, kind: str, target: str) -> str:
     """How patterns call what is no tool: ``files:@resource/file:///x``; ``kind`` is resource, prompt or method."""
-    return f"{server}:@{kind}/{target}"
+    return f"{server}:{NO_TOOL}{kind}/{target}"
 
 
 def entry_of(name: str, catalog: Catalog) -> CatalogEntry:

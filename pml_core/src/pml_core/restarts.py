@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .config_files import home
 from .errors import OperatorError
+from .private_files import write_json
 
 FILE = "restarts.json"
 
@@ -34,14 +34,7 @@ def ask(servers: Iterable[str]) -> None:
     Raises:
         OperatorError: The file cannot be written.
     """
-    path = file()
-    temporary = path.with_name(f".{FILE}.{secrets.token_hex(8)}")
-    marks = {**asked(), **{name: secrets.token_hex(8) for name in servers}}
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as written:
-            json.dump(marks, written)
-        temporary.replace(path)
+        write_json(file(), {**asked(), **{name: secrets.token_hex(8) for name in servers}})
     except OSError as exc:
-        raise OperatorError(f"{path}: cannot be written: {exc.strerror}", "Make the folder writable.") from exc
+        raise OperatorError(f"{file()}: cannot be written: {exc.strerror}", "Make the folder writable.") from exc

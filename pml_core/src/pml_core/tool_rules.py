@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pml_hookspecs import setting
 
+from .naming import NO_TOOL
+
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry
 
     from .config import ServerSettings
-
-NO_TOOL = "@"
-"""Begins the names of resources, prompts and methods, which these rules do not concern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +51,7 @@ def refusal(
         settings = servers().get(entry.server)
         if settings is None or not settings.tools or settings.tools.allows(entry.name):
             return None
+        # Resources, prompts and methods are no business of these rules.
         if entry.name.startswith(NO_TOOL) and catalog.get(entry.id) is None:
             return None
         return f"[servers.{entry.server}] tools"

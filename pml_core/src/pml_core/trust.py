@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 
 from .config_files import PRESETS, PROJECT_FILES, home, parsed, raw_of
 from .errors import OperatorError
+from .private_files import write_json
 
 FILE = "trusted.json"
 NOT_YET, CHANGED, TAKEN_BACK = "is not trusted yet", "has changed since it was trusted", "is not trusted any more"
@@ -227,7 +227,8 @@ def keep(made: Mapping[Path, Agreement | None]) -> None:
         with _alone():
             kept = agreements()
             kept |= {str(place_of(path)): one or Agreement("", {}) for path, one in made.items()}
-            _replace({path: {"sha256": one.digest, "runs": dict(one.runs)} for path, one in sorted(kept.items())})
+            files = {path: {"sha256": one.digest, "runs": dict(one.runs)} for path, one in sorted(kept.items())}
+            write_json(store(), {"files": files})
     except OSError as exc:
         raise OperatorError(f"{store()}: cannot be written: {exc.strerror}", "Make the folder writable.") from exc
 
@@ -243,19 +244,6 @@ def _alone() -> Any:
             return
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _replace(files: Mapping[str, Any]) -> None:
-    temporary = store().with_name(f".{FILE}.{secrets.token_hex(8)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            json.dump({"files": files}, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(store())
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def follow(path: Path, before: bytes | None, raw: bytes) -> str:

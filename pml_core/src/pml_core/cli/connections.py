@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 from pml_core import jsonc
 from pml_core.config_files import home
 from pml_core.errors import OperatorError
+from pml_core.private_files import write_json
 
 from . import client_text, json_edit, text_merge
 from .connect_places import Place
@@ -90,11 +89,7 @@ def keep(where: Place, name: str, changed: Sequence[FileChange]) -> None:
         if not files:
             path.unlink(missing_ok=True)
             return
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            json.dump({"name": name, "files": files}, file)
-        os.replace(temporary, path)  # noqa: PTH105
+        write_json(path, {"name": name, "files": files})
     except OSError as exc:
         raise OperatorError(f"{path}: cannot be written: {exc.strerror}", "Make the folder writable.") from None
 
