@@ -20,6 +20,7 @@ _MOST_CHECKS = 10_000
 _MOST_CHECKED = 400_000
 """Steps of a schema, times the members and items of a value, up to which there is nothing to count."""
 
+_ANCHORS = ("$anchor", "$dynamicAnchor")
 _REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"})
 _DATA = frozenset({"enum", "const", "default", "examples", "example"})
@@ -117,19 +118,20 @@ class SchemaBounds:
         while waiting:
             value, depth = waiting.pop()
             values += 1
-            if isinstance(value, str):
+            # Most are what JSON is read into, which is told at once.
+            kind = type(value)
+            if kind is str:
                 characters += len(value)
-            elif isinstance(value, Mapping):
-                characters += sum(len(name) for name in value)
-                waiting += [(member, depth + 1) for member in value.values()]
-                self._reports += sum(len(several) for word in _LISTS if isinstance(several := value.get(word), list))
+            elif kind is dict or isinstance(value, Mapping):
+                characters += sum(map(len, value))
+                below = depth + 1
+                waiting += [(member, below) for member in value.values()]
+                self._note(value)
                 refers = refers or not _REFERENCES.isdisjoint(value)
-                inner_id = inner_id or (depth > 0 and isinstance(value.get("$id"), str))
-                for word in ("$anchor", "$dynamicAnchor"):
-                    if isinstance(name := value.get(word), str):
-                        self._anchors[name] = value
-            elif isinstance(value, (list, tuple)):
-                waiting += [(member, depth + 1) for member in value]
+                inner_id = inner_id or (depth > 0 and "$id" in value and isinstance(value["$id"], str))
+            elif kind is list or kind is tuple:
+                below = depth + 1
+                waiting += [(member, below) for member in value]
             if depth > _DEEPEST:
                 raise SchemaError(f"nests deeper than {_DEEPEST} levels")
             if characters > _MOST_CHARACTERS or values + len(waiting) > _MOST_STEPS:
@@ -137,12 +139,21 @@ class SchemaBounds:
         if inner_id and refers:
             raise SchemaError("has documents with addresses of their own inside")
 
+    def _note(self, schema: Mapping[str, Any]) -> None:
+        for word in _LISTS:
+            if word in schema and isinstance(several := schema[word], list):
+                self._reports += len(several)
+        for word in _ANCHORS:
+            if word in schema and isinstance(name := schema[word], str):
+                self._anchors[name] = schema
+
     def _steps(self, node: Any, depth: int) -> int:
         if depth > _DEEPEST:
             raise SchemaError(f"nests deeper than {_DEEPEST} levels when its references are followed")
-        if isinstance(node, list):
+        kind = type(node)
+        if kind is list:
             return self._within(sum(self._steps(one, depth + 1) for one in node))
-        if not isinstance(node, Mapping):
+        if kind is not dict and not isinstance(node, Mapping):
             return 0
         key = id(node)
         if key in self._open:
