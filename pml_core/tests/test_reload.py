@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import ClassVar
 
 import pytest
 
-from pml_core import registry
+from pml_core import registry, restarts
 from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSettings, Source
 from pml_core.config_files import state_of
 from pml_core.errors import OperatorError
@@ -127,7 +128,7 @@ async def gateway(config: Config, mode: type[Mode] = Mode):
 
     async with Gateway(config, Logs("info", "json"), found) as made:
         await made.servers_tried()
-        reload = Reload(made, read)
+        reload = Reload(made, read, restarts.asked())
 
         async def change(to) -> bool:
             wanted[0] = to
@@ -411,19 +412,19 @@ async def test_clients_hear_of_resources_and_prompts_that_come_and_go():
 
 
 @asynccontextmanager
-async def following(made, files, monkeypatch):
+async def following(made, files, monkeypatch, marks=MappingProxyType({}), known=None):
     monkeypatch.setattr("pml_core.reload.POLL_S", 0.02)
     monkeypatch.setattr("pml_core.reload.SETTLED_S", 0.01)
     times: list[int] = []
     asked = asyncio.Event()
-    reload = Reload(made, lambda: made.config)
+    reload = Reload(made, lambda: made.config, marks)
 
     async def now() -> bool:
         times.append(1)
         return True
 
     reload.now = now
-    task = asyncio.create_task(reload.follow(files, state_of(files), asked))
+    task = asyncio.create_task(reload.follow(files, known or state_of(files), asked))
     yield times, asked
     task.cancel()
     await asyncio.wait((task,))
@@ -441,6 +442,22 @@ async def test_files_are_read_again_when_one_of_them_changes_or_when_asked(tmp_p
         await until(lambda: len(times) == 2)
         asked.set()
         await until(lambda: len(times) == 3)
+
+
+async def test_a_restart_asked_for_while_servers_started_is_done_and_one_from_before_is_not(tmp_path, monkeypatch):
+    monkeypatch.setenv("PML_HOME", str(tmp_path))
+    restarts.ask(["fs"])
+    before, known = restarts.asked(), state_of([restarts.file()])
+    restarts.ask(["git"])
+    again: list[list[str]] = []
+
+    async def restart(names):
+        again.append(names)
+
+    async with gateway(configured("fs", "git")) as made:
+        monkeypatch.setattr(made.fleet, "restart", restart)
+        async with following(made, [restarts.file()], monkeypatch, before, known):
+            await until(lambda: again == [["git"]])
 
 
 async def test_a_file_that_vanishes_and_comes_back_is_read_when_it_is_back(tmp_path, monkeypatch, capsys):

@@ -38,12 +38,15 @@ UNAFFECTED = frozenset({FILTERS, "pml_commands", "pml_checks"})
 class Reload:
     """Applies what has changed, or leaves everything as it is."""
 
-    def __init__(self, gateway: Gateway, read: Callable[[], Config]) -> None:
-        """``read`` gives the configuration as it is now, or raises :class:`OperatorError`."""
+    def __init__(self, gateway: Gateway, read: Callable[[], Config], asked: Mapping[str, str]) -> None:
+        """Have the configuration as it is now read by ``read``, which may raise :class:`OperatorError`.
+
+        ``asked`` are the restarts that had been asked for when the gateway began to start: a later one is not missed.
+        """
         self._gateway, self._read = gateway, read
         self._wanted = gateway.config
         """As last read; the gateway's own differs where a restart is needed."""
-        self._restarts = restarts.asked()
+        self._restarts = asked
 
     async def follow(self, files: Sequence[Path], known: State, asked: asyncio.Event) -> None:
         """Apply changes of ``files`` since they were as ``known``, and whenever ``asked`` is set, until cancelled."""

@@ -9,7 +9,7 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         read = functools.partial(_owned, read)
     files = [*candidates(Path.cwd(), arguments.config), store(), restarts.file()]
     known = state_of(files)  # before they are read, so that no change is missed
-    served = Served(read(), read, files, known)
+    served = Served(read(), read, files, known, restarts.asked())
     if arguments.http is not None:
         return asyncio.run(_serve(served, f"http://{arguments.http}", one_client=False, started=_say_where))
     if sys.stdin is not None and sys.stdin.isatty():
@@ -97,6 +97,8 @@ class Served(NamedTuple):
     files: Sequence[Path]
     known: State
     """How the files were when the configuration was read."""
+    restarts: Mapping[str, str]
+    """The restarts that had been asked for by then, as :func:`pml_core.restarts.asked` has them."""
 
 
 def _say_where(bound: str) -> None:
@@ -170,4 +172,4 @@ async def _follow(gateway: Gateway, served: Served, asked: asyncio.Event) -> Non
     await gateway.announcement.made.wait()
     from pml_core.reload import Reload
 
-    await Reload(gateway, served.read).follow(served.files, served.known, asked)
+    await Reload(gateway, served.read, served.restarts).follow(served.files, served.known, asked)
