@@ -84,9 +84,14 @@ async def _watching(services: Services) -> AsyncIterator[None]:
 async def _watch(dbos: Dbos, log: Any) -> None:
     import asyncio
 
-    await asyncio.sleep(QUIET_S)
-    from .watching import watch
-
+    while True:
+        await asyncio.sleep(QUIET_S)
+        try:
+            from .watching import watch
+        except OSError as exc:  # no file can be opened just now
+            log.warning("durable runs are not looked after yet; tried again soon", problem=str(exc))
+        else:
+            break
     await watch(dbos, log)
 
 
