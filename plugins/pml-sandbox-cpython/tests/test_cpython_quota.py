@@ -17,11 +17,11 @@ from pml_testing.isolation import services
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="the jail is Linux's")]
 LIMIT = FolderSize(8 << 20, 200)
-MOST = FolderSize(2 << 30, 5000)
+MOST = FolderSize(2 << 30, 50_000)
 """What there may be at the most when it is stopped, on a busy machine."""
 FILLS = {
-    "10,000 files": "for i in range(10000):\n    open(f'f{i}', 'w').close()",
-    "10,000 folders": "import os\nfor i in range(10000):\n    os.mkdir(f'f{i}')",
+    "200,000 files": "for i in range(200000):\n    open(f'f{i}', 'w').close()",
+    "200,000 folders": "import os\nfor i in range(200000):\n    os.mkdir(f'f{i}')",
     "10 GB": "for i in range(10000):\n    open(f'f{i}', 'wb').write(bytes(1 << 20))",
     "10 GB with holes": "for i in range(10000):\n    open(f'f{i}', 'wb').truncate(60 << 20)",
     "10 GB reserved": "import os\nfor i in range(160):\n    os.posix_fallocate(os.open(f'f{i}', 66), 0, 60 << 20)",
@@ -64,7 +64,7 @@ def on_disk(folder: Path) -> FolderSize:
     return FolderSize(sum(path.stat().st_blocks * 512 for path in files if path.is_file()), len(files))
 
 
-@pytest.mark.attack("Jail", "fill the disk by the folder that code may write into: 10,000 files, 10 GB, holes")
+@pytest.mark.attack("Jail", "fill the disk by the folder that code may write into: 200,000 files, 10 GB, holes")
 @pytest.mark.parametrize("what", FILLS)
 async def test_code_that_fills_its_folder_is_stopped(cpython: CPython, tmp_path: Path, what: str) -> None:
     ended = await ran(cpython, FILLS[what], tmp_path)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.1
 """Between two looks at a folder that code writes into [s]."""
 SHARE = 10
-"""How many times as long as a look takes nothing is looked at after it."""
+"""How many times the processor time of a look nothing is looked at after it; a busy machine makes no look rarer."""
 NOTHING = FolderSize(0, 0)
 
 
@@ -29,6 +29,8 @@ class Quota:
         self.full = False
         """Whether the folder held more than it may before the code began: it must not be written into."""
         self._before = NOTHING
+        self._look_s = 0.0
+        """Processor time of the last look [s]."""
 
     async def begin(self) -> None:
         """Look at the folder before the code begins."""
@@ -55,16 +57,19 @@ class Quota:
                 await asyncio.gather(watching, return_exceptions=True)
 
     async def _watch(self, over: Callable[[], None]) -> None:
-        pause_s = LOOK_S
         while True:
-            await asyncio.sleep(pause_s)
-            began_s = time.monotonic()
+            await asyncio.sleep(max(LOOK_S, SHARE * self._look_s))
             if await self.exceeded():
                 over()
                 return
-            pause_s = max(LOOK_S, SHARE * (time.monotonic() - began_s))
 
     async def _size(self) -> FolderSize:
         if self._folder is None or self.limit is None:
             return NOTHING
-        return await asyncio.to_thread(size_of, self._folder, self.limit.files)
+        return await asyncio.to_thread(self._look, self._folder, self.limit.files)
+
+    def _look(self, folder: str, most_files: int) -> FolderSize:
+        began_s = time.thread_time()
+        size = size_of(folder, most_files)
+        self._look_s = time.thread_time() - began_s
+        return size
