@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 import tomllib
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -187,16 +186,15 @@ async def test_what_the_client_writes_meanwhile_stays(site, python_servers):
 @pytest.fixture
 def old(tmp_path):
     """The address of a server that speaks HTTP with SSE and nothing newer."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    run = f"import typed; typed.server.run('sse', host='127.0.0.1', port={port})"
+    run = "import typed; typed.server.run('sse', host='127.0.0.1', port=0)"
     log = tmp_path / "old.log"
     with log.open("w") as file:
         process = subprocess.Popen([sys.executable, "-c", run], cwd=SERVERS, stdout=file, stderr=file)
     patience = time.monotonic() + STARTED_S
-    while "Uvicorn running" not in log.read_text() and time.monotonic() < patience:
+    while (running := re.search(r"Uvicorn running on (\S+)", log.read_text())) is None:
+        assert time.monotonic() < patience, log.read_text()
         time.sleep(0.1)
-    yield f"http://127.0.0.1:{port}/sse"
+    yield f"{running[1]}/sse"
     process.terminate()
     process.wait(STARTED_S)
 

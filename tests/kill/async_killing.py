@@ -77,8 +77,9 @@ tool = "counting:once"
 argument = "key"
 arguments = {{ before_ms = 30, after_ms = 30 }}
 max_parallel = 64
-max_queue = 1000
+max_queue = 10000
 """
+"""Turns of killed gateways stand in the queue until a gateway has seen for 20 s that nobody renews them."""
 
 
 @dataclass
