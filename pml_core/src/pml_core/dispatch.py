@@ -32,6 +32,7 @@ from pml_hookspecs.clock import Clock
 from .chain import EXECUTOR_FAULT
 from .client import current_client
 from .execution_run import Budget, ExecutionRun, Kept, RunOptions, Terms
+from .lookup import Lookup
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
@@ -76,7 +77,8 @@ class Dispatcher:
             rehearsals: Says of each task whether it is one.
         """
         self._catalog, self._own_tools, self._tracing, self._recorder = catalog, own_tools, tracing, recorder
-        self._log, self.rehearsals, self._servers_settled = log, rehearsals, servers_settled
+        self._log, self.rehearsals = log, rehearsals
+        self._lookup = Lookup(catalog, own_tools, servers_settled)
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
         self.in_background: Callable[[Task, Session, RunOptions], Awaitable[ExecutionId]] = _no_background
@@ -206,22 +208,10 @@ class Dispatcher:
     async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
         found, problem = self.resolved(task, session)
-        if problem is None and isinstance(task, ToolCall) and (needed := self._needed(found, session)) is not None:
-            await self._servers_settled(needed or None)
+        if problem is None and isinstance(task, ToolCall) and (needed := self._lookup.needed(found, session)):
+            await self._lookup.wait(needed)
             return self.resolved(task, session)
         return found, problem
-
-    def _needed(self, task: Task, session: Session) -> str | None:
-        """The tool that is not known yet, if there is one; ``""`` where all tools matter; None where nothing does."""
-        if isinstance(task, Workflow):
-            return None if task.tasks else ""  # planned from what there is
-        if not isinstance(task, ToolCall):
-            return None
-        entry = self._catalog.resolve(task.tool, session)
-        if entry is None:
-            return task.tool
-        own = self._own_tools.get(entry.id)
-        return "" if own is not None and own.whole_catalog else None
 
     def resolved(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
         """As :meth:`resolve`, by what is known now."""

@@ -77,10 +77,10 @@ class Fleet:
         await _tried(self._unseen(), within_s)
 
     async def settled(self, within_s: float, tool: str | None = None, *, listing: bool = False) -> None:
-        """Wait for what a request needs, and for nobody else.
+        """Wait for what a request needs, and for nobody else: for servers that start, and lists that are read again.
 
         Args:
-            within_s: Longest wait; for the whole catalog, counted from the start of each server.
+            within_s: Longest wait; for the whole catalog, counted from the start of each server or reading.
             tool: A name. The servers that it names are waited for; where it names none, or is None, the whole catalog
                 is, but for servers that were waited for in vain last time, and for those that take far longer than
                 others.
@@ -89,6 +89,7 @@ class Fleet:
         unseen = self._unseen()
         if tool is not None and (named := named_by(tool, self._gateway.servers.values())):
             await _tried([server for server in unseen if server in named], within_s)
+            await _read(named, within_s)
             return
         loop = asyncio.get_running_loop()
         while waiting := [server for server in unseen if _is_unseen(server) and not server.slow]:
@@ -96,8 +97,9 @@ class Fleet:
             if (left_s := until_s - loop.time()) <= 0:
                 for server in waiting:
                     server.waited_in_vain()
-                return
+                break
             await _tried(waiting, left_s, until=asyncio.FIRST_COMPLETED)
+        await _read(self._gateway.servers.values(), within_s if listing else self._patience_s(within_s))
 
     def _unseen(self) -> list[Server]:
         """Those that are being started and whose tools were never seen."""
@@ -194,6 +196,11 @@ async def _tried(servers: Sequence[Server], within_s: float, *, until: str = asy
         finally:
             for one in waiting:
                 one.cancel()
+
+
+async def _read(servers: Iterable[Server], within_s: float) -> None:
+    """Wait for lists that are being read again, until so long after each reading began."""
+    await asyncio.gather(*(server.tools.settled(within_s) for server in servers))
 
 
 async def _stopped(server: Server, task: asyncio.Task[Any]) -> None:

@@ -31,6 +31,8 @@ class Tools:
         self._relist: asyncio.Task[None] | None = None
         self._unread = False
         """Whether what is listed is known to be old."""
+        self._began_s = 0.0
+        """When the last reading began, on the loop's clock [s]."""
 
     async def read(self, instance: Instance, link: Link) -> list[CatalogEntry]:
         """Ask for the list."""
@@ -63,9 +65,16 @@ class Tools:
         """Read the list if it has changed and that can be done."""
         waiting = self._stale is not None and self._stale.connected
         if waiting and (self._relist is None or self._relist.done()):
+            self._began_s = asyncio.get_running_loop().time()
             self._relist = asyncio.get_running_loop().create_task(
                 self._list_again(), name=f"relist:{self._wiring.name}"
             )
+
+    async def settled(self, within_s: float) -> None:
+        """Wait for the reading of the list that is under way, if there is one, until so long after it began."""
+        if self._relist is not None and not self._relist.done():
+            left_s = self._began_s + within_s - asyncio.get_running_loop().time()
+            await asyncio.wait((self._relist,), timeout=max(0.0, left_s))
 
     async def _list_again(self) -> None:
         # The list may change again while it is being read; then what was read is old.

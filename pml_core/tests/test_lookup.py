@@ -1,0 +1,82 @@
+"""A name that is not known is looked up at the servers that may have it before it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pml_core.lookup import calls_in
+from pml_hookspecs import EMPTY, RpcError, Step, ToolCall, Workflow
+from pml_testing.downstream import Everything, Lister, a_while, named
+from pml_testing.gateway import Client, running
+
+pytestmark = pytest.mark.anyio
+LONG_S = 600.0
+ALL = {("exposure_mode", "all"): Everything}
+CHANGED = "notifications/tools/list_changed"
+
+
+def lister(*names):
+    return Lister({None: {"tools": named(*names)}})
+
+
+def now_has(server, *names):
+    """The server says that it has other tools; its answer, when it is asked for them, takes until the gate opens."""
+    server.gate = asyncio.Event()
+    server.listing.clear()
+    server.pages = {None: {"tools": named(*names)}}
+    server.handler.notification(CHANGED, EMPTY)
+
+
+# While a list is being read
+
+
+@pytest.mark.parametrize("name", ["fs__new", "fs:new", "new"])
+async def test_a_tool_called_right_after_the_list_has_changed_waits_for_its_reading(name):
+    server = lister("old")
+    async with running({"fs": server}, list_wait_s=LONG_S) as made:
+        now_has(server, "old", "new")
+        called = asyncio.ensure_future(Client(made).call(name, {"a": 1}))
+        await server.listing.wait()
+        await a_while()
+        assert not called.done()
+        assert (await Client(made).call("fs__old"))["structuredContent"] == {}, "what is known waits for nothing"
+        server.gate.set()
+        assert (await called)["structuredContent"] == {"a": 1}
+        assert len(server.cursors) == 2
+
+
+async def test_a_list_waits_for_the_reading_too():
+    server = lister("old")
+    async with running({"fs": server}, plugins=ALL, tools_exposure="all", list_wait_s=LONG_S) as made:
+        now_has(server, "new")
+        listing = asyncio.ensure_future(Client(made).tools())
+        await server.listing.wait()
+        await a_while()
+        assert not listing.done()
+        server.gate.set()
+        assert await listing == ["fs__new"]
+
+
+async def test_a_reading_that_does_not_end_is_waited_for_within_the_bound():
+    server = lister("old")
+    async with running({"fs": server}, list_wait_s=0.05) as made:
+        now_has(server, "old", "new")
+        with pytest.raises(RpcError, match="Unknown tool"):
+            await Client(made).call("fs__new")
+
+
+async def test_who_names_another_server_does_not_wait_for_it():
+    server, other = lister("old"), lister("x")
+    async with asyncio.timeout(LONG_S / 2), running({"fs": server, "git": other}, list_wait_s=LONG_S) as made:
+        now_has(server, "old", "new")
+        with pytest.raises(RpcError, match="Unknown tool"):
+            await Client(made).call("git__new")
+
+
+def test_the_calls_of_a_plan_are_those_of_plans_within_and_of_what_undoes():
+    undo = ToolCall(id="u", tool="a:undo", arguments={})
+    one = ToolCall(id="1", tool="a:one", arguments={}, step=Step(compensate=undo))
+    within = Workflow(id="w", tasks=(ToolCall(id="2", tool="a:two", arguments={}),))
+    assert [call.tool for call in calls_in((one, within))] == ["a:one", "a:undo", "a:two"]

@@ -1,0 +1,48 @@
+"""Servers whose lists change while they run, beside the same client connected to them without PML."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+pytestmark = pytest.mark.anyio
+SERVER = Path(__file__).with_name("servers") / "growing.py"
+BY_ITSELF = ("--set", 'servers.growing.prefix=""', "--mode", "full_proxy")
+"""One server, whose tools have their own names."""
+
+
+@asynccontextmanager
+async def directly(command):
+    """The same client without PML."""
+    parameters = StdioServerParameters(command=command[0], args=command[1:])
+    async with Client(stdio_client(parameters), mode="legacy", read_timeout_seconds=30, cache=None) as client:
+        yield client
+
+
+@pytest.fixture
+def growing(site):
+    """Configures the server, with options of its own; how to start it."""
+
+    def made(*options):
+        command = [sys.executable, str(SERVER), "--notes", str(site.notes), *options]
+        site.configure(growing=command)
+        return command
+
+    return made
+
+
+async def test_a_tool_called_right_after_the_server_says_that_it_has_more_is_called(site, growing):
+    command = growing("--declares", "true", "--tells", "--listing", "0.5")
+
+    async def visit(client):
+        texts = [site.text_of(await client.call_tool("unlock", {}))]
+        return [*texts, site.text_of(await client.call_tool("extra", {}))]
+
+    async with directly(command) as client:
+        expected = await visit(client)
+    async with site.connect(*BY_ITSELF) as client:
+        assert await visit(client) == expected == ["tools unlock", "tools extra"]
