@@ -200,7 +200,8 @@ async def _tried(servers: Sequence[Server], within_s: float, *, until: str = asy
 
 async def _read(servers: Iterable[Server], within_s: float) -> None:
     """Wait for lists that are being read again, until so long after each reading began."""
-    await asyncio.gather(*(server.tools.settled(within_s) for server in servers))
+    if reading := [server.tools for server in servers if server.tools.reading]:
+        await asyncio.gather(*(tools.settled(within_s) for tools in reading))
 
 
 async def _stopped(server: Server, task: asyncio.Task[Any]) -> None:

@@ -40,7 +40,10 @@ class Lookup:
 
     async def wait(self, needed: Sequence[str | None]) -> None:
         """Wait for what :meth:`needed` gave, within the gateway's bound."""
-        await asyncio.gather(*(self._settled(name) for name in needed))
+        if len(needed) == 1:
+            await self._settled(needed[0])
+        else:
+            await asyncio.gather(*(self._settled(name) for name in needed))
 
 
 def calls_in(tasks: Sequence[Task]) -> Iterator[ToolCall]:

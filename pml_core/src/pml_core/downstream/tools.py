@@ -70,9 +70,14 @@ class Tools:
                 self._list_again(), name=f"relist:{self._wiring.name}"
             )
 
+    @property
+    def reading(self) -> bool:
+        """Whether the list is being read again."""
+        return self._relist is not None and not self._relist.done()
+
     async def settled(self, within_s: float) -> None:
         """Wait for the reading of the list that is under way, if there is one, until so long after it began."""
-        if self._relist is not None and not self._relist.done():
+        if self._relist is not None:
             left_s = self._began_s + within_s - asyncio.get_running_loop().time()
             await asyncio.wait((self._relist,), timeout=max(0.0, left_s))
 
