@@ -73,7 +73,7 @@ async def test_a_server_without_a_handshake_serves_a_client_with_one():
         (meta,) = [m for method, m in server.metas if method == "tools/call"]
         assert meta[META_PROTOCOL_VERSION] == "2026-07-28"
         assert meta[META_CLIENT_CAPABILITIES] == {"sampling": {"tools": {}}}
-        assert meta[META_CLIENT_INFO]["name"] == "pml"
+        assert meta[META_CLIENT_INFO]["name"] == "test"
 
 
 async def test_what_the_gateway_does_for_itself_promises_nothing():

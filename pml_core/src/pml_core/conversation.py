@@ -54,6 +54,8 @@ class Conversation:
         self.initialized = False
         self.capabilities: Mapping[str, Any] = {}
         """What the client said that it can do."""
+        self.info: Mapping[str, Any] | None = None
+        """Who the client said that it is; None before, and where it did not."""
         self.log_level: str | None = None
         self.subscribed: dict[str, tuple[Server, str]] = {}
         """Resources that a client with a handshake wants to hear of: its URI, then the server and its URI there."""
@@ -140,7 +142,7 @@ class Conversation:
         self._introduced(params.get("clientInfo"), protocol)
         self.capabilities = able if isinstance(able, dict) else {}
         self.at_large = LegacyExchange(self, self._link)
-        self._gateway.upstream.said_hello(self.capabilities, modern=False)
+        self._gateway.upstream.said_hello(self.capabilities, self.info, modern=False)
         return {
             "protocolVersion": protocol,
             "capabilities": self._gateway.capabilities(),
@@ -154,12 +156,13 @@ class Conversation:
             self.at_large = ModernAtLarge(self)
         if capabilities != self.capabilities or not self.session.protocol:
             self.capabilities = capabilities
-            self._gateway.upstream.said_hello(capabilities, modern=True)
+            self._gateway.upstream.said_hello(capabilities, info, modern=True)
         if not self.session.protocol or (info is not None and _name_of(info) != self.session.client):
             self._introduced(info, MODERN_REVISIONS[-1])
 
     def _introduced(self, info: Any, protocol: str) -> None:
-        client = _name_of(info) if isinstance(info, Mapping) else ""
+        self.info = info if isinstance(info, Mapping) else None
+        client = "" if self.info is None else _name_of(self.info)
         self.session = self._identity(client, protocol)
         self._gateway.log.debug("client connected", client=client, protocol=protocol)
 

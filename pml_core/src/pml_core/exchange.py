@@ -67,8 +67,8 @@ class LegacyExchange:
 
     @property
     def info(self) -> Mapping[str, Any] | None:
-        """Servers are told the gateway's name in this era."""
-        return None
+        """As said in the handshake."""
+        return self.conversation.info
 
     @property
     def log_level(self) -> str | None:
@@ -257,10 +257,15 @@ class ModernAtLarge:
     """A client without a handshake, between its requests. Implements :class:`pml_core.upstream.Client`."""
 
     modern, answers_servers, away = True, False, False
-    info, log_level = None, None
+    log_level = None
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = self.person = conversation
+
+    @property
+    def info(self) -> Mapping[str, Any] | None:
+        """As its last request said."""
+        return self.conversation.info
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

@@ -67,6 +67,8 @@ class Hello(NamedTuple):
 
     modern: bool
     capabilities: Mapping[str, Any]
+    info: Mapping[str, Any] | None = None
+    """Its ``clientInfo``; None where servers are told of the gateway, which stands for several."""
 
 
 class Upstream:
@@ -78,11 +80,11 @@ class Upstream:
         self._hello: asyncio.Future[Hello] | None = None
         self.one_client = one_client
 
-    def said_hello(self, capabilities: Mapping[str, Any], *, modern: bool) -> None:
-        """The client told what it can do."""
+    def said_hello(self, capabilities: Mapping[str, Any], info: Mapping[str, Any] | None, *, modern: bool) -> None:
+        """The client told what it can do, and who it is."""
         future = self._hello_future()
         if not future.done():
-            future.set_result(Hello(modern, capabilities))
+            future.set_result(Hello(modern, capabilities, info))
 
     async def hello(self) -> Hello:
         """What servers are told of their client: the one client's own words, or nothing with several."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Any, Literal
 
 from pml_core.client import Client
 from pml_core.members import meta_of, with_meta
+from pml_core.words import Words, identity
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import (
     HANDSHAKE_REVISIONS,
@@ -55,6 +56,10 @@ class Offer:
     """What it says that it is for."""
     refused: Era | None = None
     """The era that it was first spoken to in, and refused."""
+    info: Mapping[str, Any] | None = None
+    """Who it was told that its client is; None where it was told of the gateway."""
+    words: Words = field(default_factory=Words)
+    """Who it says that it is, and what it says of its use."""
 
     @property
     def takes_subscriptions(self) -> bool:
@@ -68,28 +73,38 @@ def about_gateway() -> dict[str, Any]:
     return {"name": "pml", "version": metadata.version("pml-core")}
 
 
-async def shake_hands(link: Link, capabilities: Mapping[str, Any], within_s: float) -> Offer:
-    """``initialize`` and ``notifications/initialized`` (MCP 2025-11-25, lifecycle).
+def about_client(info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """How servers are told of a client that says ``info`` of itself; of the gateway where it says nothing."""
+    return identity(info) or about_gateway()
+
+
+async def shake_hands(
+    link: Link, capabilities: Mapping[str, Any], within_s: float, info: Mapping[str, Any] | None = None
+) -> Offer:
+    """``initialize`` and ``notifications/initialized`` (MCP 2025-11-25, lifecycle); ``info`` is who the client is.
 
     Raises:
         TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
     """
-    hello = {"protocolVersion": HANDSHAKE_REVISIONS[-1], "capabilities": capabilities, "clientInfo": about_gateway()}
+    hello = {"protocolVersion": HANDSHAKE_REVISIONS[-1], "capabilities": capabilities, "clientInfo": about_client(info)}
     answer = await link.request("initialize", hello, timeout_s=within_s)
     link.notify("notifications/initialized", EMPTY)
     protocol = answer.get("protocolVersion")
-    description = _description(answer, answer.get("serverInfo"))
-    return Offer("legacy", str(protocol or HANDSHAKE_REVISIONS[-1]), _object(answer, "capabilities"), description)
+    about, protocol = answer.get("serverInfo"), str(protocol or HANDSHAKE_REVISIONS[-1])
+    description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
+    return Offer("legacy", protocol, _object(answer, "capabilities"), description, info=info, words=words)
 
 
-async def discover(link: Link, capabilities: Mapping[str, Any], within_s: float) -> Offer:
+async def discover(
+    link: Link, capabilities: Mapping[str, Any], within_s: float, info: Mapping[str, Any] | None = None
+) -> Offer:
     """``server/discover`` (MCP 2026-07-28).
 
     Raises:
         OtherEra: It does not speak a revision without a handshake, and cannot be asked again on this connection.
         RpcError: It says that it does not.
     """
-    params, limit_s = with_meta(EMPTY, envelope(None, capabilities)), min(within_s / 2, PROBE_S)
+    params, limit_s = with_meta(EMPTY, envelope(None, capabilities, info)), min(within_s / 2, PROBE_S)
     try:
         try:
             answer = await link.request("server/discover", params, timeout_s=limit_s)
@@ -102,14 +117,23 @@ async def discover(link: Link, capabilities: Mapping[str, Any], within_s: float)
     supported = answer.get("supportedVersions")
     if not isinstance(supported, list) or MODERN_REVISIONS[-1] not in supported:
         raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, f"it speaks {supported}, not {MODERN_REVISIONS[-1]}")
-    description = _description(answer, meta_of(answer).get(META_SERVER_INFO))
-    return Offer("modern", MODERN_REVISIONS[-1], _object(answer, "capabilities"), description)
+    about = meta_of(answer).get(META_SERVER_INFO)
+    description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
+    return Offer("modern", MODERN_REVISIONS[-1], _object(answer, "capabilities"), description, info=info, words=words)
 
 
 async def begin(
-    link: Link, first: Era, capabilities: Mapping[str, Any], within_s: float, *, other: bool
-) -> Offer:  # fmt: skip
+    link: Link,
+    first: Era,
+    capabilities: Mapping[str, Any],
+    within_s: float,
+    *,
+    other: bool,
+    info: Mapping[str, Any] | None = None,
+) -> Offer:
     """Begin in era ``first``; where the server does not speak it and ``other`` allows, in the other one.
+
+    ``info`` is who the client is that the connection is for; None where it is for several.
 
     Raises:
         OtherEra: A new connection is needed to begin in the other one.
@@ -117,16 +141,16 @@ async def begin(
     """
     if first == "legacy":
         try:
-            return await shake_hands(link, capabilities, within_s)
+            return await shake_hands(link, capabilities, within_s, info)
         except RpcError as refusal:
             if not other:
                 raise
             try:
-                return replace(await discover(link, capabilities, within_s), refused="legacy")
+                return replace(await discover(link, capabilities, within_s, info), refused="legacy")
             except (OtherEra, RpcError):
                 raise refusal from None
     try:
-        return await discover(link, capabilities, within_s)
+        return await discover(link, capabilities, within_s, info)
     except OtherEra as exc:
         if not other:
             raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, str(exc)) from exc
@@ -134,15 +158,20 @@ async def begin(
     except RpcError:
         if not other:
             raise
-        return replace(await shake_hands(link, capabilities, within_s), refused="modern")
+        return replace(await shake_hands(link, capabilities, within_s, info), refused="modern")
 
 
-def envelope(client: Client | None, capabilities: Mapping[str, Any]) -> dict[str, Any]:
-    """What a modern request says in ``_meta``: for a client, what that client can do, and not what the gateway can."""
+def envelope(
+    client: Client | None, capabilities: Mapping[str, Any], info: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """What a modern request says in ``_meta``: for a client, what that client can do, and not what the gateway can.
+
+    Without a client, ``info`` is who the connection is for, where it is for one.
+    """
     members: dict[str, Any] = {
         META_PROTOCOL_VERSION: MODERN_REVISIONS[-1],
         META_CLIENT_CAPABILITIES: dict(capabilities if client is None else client.capabilities),
-        META_CLIENT_INFO: about_gateway() if client is None or client.info is None else dict(client.info),
+        META_CLIENT_INFO: about_client(info if client is None else client.info),
     }
     if client is not None and client.log_level is not None:
         members[META_LOG_LEVEL] = client.log_level

@@ -193,12 +193,13 @@ class Instance:
 
     async def _begin(self, link: Link) -> None:
         if self.client is not None:
-            era, capabilities = self._era, self.client.capabilities
+            era, capabilities, info = self._era, self.client.capabilities, self.client.info
         else:
             hello = await self._wiring.upstream.hello()
             follows = self._wiring.settings.era == "client" and self._other_era and hello.modern
-            era, capabilities = ("modern" if follows else self._era), hello.capabilities
-        self.offer = await begin(link, era, capabilities, self._wiring.start_timeout_s, other=self._other_era)
+            era, capabilities, info = ("modern" if follows else self._era), hello.capabilities, hello.info
+        within_s, other = self._wiring.start_timeout_s, self._other_era
+        self.offer = await begin(link, era, capabilities, within_s, other=other, info=info)
         if not self.modern:
             await self._as_before(link)
 

@@ -74,7 +74,9 @@ class Listening:
 
     async def _keep(self, link: Link) -> None:
         while True:
-            params = with_meta(RawObject.of({"notifications": self.wanted()}), envelope(None, {}))
+            params = with_meta(
+                RawObject.of({"notifications": self.wanted()}), envelope(None, {}, self._instance.offer.info)
+            )
             try:
                 await link.request("subscriptions/listen", params, timeout_s=FOREVER_S)
             except RpcError as exc:

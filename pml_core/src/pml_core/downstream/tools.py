@@ -39,7 +39,7 @@ class Tools:
 
         async def ask(method: str, params: RawObject) -> RawObject:
             if instance.modern:
-                params = with_meta(params, envelope(None, {}))
+                params = with_meta(params, envelope(None, {}, instance.offer.info))
             return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
 
         return await tools_of(self._wiring.name, ask, self._log)
