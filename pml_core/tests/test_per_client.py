@@ -76,9 +76,12 @@ async def test_each_client_has_a_connection_of_its_own_from_its_first_call_on(ur
     async with per_client(url=url) as (made, transport):
         one, two = await hello(made, {"sampling": {}}), await hello(made, {"roots": {}})
         assert await one.tools() == ["fs__read"]
-        assert len(transport.opened) == 1
-        assert [await who(c) for c in (one, two, one, two)] == [2, 3, 2, 3]
-        assert [server.hello["capabilities"] for server in transport.opened] == [{}, {"sampling": {}}, {"roots": {}}]
+        listing = [{}, {"sampling": {}}]  # for all, and for those who can do the same
+        assert [server.hello["capabilities"] for server in transport.opened] == listing
+        assert transport.closed == transport.opened[1:]
+        assert [await who(c) for c in (one, two, one, two)] == [3, 4, 3, 4]
+        said = [server.hello["capabilities"] for server in transport.opened]
+        assert said == [*listing, {"sampling": {}}, {"roots": {}}]
         assert state(made).tools == 1
 
 
@@ -267,16 +270,23 @@ async def test_what_a_clients_own_connection_tells_goes_to_that_client_only():
         assert (one.link.notified, two.link.notified) == ([], told)
 
 
-async def test_a_changed_list_of_tools_of_such_a_connection_changes_the_catalog():
-    async with per_client() as (made, transport):
+@pytest.mark.parametrize("url", [False, True])
+async def test_a_changed_list_of_tools_of_such_a_connection_is_its_clients(url):
+    async with per_client(url=url) as (made, transport):
         one, two = await hello(made), await hello(made)
         for client in (one, two):
             await client.tools()
             await who(client)
         transport.opened[1].change(["read", "write"])
-        await until(lambda: one.link.notified and two.link.notified)
-        assert tools_of(made) == ["read", "write"]
-        assert {method for method, _ in one.link.notified + two.link.notified} == {"notifications/tools/list_changed"}
+        await until(lambda: one.link.notified)
+        await a_while()
+        assert (await one.tools(), await two.tools()) == (["fs__read", "fs__write"], ["fs__read"])
+        assert tools_of(made) == ["read"]
+        assert not two.link.notified
+        transport.opened[2].change([])
+        await until(lambda: two.link.notified)
+        assert (await one.tools(), await two.tools()) == (["fs__read", "fs__write"], [])
+        assert [m for m, _ in one.link.notified + two.link.notified] == ["notifications/tools/list_changed"] * 2
 
 
 async def test_a_change_told_while_such_a_connection_is_being_opened_is_not_lost():
@@ -295,12 +305,14 @@ async def test_a_change_told_while_such_a_connection_is_being_opened_is_not_lost
             made_servers.append(self)
 
     async with per_client(make=Slow) as (made, _):
-        call = asyncio.ensure_future(who(await hello(made)))
+        client = await hello(made)
+        call = asyncio.ensure_future(who(client))
         await until(lambda: len(made_servers) == 2)
         await a_while()
         gate.set()
         await call
-        await until(lambda: tools_of(made) == ["new", "read"])
+        assert await client.tools() == ["fs__new", "fs__read"]
+        assert tools_of(made) == ["read"]
 
 
 async def test_a_question_between_calls_goes_to_the_client_whose_connection_it_is():

@@ -23,7 +23,9 @@ from pml_hookspecs import (
 from . import naming
 from .kept_index import KeptIndex
 from .lengths import check_words
+from .search_apart import common, merged, search_apart
 from .server_views import known_servers
+from .tool_tables import Tables
 
 VIEWS = 64
 """Sets of tools kept, one for each view that searched."""
@@ -46,23 +48,23 @@ class _View(NamedTuple):
 
 
 class LiveCatalog:
-    """The catalog that the gateway keeps. Implements :class:`pml_hookspecs.Catalog`."""
+    """The catalog that the gateway keeps. Implements :class:`pml_hookspecs.Catalog`.
+
+    It answers for the client whose request is served in the context where it is asked: what a server lists for that
+    client, and otherwise what it lists for all.
+    """
 
     def __init__(self, log: Any, index: SearchIndex) -> None:
         self._log, self._index = log, KeptIndex(index, log)
         self._views: dict[tuple[str, str], _View] = {}
-        self._own: list[CatalogEntry] = []
-        self._theirs: dict[str, list[CatalogEntry]] = {}
+        self.tables = Tables()
+        """What is listed, for all and for some."""
+        self.changes = 0
+        """Counts :meth:`changed`."""
         self._statuses: dict[str, ServerStatus] = {}
         self._listeners: list[Callable[[], None]] = []
-        self._entries: dict[ToolId, CatalogEntry] = {}
-        self._names: dict[ToolId, str] = {}
-        self._by_name: dict[str, CatalogEntry] = {}
         self._aliases: dict[str, CatalogEntry] = {}
-        self._bare: dict[str, list[CatalogEntry]] = {}
-        self._prefixes: dict[str, str] = {}
         self._clashes: set[tuple[ToolId, ToolId]] = set()
-        self._revision: str | None = None
         self._refusing: Callable[[CatalogEntry, Session], str | None] | None = None
         self._hiding: Callable[[CatalogEntry, Session], bool] | None = None
 
@@ -75,27 +77,29 @@ class LiveCatalog:
     def offer(self, tools: Iterable[MetaTool]) -> None:
         """Set the gateway's own tools."""
         pairs = [(make_entry(GATEWAY_SERVER, tool.definition, meta=tool.listed), tool) for tool in tools]
-        self._own = sorted((entry for entry, _ in pairs), key=lambda e: e.name)
+        self.tables.own = sorted((entry for entry, _ in pairs), key=lambda e: e.name)
         self._aliases = {alias: entry for entry, tool in pairs for alias in tool.aliases}
         self._rebuild()
 
     def prefix(self, server: str, prefix: str) -> None:
         """Have the names of a server's tools begin with ``prefix`` for clients, or with nothing if it is empty."""
-        self._prefixes[server] = prefix
+        self.tables.prefixes[server] = prefix
 
     def publish(self, server: str, entries: Sequence[CatalogEntry]) -> None:
         """Make ``entries`` all that ``server`` has. Listeners hear of it when that changes anything."""
-        known = sorted(entries, key=lambda e: e.name)
-        if self._theirs.get(server) == known:
+        known = self.tables.lists.of(server, entries)
+        if self.tables.theirs.get(server) is known:
             return
-        self._theirs[server] = known
+        self.tables.theirs[server] = known
         self._rebuild()
 
     def forget(self, server: str) -> None:
         """A server is not configured any more."""
         self._statuses.pop(server, None)
-        self._prefixes.pop(server, None)
-        if self._theirs.pop(server, None):
+        self.tables.prefixes.pop(server, None)
+        self.tables.apart(server, None)
+        listed = self.tables.theirs.pop(server, None)
+        if listed is not None and listed.entries:
             self._rebuild()
 
     def report(self, status: ServerStatus) -> None:
@@ -119,27 +123,21 @@ class LiveCatalog:
         self._listeners.append(listener)
 
     def _rebuild(self) -> None:
-        everything = [*self._own, *(e for entries in self._theirs.values() for e in entries)]
-        everything.sort(key=lambda e: (e.server, e.name))
-        self._entries = {e.id: e for e in everything}
-        # The gateway's own names come first, so that a server can never take one.
-        own_first = sorted(everything, key=lambda e: not e.own)
-        self._names, clashes = naming.expose(own_first, self._prefixes)
-        self._by_name = {name: self._entries[id] for id, name in self._names.items()}
-        for kept, renamed in set(clashes) - self._clashes:
+        table = self.tables.rebuild()
+        for kept, renamed in set(table.clashes) - self._clashes:
             self._log.warning(
                 "two tools have the same name for clients; the second is renamed",
                 first=kept,
                 second=renamed,
-                name=self._names[kept],
-                renamed_to=self._names[renamed],
+                name=table.names[kept],
+                renamed_to=table.names[renamed],
             )
-        self._clashes = set(clashes)
-        self._bare = {}
-        for entry in everything:
-            if not entry.own:
-                self._bare.setdefault(entry.name, []).append(entry)
-        self._revision = None
+        self._clashes = set(table.clashes)
+        self.changed()
+
+    def changed(self) -> None:
+        """Something is listed that is not what it was, for all or for some."""
+        self.changes += 1
         for listener in self._listeners:
             listener()
 
@@ -147,30 +145,28 @@ class LiveCatalog:
 
     @property
     def revision(self) -> str:
-        if self._revision is None:
-            state = "\n".join(f"{e.id} {e.digest} {e.meta}" for e in self)
-            self._revision = hashlib.sha256(state.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        return self._revision
+        return self.tables.now().revision
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.tables.now().entries)
 
     def __iter__(self) -> Iterator[CatalogEntry]:
-        return iter(self._entries.values())
+        return iter(self.tables.now())
 
     def get(self, id: ToolId) -> CatalogEntry | None:
-        return self._entries.get(id)
+        return self.tables.now().entries.get(id)
 
     def resolve(self, name: str, session: Session | None = None) -> CatalogEntry | None:
+        table = self.tables.now()
         for entry in (
-            self._by_name.get(name),
-            self._entries.get(ToolId(name)),
+            table.by_name.get(name),
+            table.entries.get(ToolId(name)),
             self._aliases.get(name),
             self._spelt(name),
         ):
             if entry is not None and not self.hides(entry, session):
                 return entry
-        if not (named := self._bare.get(name)):
+        if not (named := table.bare.get(name)):
             return None
         found = [entry for entry in named if not self.hides(entry, session)]
         return found[0] if len(found) == 1 else None
@@ -178,10 +174,10 @@ class LiveCatalog:
     def _spelt(self, name: str) -> CatalogEntry | None:
         """``server__tool`` of a tool whose exposed name had to be another."""
         server, separator, tool = name.partition(naming.SEPARATOR)
-        return self._entries.get(ToolId(f"{server}:{tool}")) if separator else None
+        return self.get(ToolId(f"{server}:{tool}")) if separator else None
 
     def exposed_name(self, id: ToolId) -> str:
-        return self._names[id]
+        return self.tables.now().names[id]
 
     def servers(self, session: Session | None = None) -> Sequence[ServerStatus]:
         found = [self._statuses[name] for name in sorted(self._statuses)]
@@ -207,26 +203,31 @@ class LiveCatalog:
         keep: Callable[[CatalogEntry], bool] | None = None,
     ) -> Sequence[Match]:
         check_words(query, "the query")
+        table, shared = self.tables.now(), self.tables.shared
         among = None if session is None else self._view(session).searched
-        if keep is not None:
-            among = frozenset(e.id for e in self if keep(e) and (e.id in among if among is not None else not e.own))
+        if keep is not None or (among is None and table is not shared):
+            may = among
+            among = frozenset(e.id for e in table if _searched(e, may) and (keep is None or keep(e)))
         found = await self._index.search(
             query,
-            self.revision,
-            lambda: [e for e in self if not e.own],
+            shared.revision,
+            lambda: [e for e in shared if not e.own],
             limit=limit,
             min_score=min_score,
-            among=among,
+            among=among if table is shared else common(table, shared, among),
             session=session,
         )
-        return [match for match in found if match.id in self._entries]  # the index may be of a moment ago
+        found = [match for match in found if match.id in table.entries]  # the index may be of a moment ago
+        if table is not shared and among is not None:
+            found = merged(found, await search_apart(table, shared, among, query, limit, min_score), limit)
+        return found
 
     def _view(self, session: Session) -> _View:
         key = (self.revision, session.key)
         if (view := self._views.get(key)) is None:
             kept = [e for e in self if self.allows(e, session)]
             everything = frozenset(e.id for e in kept)
-            hides = len(everything) != len(self._entries)
+            hides = len(everything) != len(self)
             theirs = frozenset(e.id for e in kept if not e.own) if hides else None
             view = _View(everything, theirs)
             if len(self._views) >= VIEWS:
@@ -247,8 +248,13 @@ class LiveCatalog:
     def nearest(self, name: str, session: Session, count: int = 3) -> list[str]:
         """Exposed names of what ``session`` may have that look like ``name``, best first; also by the tool's own."""
         visible, name = self.visible(session), name[: 2 * naming.LONGEST]
-        among = {n: e for n, e in self._by_name.items() if e.id in visible}
+        among = {n: e for n, e in self.tables.now().by_name.items() if e.id in visible}
         tool = name.replace(":", naming.SEPARATOR).rpartition(naming.SEPARATOR)[2].lower()
         exact = [n for n, e in among.items() if e.name.lower() == tool]
         close = difflib.get_close_matches(name.replace(":", naming.SEPARATOR), among, n=count, cutoff=0.7)
         return list(dict.fromkeys([*sorted(exact), *close]))[:count]
+
+
+def _searched(entry: CatalogEntry, among: Collection[ToolId] | None) -> bool:
+    """Whether a search may find an entry; with no ``among``, all but the gateway's own."""
+    return entry.id in among if among is not None else not entry.own

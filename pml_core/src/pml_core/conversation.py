@@ -182,7 +182,7 @@ class Conversation:
         listed = await exposure.listed(session)
         self._has_seen(hint, listed.mark)
         # Where keys tell clients apart, another one may have another mode.
-        alike = listed.shared and not hint and self.peer.principal == LOCAL
+        alike = listed.shared and not hint and self.peer.principal == LOCAL and self._gateway.catalog.tables.one_for_all
         return await exposure.tools(session, params.get("cursor")), alike
 
     def _with_hint(self, hint: str) -> Session:
@@ -197,6 +197,10 @@ class Conversation:
         self._listed[hint] = self._listed.pop(hint, mark)
         if len(self._listed) > HINTS:
             del self._listed[next(hint for hint in self._listed if hint)]
+
+    def list_may_differ(self) -> None:
+        """A server lists something else for this client only."""
+        self._gateway.soon(self.tools_changed)
 
     async def tools_changed(self) -> None:
         """Tell the client when what *it* sees has changed."""
@@ -216,8 +220,11 @@ class Conversation:
             self._link.notify(TOOLS_CHANGED, EMPTY)
 
     async def _mark(self, hint: str) -> str:
-        session = self._with_hint(hint)
-        return (await (await self._exposures.of(session)).listed(session)).mark
+        session, token = self._with_hint(hint), current_client.set(self.at_large)
+        try:
+            return (await (await self._exposures.of(session)).listed(session)).mark
+        finally:
+            current_client.reset(token)
 
     async def _list_tools(self, params: RawObject, _client: LegacyExchange) -> Mapping[str, Any]:
         return (await self.list_tools(params))[0]

@@ -131,6 +131,25 @@ class Definitions:
         self._bound({entry.name for entry in entries})
         return shown, said
 
+    def compare(self, entries: Sequence[CatalogEntry]) -> tuple[list[CatalogEntry], frozenset[str]]:
+        """What is shown of what a server lists for some clients only, and the names of what is held of it.
+
+        Nothing is accepted by being listed for some: what waits to be accepted is what is listed for all.
+        """
+        if not self.holds:
+            return list(entries), frozenset()
+        shown: list[CatalogEntry] = []
+        held: set[str] = set()
+        for entry in entries:
+            before = (self.accepted or {}).get(entry.name)
+            if before is not None and not changed(before, entry.definition):
+                shown.append(entry)
+                continue
+            held.add(entry.name)
+            if before is not None:
+                shown.append(self._entry(entry.server, before))
+        return shown, frozenset(held)
+
     def _change(self, entry: CatalogEntry, fields: tuple[str, ...], before: Mapping[str, Any] | None) -> Change | None:
         """Note a change; None when it is known."""
         known = self.changes.get(entry.name)

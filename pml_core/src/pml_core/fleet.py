@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, CatalogEntry, split_tool_id
 
+from .client import current_client
 from .downstream import Server
+from .downstream.lists import WAIT_S
 from .naming import SEPARATOR
 
 if TYPE_CHECKING:
@@ -100,6 +102,17 @@ class Fleet:
                 break
             await _tried(waiting, left_s, until=asyncio.FIRST_COMPLETED)
         await _read(self._gateway.servers.values(), within_s if listing else self._patience_s(within_s))
+
+    async def settled_for_client(self, tool: str | None) -> None:
+        """Wait a moment for what servers list for the current client only: those that ``tool`` names, or all."""
+        if (client := current_client.get()) is None:
+            return
+        servers = self._gateway.servers.values()
+        named = [] if tool is None else named_by(tool, servers)
+        found = (server.own_lists.reading_for(client) for server in named or servers)
+        if readings := [reading for reading in found if reading is not None]:
+            left_s = max(one.began_s for one in readings) + WAIT_S - asyncio.get_running_loop().time()
+            await asyncio.wait([one.task for one in readings], timeout=max(0.0, left_s))
 
     def _unseen(self) -> list[Server]:
         """Those that are being started and whose tools were never seen."""

@@ -309,6 +309,7 @@ class Gateway:
     async def servers_settled(self, tool: str | None = None, *, listing: bool = False) -> None:
         """Wait, within ``list_wait_s``, for what is needed: see :meth:`Fleet.settled`."""
         await self.fleet.settled(self.config.gateway.list_wait_s, tool, listing=listing)
+        await self.fleet.settled_for_client(tool)
 
     # Parts
 
@@ -389,7 +390,7 @@ class Gateway:
 
     async def _tell_all(self) -> None:
         told = None
-        while told != (now := (self.catalog.revision, self.exposures)):
+        while told != (now := (self.catalog.changes, self.exposures)):
             told = now
             await asyncio.gather(*(c.tools_changed() for c in tuple(self.conversations)))
 

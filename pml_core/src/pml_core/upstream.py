@@ -111,6 +111,10 @@ class Upstream:
         why = "no client is connected" if not candidates else "it cannot be known for which of several clients this is"
         raise RpcError(NO_CLIENT, f"The gateway cannot ask a client: {why}.")
 
+    def clients(self) -> Iterator[Client]:
+        """All clients, between their requests."""
+        return iter([conversation.at_large for conversation in self._conversations])
+
     def at_large(self, conversation: object) -> Client | None:
         """A client between its requests; None when it has left."""
         return next((known.at_large for known in self._conversations if known is conversation), None)

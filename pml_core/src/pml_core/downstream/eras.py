@@ -60,6 +60,8 @@ class Offer:
     """Who it was told that its client is; None where it was told of the gateway."""
     words: Words = field(default_factory=Words)
     """Who it says that it is, and what it says of its use."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What it was told that its client can do."""
 
     @property
     def takes_subscriptions(self) -> bool:
@@ -92,7 +94,8 @@ async def shake_hands(
     protocol = answer.get("protocolVersion")
     about, protocol = answer.get("serverInfo"), str(protocol or HANDSHAKE_REVISIONS[-1])
     description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
-    return Offer("legacy", protocol, _object(answer, "capabilities"), description, info=info, words=words)
+    offered = _object(answer, "capabilities")
+    return Offer("legacy", protocol, offered, description, info=info, words=words, told=capabilities)
 
 
 async def discover(
@@ -117,9 +120,10 @@ async def discover(
     supported = answer.get("supportedVersions")
     if not isinstance(supported, list) or MODERN_REVISIONS[-1] not in supported:
         raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, f"it speaks {supported}, not {MODERN_REVISIONS[-1]}")
-    about = meta_of(answer).get(META_SERVER_INFO)
+    about, protocol = meta_of(answer).get(META_SERVER_INFO), MODERN_REVISIONS[-1]
     description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
-    return Offer("modern", MODERN_REVISIONS[-1], _object(answer, "capabilities"), description, info=info, words=words)
+    offered = _object(answer, "capabilities")
+    return Offer("modern", protocol, offered, description, info=info, words=words, told=capabilities)
 
 
 async def begin(

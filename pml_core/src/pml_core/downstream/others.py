@@ -38,7 +38,8 @@ class Others:
     def __iter__(self) -> Iterator[Instance]:
         return iter([instance for instance, _ in self._running.values()])
 
-    def _era_for(self, client: Client) -> Era:
+    def era_for(self, client: Client) -> Era:
+        """The era of the connection that is for a client."""
         main = self._main.offer
         wanted: Era = "modern" if client.modern else "legacy"
         return main.era if self._one_era or wanted == main.refused or wanted in self._refused else wanted
@@ -47,17 +48,17 @@ class Others:
         """Whether the client needs another connection than the one that serves all."""
         if self._wiring.upstream.one_client:
             return False
-        return self._era_for(client) != self._main.offer.era or self.alone(client)
+        return self.era_for(client) != self._main.offer.era or self.alone(client)
 
     def alone(self, client: Client) -> bool:
         """Whether the client has a connection of its own; where there are no sessions, only if that is configured."""
         if self._wiring.upstream.one_client or not self._per_client:
             return False
-        return self._wiring.settings.sharing == "per_client" or self._era_for(client) == "legacy"
+        return self._wiring.settings.sharing == "per_client" or self.era_for(client) == "legacy"
 
     def own(self, client: Client) -> Instance | None:
         """The connection that the client has of its own by now."""
-        running = self._running.get((client.conversation, self._era_for(client)))
+        running = self._running.get((client.conversation, self.era_for(client)))
         return None if running is None else running[0]
 
     async def of(self, client: Client, within_s: float) -> Instance:
@@ -68,7 +69,7 @@ class Others:
         """
         if not self._main.known:  # it finds out which eras the server speaks
             await self._main.link(within_s)
-        era, alone = self._era_for(client), self.alone(client)
+        era, alone = self.era_for(client), self.alone(client)
         if era == self._main.offer.era and not alone:
             return self._main
         key: Key = (client.conversation if alone else EVERYONE, era)

@@ -32,6 +32,7 @@ from .eras import Era
 from .instance import Instance
 from .lists import CHANGED, WAIT_S
 from .others import Others
+from .own_lists import OwnLists
 from .quota import Quota
 from .tools import Tools
 from .wiring import Events, Wiring
@@ -116,8 +117,9 @@ class Server:
             idle_timeout_s = LISTED_S if idle_timeout_s is None else min(LISTED_S, idle_timeout_s)
         other = settings.era == "client"
         self._main = Instance(self._wiring, events, era=era, other_era=other, idle_timeout_s=idle_timeout_s)
-        of_others = tells(ready=_nothing, up=self.tools.read_again, down=_nobody)
+        of_others = tells(ready=self._ready_apart, up=self._up_apart, down=_nobody)
         self._others = Others(self._wiring, self._main, of_others)
+        self.own_lists = OwnLists(self._wiring, self._main, self._others, self.tools, catalog)
         self.status = _first_status(name, enabled=settings.enabled)
         catalog.report(self.status)
 
@@ -142,6 +144,7 @@ class Server:
             await self._main.run(asleep=lazy and self.status.tools > 0)
         finally:
             self.tools.close()
+            self.own_lists.close()
             await self._others.stop_all()
 
     @property
@@ -160,6 +163,7 @@ class Server:
 
     async def client_left(self, conversation: object) -> None:
         """Stop what was only for one client, and what it wanted to hear of."""
+        self.own_lists.left(conversation)
         await self._others.stop(conversation)
         for instance in (self._main, *self._others):
             await instance.client_left(conversation)
@@ -168,6 +172,13 @@ class Server:
         entries = await self.tools.read(instance, link)
         self.status = replace(self.status, description=instance.offer.description)
         self.tools.have(entries)
+
+    async def _ready_apart(self, instance: Instance, link: Link) -> None:
+        await self.own_lists.ready(instance, link)
+
+    def _up_apart(self) -> None:
+        self.tools.read_again()
+        self.own_lists.up()
 
     def waited_in_vain(self) -> None:
         """Somebody did; next time nobody waits for it who does not need it, unless it comes up meanwhile."""
@@ -213,6 +224,7 @@ class Server:
     def _published(self, entries: list[CatalogEntry], changes: list[Change]) -> None:
         if self._retired:
             return
+        self.own_lists.judge_again()
         self._catalog.publish(self.name, entries)
         self.status = replace(self.status, tools=len(entries))
         self._catalog.report(self.status)
@@ -239,6 +251,7 @@ class Server:
         instance = await self._for(current_client.get(), limit_s)
         if self.settings.on_change == "hold":
             await self.tools.check(name, instance, limit_s)
+            await self.own_lists.check(name, current_client.get(), limit_s)
         prefix = self._prefixes.get(name)
         if prefix is None:
             prefix = self._prefixes[name] = b'{"name":' + encode(name) + b',"arguments":'
@@ -338,7 +351,9 @@ class Server:
     def _notified(self, instance: Instance, method: str, params: RawObject) -> None:
         """A changed list is fetched again, the rest goes to clients as it is."""
         if method == "notifications/tools/list_changed":
-            self.tools.changed(instance)
+            if instance.client is None:
+                self.tools.changed(self._main)
+            self.own_lists.heard(instance)
         elif method in CHANGED.values():
             instance.lists.heard(method)
             self._tell(instance, method, params)
@@ -369,10 +384,6 @@ def _first_status(name: str, *, enabled: bool) -> ServerStatus:
         return ServerStatus(name=name, state="starting")
     reason = f"it is disabled; set enabled = true in [servers.{name}]"
     return ServerStatus(name=name, state="disabled", reason=reason)
-
-
-async def _nothing(_instance: Instance, _link: Link) -> None:
-    """Its tools are known."""
 
 
 def _nobody(_state: str, _reason: str) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pml_core.definitions import Change, Definitions, HeldError
+from pml_core.endpoints import found_endpoint, scheme_of
 from pml_core.listing import tools_of
 from pml_core.members import with_meta
-from pml_hookspecs import CatalogEntry, Link, RawObject, RpcError, TransportError
+from pml_hookspecs import EMPTY, CatalogEntry, Link, Origin, RawObject, RpcError, TransportError
+from pml_hookspecs.protocol import METHOD_NOT_FOUND
 
-from .eras import envelope
+from .eras import Era, OtherEra, begin, envelope
 from .instance import Instance
 from .wiring import Wiring
 
@@ -36,13 +38,8 @@ class Tools:
 
     async def read(self, instance: Instance, link: Link) -> list[CatalogEntry]:
         """Ask for the list."""
-
-        async def ask(method: str, params: RawObject) -> RawObject:
-            if instance.modern:
-                params = with_meta(params, envelope(None, {}, instance.offer.info))
-            return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
-
-        return await tools_of(self._wiring.name, ask, self._log)
+        offer = instance.offer
+        return await read_over(self._wiring, link, offer.told if instance.modern else None, offer.info)
 
     def have(self, entries: Sequence[CatalogEntry]) -> None:
         """Take what was read."""
@@ -110,3 +107,56 @@ class Tools:
         """Nothing more is read."""
         if self._relist is not None:
             self._relist.cancel()
+
+
+async def read_over(
+    wiring: Wiring, link: Link, capabilities: Mapping[str, Any] | None, info: Mapping[str, Any] | None = None
+) -> list[CatalogEntry]:
+    """What a server lists over a connection.
+
+    Args:
+        capabilities: What it is told that its client can do, where there was no handshake; None where there was one.
+        info: Who it is told that its client is, where there was no handshake; None for the gateway.
+
+    Raises:
+        TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
+    """
+
+    async def ask(method: str, params: RawObject) -> RawObject:
+        if capabilities is not None:
+            params = with_meta(params, envelope(None, capabilities, info))
+        return await link.request(method, params, timeout_s=wiring.start_timeout_s)
+
+    return await tools_of(wiring.name, ask, wiring.log)
+
+
+class _Reader:
+    """Answers nothing but that it is there. Implements :class:`pml_hookspecs.Handler`."""
+
+    async def request(self, method: str, _params: RawObject, _origin: Origin) -> Mapping[str, Any]:
+        if method == "ping":
+            return EMPTY
+        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (nobody can be asked while tools are listed)")
+
+    def notification(self, method: str, params: RawObject) -> None:
+        """Whoever uses a server hears of it on a connection of their own."""
+
+    def closed(self, error: TransportError | None) -> None:
+        """What was read was read."""
+
+
+async def read_once(wiring: Wiring, era: Era, capabilities: Mapping[str, Any]) -> list[CatalogEntry]:
+    """What a server lists for a client that can do this much, over a connection that is closed again.
+
+    Raises:
+        TimeoutError, TransportError, RpcError: It cannot be had.
+        ValueError: Nor ever will be.
+    """
+    endpoint = await found_endpoint(wiring.name, wiring.settings, wiring.learn_secrets)
+    transport = wiring.open_transport(scheme_of(endpoint.address))
+    async with asyncio.timeout(wiring.start_timeout_s), transport.connect(endpoint, _Reader()) as link:
+        try:
+            await begin(link, era, capabilities, wiring.start_timeout_s, other=False)
+        except OtherEra as exc:
+            raise TransportError(str(exc), retryable=True) from exc
+        return await read_over(wiring, link, capabilities if era == "modern" else None)

@@ -1,0 +1,293 @@
+"""What a server lists for some clients only: in a session of their own, or for what they can do.
+
+A list belongs to whom it was read for. What is read on the connection that serves all is for all; what a client's own
+connection says is for that client, and goes with it; and what a client can do, which a server may make its list
+depend on, is asked about once for all clients that can do the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Coroutine, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pml_core.catalog import LiveCatalog
+from pml_core.client import Client
+from pml_core.definitions import HeldError
+from pml_core.tool_tables import ToolList
+from pml_hookspecs import CatalogEntry, Link, RawObject, RpcError, TransportError, encode
+
+from .eras import Era
+from .instance import Instance
+from .others import Others
+from .tools import Tools, read_once, read_over
+from .wiring import Wiring
+
+if TYPE_CHECKING:
+    from pml_core.conversation import Conversation
+
+MOST_ABLE = 8
+"""Kinds of clients, by what they can do, whose lists are kept of one server."""
+LONGEST_ABLE = 4096
+"""More of what a client can do than this makes no difference [bytes of JSON]."""
+AGAIN_S = 30.0
+"""Pause before a list that could not be read is asked for again [s]."""
+Able = tuple[Era, bytes]
+"""What a client can do, and in which era its server is told."""
+
+
+class _Kept(NamedTuple):
+    """A list that was read."""
+
+    listed: Sequence[CatalogEntry]
+    """As the server says, accepted or not."""
+    shown: ToolList
+    held: frozenset[str]
+
+
+class Reading(NamedTuple):
+    """A list that is being read, or was."""
+
+    task: asyncio.Task[None]
+    began_s: float
+
+
+class OwnLists:
+    """Those of one server."""
+
+    def __init__(self, wiring: Wiring, main: Instance, others: Others, tools: Tools, catalog: LiveCatalog) -> None:
+        """``tools`` is what is listed for all, and knows what was accepted."""
+        self._wiring, self._main, self._others = wiring, main, others
+        self._tools, self._catalog = tools, catalog
+        self._name, self._log = wiring.name, wiring.log
+        self._own: dict[object, _Kept] = {}
+        self._able: dict[Able, _Kept] = {}
+        self._readings: dict[object, Reading] = {}
+        self._one_at_a_time = asyncio.Lock()
+        self._changed_own: set[Instance] = set()
+        """Clients' own connections that told of a change which was not read yet."""
+        self._closed = False
+
+    def of(self, client: Client) -> ToolList | None:
+        """What is listed for a client; None stands for what is listed for all."""
+        kept = self._kept(client)
+        return None if kept is None else kept.shown
+
+    def _kept(self, client: Client) -> _Kept | None:
+        own = self._own.get(client.conversation)
+        if own is not None and self._others.alone(client):
+            return own
+        able = self._able_of(client) if self._able else None
+        return None if able is None else self._able.get(able)  # nothing yet: the list for all is the best there is
+
+    def _able_of(self, client: Client) -> Able | None:
+        """Under what its list is kept; None where the list for all is its list."""
+        main = self._main.offer.era
+        era = main if self._wiring.upstream.one_client else self._others.era_for(client)
+        if era == "legacy" and not self._others.alone(client):
+            return None
+        if era == main and client.capabilities == self._main.offer.told:
+            return None
+        raw = encode(client.capabilities)
+        return (era, raw) if len(raw) <= LONGEST_ABLE else None
+
+    # Reading
+
+    async def ready(self, instance: Instance, link: Link) -> None:
+        """A connection is open that does not serve all: see what it lists."""
+        if instance.client is None:
+            return
+        try:
+            self._have_own(instance, await self._tools.read(instance, link))
+        except (RpcError, TransportError, TimeoutError) as exc:
+            self._log.warning("the tools of a client's own connection could not be read", reason=str(exc))
+
+    def heard(self, instance: Instance) -> None:
+        """A list has changed, as that connection says."""
+        if instance.client is not None:
+            self._changed_own.add(instance)
+            self._read_changed()
+            return
+        for able in {*self._able, *self._of_connected()}:
+            self._begin(able, self._read_able(able, None))
+
+    def up(self) -> None:
+        """A connection is open that does not serve all."""
+        self._read_changed()
+        for able in self._of_connected():
+            if able not in self._able and not self._apart(able) and self._may_read(able):
+                self._begin(able, self._read_able(able, None))
+
+    def _read_changed(self) -> None:
+        """Read the lists of clients' own connections that have changed, of those that are open."""
+        for instance in tuple(self._changed_own):
+            client = instance.client
+            if client is None or self._others.own(client) is not instance:
+                self._changed_own.discard(instance)
+            elif instance.connected:
+                self._changed_own.discard(instance)
+                self._begin(client.conversation, self._read_own(instance))
+
+    def _of_connected(self) -> set[Able]:
+        """What the clients that are there can do, where that makes a difference and is no matter of their own."""
+        found = (self._able_of(client) for client in self._wiring.upstream.clients() if not self._others.alone(client))
+        return set(islice((able for able in found if able is not None), MOST_ABLE))
+
+    def reading_for(self, client: Client) -> Reading | None:
+        """What is being read for a client, or begins to be, because it was not yet; None for nothing."""
+        if not self._main.known or not (self._main.connected or self._main.asleep):
+            return None
+        key: object = client.conversation
+        if key not in self._own:
+            if (able := self._able_of(client)) is None:
+                return None
+            if able not in self._able and self._may_read(able):
+                self._begin(able, self._read_able(able, client))
+            key = able
+        reading = self._readings.get(key)
+        return None if reading is None or reading.task.done() else reading
+
+    def _may_read(self, able: Able) -> bool:
+        before = self._readings.get(able)
+        if before is not None and asyncio.get_running_loop().time() < before.began_s + AGAIN_S:
+            return False
+        return self._reachable(able)
+
+    def _reachable(self, able: Able) -> bool:
+        """Whether reading it does not start a program that everybody shares."""
+        return self._apart(able) or bool(self._wiring.settings.url) or self._shared(able[0]) is not None
+
+    def _apart(self, able: Able) -> bool:
+        """Whether clients that can do that have connections of their own."""
+        return able[0] == "legacy" or self._wiring.settings.sharing == "per_client"
+
+    def _shared(self, era: Era) -> Instance | None:
+        """The connection of that era that serves all, if it is open."""
+        shared = [one for one in (self._main, *self._others) if one.client is None]
+        return next((one for one in shared if one.offer.era == era and one.connected), None)
+
+    def _begin(self, key: object, work: Coroutine[Any, Any, None]) -> None:
+        if self._closed:
+            work.close()
+            return
+        if (before := self._readings.pop(key, None)) is not None:
+            before.task.cancel()
+        loop = asyncio.get_running_loop()
+        # Not in the context of the client that asks first: the list may be for others as well.
+        task = loop.create_task(work, name=f"own-list:{self._name}", context=contextvars.Context())
+        self._readings[key] = Reading(task, loop.time())
+
+    async def _read_own(self, instance: Instance) -> None:
+        try:
+            self._have_own(instance, await self._tools.read(instance, await instance.link(0)))
+        except (RpcError, TransportError, TimeoutError) as exc:
+            self._log.warning("the changed tool list of a client could not be read", reason=str(exc))
+
+    async def _read_able(self, able: Able, client: Client | None) -> None:
+        era, raw = able
+        capabilities = RawObject(raw)
+        try:
+            if self._apart(able):
+                async with self._one_at_a_time:
+                    entries = await read_once(self._wiring, era, capabilities)
+            else:
+                shared = self._shared(era)
+                if shared is None and client is not None:
+                    shared = await self._others.of(client, self._wiring.start_timeout_s)
+                if shared is None or shared.offer.era != era or shared.client is not None:
+                    return
+                link = await shared.link(0)
+                entries = await read_over(self._wiring, link, capabilities if shared.modern else None)
+        except (RpcError, TransportError, TimeoutError, ValueError) as exc:
+            self._log.info("what is listed for some clients could not be read", reason=str(exc))
+            return
+        before = self._able.pop(able, None)
+        shown_before = self._listed_for_all() if before is None else before.shown
+        self._able[able] = kept = self._judged(entries)
+        while len(self._able) > MOST_ABLE:
+            oldest = next(iter(self._able))
+            del self._able[oldest]
+            self._readings.pop(oldest, None)
+        self._changed(None, shown_before, kept.shown)
+
+    def _have_own(self, instance: Instance, entries: Sequence[CatalogEntry]) -> None:
+        client = instance.client
+        if client is None or self._closed or self._others.own(client) is not instance:
+            return
+        before = self.of(client) or self._listed_for_all()
+        self._own[client.conversation] = kept = self._judged(entries)
+        self._changed(client.conversation, before, kept.shown)
+
+    def _listed_for_all(self) -> ToolList | None:
+        return self._catalog.tables.theirs.get(self._name)
+
+    def _changed(self, conversation: Conversation | None, before: ToolList | None, now: ToolList) -> None:
+        if self._closed:
+            return
+        self._catalog.tables.apart(self._name, self.of)
+        if before is now:
+            return
+        if conversation is None:
+            self._catalog.changed()
+        else:
+            conversation.list_may_differ()
+
+    # What was accepted
+
+    def _judged(self, entries: Sequence[CatalogEntry]) -> _Kept:
+        definitions = self._tools.definitions
+        if definitions is not None:
+            shown, held = definitions.compare(entries)
+        elif self._wiring.settings.on_change == "hold":
+            shown, held = [], frozenset(entry.name for entry in entries)
+        else:
+            shown, held = list(entries), frozenset()
+        return _Kept(entries, self._catalog.tables.lists.of(self._name, shown), held)
+
+    def judge_again(self) -> None:
+        """What was accepted may be something else now."""
+        if self._wiring.settings.on_change == "hold":
+            self._own = {one: self._judged(kept.listed) for one, kept in self._own.items()}
+            self._able = {able: self._judged(kept.listed) for able, kept in self._able.items()}
+
+    async def check(self, tool: str, client: Client | None, limit_s: float) -> None:
+        """See that a tool is what was accepted, also as the client's own list says.
+
+        Raises:
+            HeldError: It is not, or that cannot be known now.
+        """
+        if client is None:
+            return
+        reading = self._readings.get(client.conversation)
+        if reading is not None and not reading.task.done():
+            await asyncio.wait((reading.task,), timeout=limit_s)
+            if not reading.task.done():
+                raise HeldError("its server said that its tools have changed, and does not say how")
+        kept = self._kept(client)
+        if kept is not None and tool in kept.held:
+            raise HeldError("its server lists it otherwise for this client than it was accepted for all")
+
+    # Life
+
+    def left(self, conversation: object) -> None:
+        """A client is gone, and what was listed for it."""
+        if (reading := self._readings.pop(conversation, None)) is not None:
+            reading.task.cancel()
+        self._changed_own = {one for one in self._changed_own if one.client and one.client.conversation != conversation}
+        if self._own.pop(conversation, None) is not None:
+            if not self._own and not self._able:
+                self._catalog.tables.apart(self._name, None)
+            self._catalog.tables.sweep()
+
+    def close(self) -> None:
+        """Nothing is listed any more."""
+        self._closed = True
+        for reading in self._readings.values():
+            reading.task.cancel()
+        self._readings.clear()
+        self._own.clear()
+        self._able.clear()
+        self._catalog.tables.apart(self._name, None)
+        self._catalog.tables.sweep()
