@@ -29,7 +29,7 @@ from .executor import (
     Wrapper,
 )
 from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
-from .foresight import Asker, Checker, Verdict
+from .foresight import Asker, Checker, Judge, Verdict
 from .gateway import QUESTIONS, Check, Guide, InvalidArguments, MetaTool, NamedTools, ToolFailed
 from .raw import EMPTY, RawObject, encode, well_formed
 from .records import ExecutionRecord, RecordStatus, Trigger
@@ -117,6 +117,7 @@ __all__ = [
     "InvalidArguments",
     "Journal",
     "Json",
+    "Judge",
     "Link",
     "Match",
     "MetaTool",

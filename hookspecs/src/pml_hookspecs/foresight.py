@@ -10,7 +10,7 @@ from .executor import Executor, Wrapper
 
 if TYPE_CHECKING:
     from .executor import Run, Task
-    from .types import Failure, Session
+    from .types import CatalogEntry, Failure, Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,4 +66,12 @@ class Asker(Wrapper, Protocol):
         Raises:
             Exception: It cannot be told.
         """
+        ...
+
+
+class Judge(Wrapper, Protocol):
+    """A wrapper that refuses calls of tools whose arguments do not fit, and can tell beforehand of which tools."""
+
+    def judges(self, entry: CatalogEntry) -> bool:
+        """Whether calls of the tool are refused when their arguments do not fit its input schema."""
         ...

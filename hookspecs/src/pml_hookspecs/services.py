@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .gateway import MetaTool
     from .records import Trigger
     from .store import Scope, Store
-    from .types import Catalog, ExecutionId, Json, Outcome, Session
+    from .types import Catalog, CatalogEntry, ExecutionId, Json, Outcome, Session
 
 
 class Services(Protocol):
@@ -152,6 +152,16 @@ class Services(Protocol):
             task: Of its inputs only the names count.
             session: For whom.
             within_s: Longest time [s]; what would have taken longer is left out.
+
+        Raises:
+            RuntimeError: The gateway has not started.
+        """
+        ...
+
+    def judges(self, entry: CatalogEntry) -> bool:
+        """Whether calls of a tool are refused here when their arguments do not fit its input schema.
+
+        False where no wrapper is a :class:`~pml_hookspecs.foresight.Judge` of it: then its server decides.
 
         Raises:
             RuntimeError: The gateway has not started.

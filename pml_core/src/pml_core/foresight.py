@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import Failure, ToolCall, Verdict, Workflow
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Checker, Run, Session, Task
+    from pml_hookspecs import CatalogEntry, Checker, Run, Session, Task
 
     from .chain import Wrapped
     from .dispatch import Dispatcher
@@ -63,6 +63,19 @@ class Foresight:
             return verdict
         self._log.error("an executor checked a task and gave no verdict", plugin=plugin, task=task.id)
         return Verdict(unchecked=FAULT)
+
+    def judges(self, entry: CatalogEntry) -> bool:
+        """Whether calls of the tool are refused here when their arguments do not fit."""
+        for wrapped in self._wrappers:
+            judge: Any = wrapped.wrapper
+            if getattr(judge, "judges", None) is None:
+                continue
+            try:
+                if judge.judges(entry):
+                    return True
+            except Exception:
+                self._log.exception("a wrapper failed to tell whether it judges arguments", plugin=wrapped.plugin)
+        return False
 
     async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
         """Why humans would have to look, outermost wrapper first."""

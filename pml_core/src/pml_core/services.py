@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import (
         AccessEvent,
         Catalog,
+        CatalogEntry,
         DryRun,
         Embedder,
         ExecutionId,
@@ -144,6 +145,11 @@ class PluginServices:
         """What can be told of a task without running it."""
         self._dispatcher()
         return await self._gateway.foresight.check(task, session, within_s)
+
+    def judges(self, entry: CatalogEntry) -> bool:
+        """Whether calls of the tool are refused here when their arguments do not fit."""
+        self._dispatcher()
+        return self._gateway.foresight.judges(entry)
 
     async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
         """Why humans would have to look before a task runs."""

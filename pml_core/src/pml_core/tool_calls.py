@@ -159,7 +159,8 @@ def _tool_answer(outcome: Outcome) -> Mapping[str, Any]:
         return tool_result(output)
     if isinstance(rpc := failure.details.get("rpc"), Mapping):
         code: Any = rpc["code"]
-        raise RpcError(code, str(rpc["message"]), rpc.get("data"))
+        # The message of the failure begins with the server's, and may say more.
+        raise RpcError(code, failure.message, rpc.get("data"))
     if failure.code == "tool.unknown":
         raise RpcError(INVALID_PARAMS, failure.message, dict(failure.details))
     return failed_result(failure)

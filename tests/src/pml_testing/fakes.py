@@ -186,6 +186,8 @@ class FakeServices:
         """What was asked about so."""
         self.asking: dict[str, str] = {}
         """Why a human would have to look at a task, by its id or by the tool it calls."""
+        self.judging: set[ToolId] = set()
+        """Tools whose arguments are judged here and not by their servers."""
         self.tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -218,6 +220,10 @@ class FakeServices:
         """Of :attr:`verdicts`."""
         self.checked.append(task)
         return self.verdicts.get(task.id, Verdict())
+
+    def judges(self, entry: CatalogEntry) -> bool:
+        """Of :attr:`judging`."""
+        return entry.id in self.judging
 
     async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
         """Of :attr:`asking`."""
