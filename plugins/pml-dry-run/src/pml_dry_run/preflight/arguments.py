@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_dry_run.validator import Validator
 
 from .findings import Finding, error, warning
+from .lenient import may_be_taken, reads_as
 from .references import Path, Reference, Scanned, Slot
 from .shapes import Lost, Part, branches, clash, follow
 from .words import a, did_you_mean, either, kind, listed, nearest, path_text, short
@@ -55,6 +57,8 @@ class Wrong(NamedTuple):
     code: str
     path: Path
     message: str
+    open: bool = False
+    """Whether a server may take it all the same."""
 
 
 Given = Callable[[Reference], Part | Lost]
@@ -122,7 +126,8 @@ def check(
 def _told(task: str, wrong: Wrong, name: str) -> Finding:
     # Servers differ in what they take for a date or an address; the gateway itself does not check formats.
     level = warning if wrong.code in ("argument.format", "argument.undeclared") else error
-    return level(wrong.code, task, wrong.message, f"{name}{path_text(wrong.path)}")
+    made = level(wrong.code, task, wrong.message, f"{name}{path_text(wrong.path)}")
+    return replace(made, open=wrong.open)
 
 
 def _all_wrong(validator: Any, scanned: Scanned, schema: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -152,17 +157,20 @@ def _of_errors(errors: Iterable[ValidationError], slots: Sequence[Slot], schema:
         code = CODES.get(name, OTHER)
         if name == "required":
             missing = facts["property"]
-            yield Wrong(code, (*path, missing), f"is missing; expected {_expected(schema, found, missing)}")
+            message, declared = f"is missing; expected {_expected(schema, found, missing)}", _declared(schema, found)
+            yield Wrong(code, (*path, missing), message, "default" in _mapping(declared.get(missing)))
         elif name in ("additionalProperties", "unevaluatedProperties"):
             for unknown in facts["unexpected"][:MOST_FOUND]:
                 there: Any = found.instance
                 known = [one for one in _declared(schema, found) if one not in there]
-                hint = did_you_mean(unknown, known) or (f"; not given yet: {listed(known)}" if known else "")
-                yield Wrong(code, (*path, unknown), f"unknown{hint}")
+                near = did_you_mean(unknown, known)
+                hint = near or (f"; not given yet: {listed(known)}" if known else "")
+                yield Wrong(code, (*path, unknown), f"unknown{hint}", not near)
         elif name in ("anyOf", "oneOf") and facts.get("context"):
             yield from _of_choice(found, facts["context"], slots, schema)
         else:
-            yield Wrong(code, path, _plain(found, facts))
+            within = any(slot.path == path for slot in slots)
+            yield Wrong(code, path, _plain(found, facts), within or may_be_taken(found, schema))
 
 
 def _plain(found: ValidationError, facts: Mapping[str, Any]) -> str:
@@ -201,7 +209,9 @@ def _of_choice(
         return
     types = {name for form in forms for e in form if e.kind.name == "type" for name in e.kind.as_dict()["types"]}
     wanted = either(types) if types else "one of the allowed forms"
-    yield Wrong("argument.type", tuple(here), f"must be {wanted}, not {kind(found.instance)}")
+    message = f"must be {wanted}, not {kind(found.instance)}"
+    taken = may_be_taken(found, schema) or reads_as(found.instance, types)
+    yield Wrong("argument.type", tuple(here), message, taken)
 
 
 def _declared(schema: Mapping[str, Any], found: ValidationError) -> Mapping[str, Any]:
@@ -212,16 +222,18 @@ def _declared(schema: Mapping[str, Any], found: ValidationError) -> Mapping[str,
             at = at[step]
         except (LookupError, TypeError):
             return {}
-    named = at.get("properties") if isinstance(at, Mapping) else None
-    return named if isinstance(named, Mapping) else {}
+    return _mapping(_mapping(at).get("properties"))
 
 
 def _expected(schema: Mapping[str, Any], found: ValidationError, name: str) -> str:
-    expected = _declared(schema, found).get(name)
-    type_ = expected.get("type") if isinstance(expected, Mapping) else None
+    type_ = _mapping(_declared(schema, found).get(name)).get("type")
     if isinstance(type_, list):
         return either(map(str, type_))
     return a(type_) if isinstance(type_, str) else "a value"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def _unnamed(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Wrong]:

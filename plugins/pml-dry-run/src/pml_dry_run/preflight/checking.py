@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import CapabilityRun, CatalogEntry, CodeRun, ToolCall, Workflow
@@ -73,7 +74,7 @@ class _Examination:
     """Of one plan."""
 
     def __init__(self, graph: Graph, facts: Facts, services: Services, schemas: Schemas, looker: Looker) -> None:
-        self._graph, self._facts, self._schemas = graph, facts, schemas
+        self._graph, self._facts, self._services, self._schemas = graph, facts, services, schemas
         self._outputs = Outputs(facts)
         # What is wrong with the order of tasks is among what was wrong with the request.
         self._findings: list[Finding] = [] if graph.top.workflow.mistakes else list(graph.findings)
@@ -158,7 +159,9 @@ class _Examination:
         if isinstance(scanned.value, dict):
             validator = self._schemas.of(found)
             given = lambda reference: self._outputs.given(reference, node)  # noqa: E731 - short and used once
-            self._findings += check(node.path, found, validator, scanned, given, name)
+            wrong = check(node.path, found, validator, scanned, given, name)
+            judged = any(one.open for one in wrong) and self._services.judges(found)
+            self._findings += [replace(one, open=False) for one in wrong] if judged else wrong
 
     def _calls(self, most: int | None, estimated: Estimate) -> None:
         if most is None:

@@ -29,6 +29,8 @@ class Finding:
     """Place in the task, such as ``arguments.options[2]``; ``""`` for all of it."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """For programs."""
+    open: bool = False
+    """Whether the tool's server decides: it may take what its schema does not."""
 
     @property
     def certain(self) -> bool:
@@ -37,7 +39,7 @@ class Finding:
         Code may catch what its calls do wrong, or never come there.
         """
         in_code = "line" in self.more and self.code != SYNTAX
-        return self.level == "error" and self.code.startswith(CERTAIN) and not in_code
+        return self.level == "error" and self.code.startswith(CERTAIN) and not (in_code or self.open)
 
     def told(self) -> dict[str, Any]:
         """As JSON."""
