@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pml_argument_validation import hint
 from pml_argument_validation import plugin as argument_validation
 from pml_argument_validation import signature as argument_signature
 from pml_core import bm25, exposure, listing
@@ -75,6 +76,14 @@ def validated(value):
     def read(tool):
         wrapper = argument_validation.ArgumentValidation(FakeServices(catalog=FakeCatalog([tool])))
         return wrapper._failure(tool, ToolCall(id="t", tool=tool.id, arguments=value), FakeRun())
+
+    return read
+
+
+def hinted(value):
+    def read(tool):
+        wrapper = argument_validation.ArgumentValidation(FakeServices(catalog=FakeCatalog([tool])))
+        return hint.hint(tool.id, wrapper._misfits(tool, ToolCall(id="t", tool=tool.id, arguments=value)))
 
     return read
 
@@ -154,6 +163,7 @@ OF_ENTRIES = {
     "suggester: arguments": suggestion,
     "suggester: question": lambda tool: suggesting.question("read", [tool], SuggesterSettings()),
     **{f"argument validation, value {i}": validated(value) for i, value in enumerate(INSTANCES)},
+    **{f"argument validation: note, value {i}": hinted(value) for i, value in enumerate(INSTANCES)},
     "argument validation, as JSON": validated(RawObject(json.dumps(INSTANCES[2]).encode())),
     **{f"preflight: arguments, value {i}": checked(value) for i, value in enumerate(GIVEN)},
 }

@@ -23,8 +23,6 @@ BROWSER = Path(__file__).with_name("browser.py")
 SERVER = "scenario"
 PATIENCE_S, STARTING_S = 60.0, 120.0
 """Longest for an answer of the scenario's server, and for the gateway to connect to it [s]."""
-BLOCKED = {"http-custom-headers": ["argument_validation"]}
-"""Plugins that a scenario is played without: it sends null where the tool's schema wants true or false."""
 HANDSHAKES = ("2025-03-26", "2025-06-18", "2025-11-25")
 
 
@@ -98,9 +96,7 @@ class Through:
         # The scenarios look for tools by the names that the server gives them.
         server = {"url": scenario.url, "prefix": "", **login}
         lines = [f"{name} = {_toml(value)}" for name, value in server.items()]
-        block = BLOCKED.get(scenario.name, [])
-        gateway = ["[gateway]", f"block = {_toml(block)}"] if block else []
-        self._config.write_text("\n".join([*gateway, f"[servers.{SERVER}]", *lines, ""]), encoding="utf-8")
+        self._config.write_text("\n".join([f"[servers.{SERVER}]", *lines, ""]), encoding="utf-8")
         browse = f"{sys.executable} {BROWSER} %s"
         self._environment = {**os.environ, "PML_HOME": str(place / "home"), "BROWSER": browse, **_secrets(scenario)}
 

@@ -1,1 +1,1 @@
-"""Checks the arguments of tool calls against the tool's input schema before anything runs."""
+"""Lets servers judge the arguments of their tools, and says beside their errors what the input schema forbids."""

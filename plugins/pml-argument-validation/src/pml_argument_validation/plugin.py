@@ -1,27 +1,44 @@
-"""The hook plugin ``argument_validation``: refuses calls whose arguments do not fit, before anything runs."""
+"""The hook plugin ``argument_validation``: lets servers judge, and says beside their errors what the schema forbids."""
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, Outcome, Phase, RawObject, Status, ToolCall, encode, hookimpl
 
+from .settings import Settings
+
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task, Wrapper
 
+    from .problems import Problem
     from .validator import Validator
 
 CODE = "arguments.invalid"
+SERVERS_OWN = frozenset({"tool.failed", "tool.refused"})
+"""Codes of what a server itself answered: a result with ``isError``, a JSON-RPC error."""
+MOST_JUDGED = 16_384
+"""Tools of which it is kept whose word counts."""
+settings_type = Settings
 MOST_VALIDATORS = 4096
 """Compiled schemas kept; the ones not used for longest go first."""
 
 
+class NoObjectError(ValueError):
+    """Arguments are no JSON object; the message says what they are."""
+
+
 class ArgumentValidation:
-    """Checks the arguments of every tool call, those of workflows' tasks included.
+    """Checks the arguments of tool calls, those of workflows' tasks and of code included.
+
+    Servers know best what they take: calls of their tools go out as they came, and only when the server has answered
+    with an error is what the schema forbids added to it. Refused before anything runs are calls of the gateway's own
+    tools, which nobody else judges, those that the settings name, and those of rehearsals, where no server is asked.
 
     JSON Schema, draft 2020-12 unless ``$schema`` names another, which is how MCP reads ``inputSchema``. A schema that
     cannot be used is not the caller's fault: it is logged once, and the server has to judge for itself. The same holds
@@ -32,48 +49,101 @@ class ArgumentValidation:
     phase = Phase.VALIDATE
 
     def __init__(self, services: Services) -> None:
-        self._catalog, self._log = services.catalog, services.log
+        settings: Settings = services.settings or Settings()
+        self._catalog, self._log, self._refuse = services.catalog, services.log, settings.refuse
         self._validators: OrderedDict[str, Validator | None] = OrderedDict()
+        self._judged: dict[str, bool] = {}
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass, or say everything that is wrong with its arguments."""
         if not isinstance(task, ToolCall):
             return call_next(task, run)
         entry = self._catalog.get(task.tool)
-        failure = None if entry is None else self._failure(entry, task, run)
+        if entry is None:
+            return call_next(task, run)
+        if not (run.dry_run or self.judges(entry)):
+            return self._hinted(entry, task, run, call_next)
+        failure = self._failure(entry, task, run)
         return call_next(task, run) if failure is None else _refused(task, failure)
 
+    def judges(self, entry: CatalogEntry) -> bool:
+        """Whether calls that do not fit are refused; False where the tool's server judges them."""
+        known = self._judged.get(entry.id)
+        if known is None:
+            # A server that no configuration names runs in a plugin.
+            if entry.own or not any(status.name == entry.server for status in self._catalog.servers()):
+                return True
+            if len(self._judged) >= MOST_JUDGED:
+                self._judged.clear()
+            known = self._judged[entry.id] = any(fnmatchcase(entry.id, pattern) for pattern in self._refuse)
+        return known
+
+    async def _hinted(self, entry: CatalogEntry, task: ToolCall, run: Run, call_next: CallNext) -> Outcome:
+        outcome = await call_next(task, run)
+        if outcome.failure is None or outcome.failure.code not in SERVERS_OWN:
+            return outcome
+        from .hint import hint, with_hint
+
+        try:
+            return with_hint(outcome, text) if (text := hint(entry.id, self._misfits(entry, task))) else outcome
+        except Exception as exc:  # what the server said counts more than what can be said beside it
+            self._log.warning("what a schema forbids cannot be told", tool=entry.id, problem=type(exc).__name__)
+            return outcome
+
     def _failure(self, entry: CatalogEntry, task: ToolCall, run: Run) -> Failure | None:
+        try:
+            told = self._problems(entry, task, _made_up(task, run), values=True)
+        except NoObjectError as exc:
+            return Failure(CODE, f"Not run: the arguments for {entry.id} are not a JSON object: {exc}")
+        return _explained(entry, told) if told else None
+
+    def _misfits(self, entry: CatalogEntry, task: ToolCall) -> Sequence[Problem]:
+        """As :meth:`_problems`, by places and rules alone; nothing of what is no JSON object."""
+        try:
+            return self._problems(entry, task, (), values=False)
+        except NoObjectError:
+            return ()
+
+    def _problems(
+        self, entry: CatalogEntry, task: ToolCall, made_up: Sequence[str], *, values: bool
+    ) -> Sequence[Problem]:
+        """What does not fit; nothing where that cannot be told, or not in a moment.
+
+        Raises:
+            NoObjectError: The arguments are no JSON object.
+        """
         validator = self._validator(entry)
         if validator is None:
-            return None
+            return ()
         arguments = task.arguments
         try:
             value = arguments.value if isinstance(arguments, RawObject) else arguments
             if not _short(arguments, validator.most_bytes) and not validator.admits(value):
                 self._log.warning("arguments are not checked: they are more than is checked in a moment", tool=entry.id)
-                return None
+                return ()
             if validator.is_valid(value):
-                return None
+                return ()
         except ValueError:
             # Mappings of other types than dict, a lone surrogate, or bytes that are no JSON.
-            return self._failure_of_odd(entry, task, validator)
-        return _explained(entry, value, validator, _made_up(task, run))
+            return self._problems_of_odd(entry, task, validator, values=values)
+        return _told(entry, value, validator, made_up, values=values)
 
-    def _failure_of_odd(self, entry: CatalogEntry, task: ToolCall, validator: Validator) -> Failure | None:
+    def _problems_of_odd(
+        self, entry: CatalogEntry, task: ToolCall, validator: Validator, *, values: bool
+    ) -> Sequence[Problem]:
         try:
             value = json.loads(encode(task.arguments))
             if not isinstance(value, dict):
                 raise TypeError(f"found {type(value).__name__}")
         except (RecursionError, TypeError, ValueError) as exc:
-            return Failure(CODE, f"Not run: the arguments for {entry.id} are not a JSON object: {exc}")
+            raise NoObjectError(str(exc)) from exc
         try:
             if not validator.admits(value) or validator.is_valid(value):
-                return None
-            return _explained(entry, value, validator, ())
+                return ()
+            return _told(entry, value, validator, (), values=values)
         except ValueError:
             self._log.debug("arguments cannot be checked", tool=entry.id)
-            return None
+            return ()
 
     def _validator(self, entry: CatalogEntry) -> Validator | None:
         """The compiled schema; None when there is none to check against."""
@@ -124,27 +194,28 @@ def _made_up(task: ToolCall, run: Run) -> tuple[str, ...]:
     return tuple(pointer for pointer in about if isinstance(pointer, str)) if isinstance(about, (list, tuple)) else ()
 
 
-def _explained(
-    entry: CatalogEntry, value: Mapping[str, Any], validator: Validator, made_up: tuple[str, ...]
-) -> Failure | None:
+def _told(
+    entry: CatalogEntry, value: Mapping[str, Any], validator: Validator, made_up: Sequence[str], *, values: bool
+) -> Sequence[Problem]:
     from .problems import Problem, problems, relevant
-    from .signature import signature
 
-    schema = entry.input_schema or {}
     try:
-        errors = relevant(validator.iter_errors(value), made_up)
-        if not errors:
-            return None
-        told = problems(errors, schema)
+        return problems(relevant(validator.iter_errors(value), made_up), entry.input_schema or {}, values=values)
     except ValueError as exc:
         # The validator judges a value of any depth but cannot describe every one.
-        told = [Problem("$", f"does not fit; where cannot be told: {exc}")]
+        return [Problem("$", f"does not fit; where cannot be told{f': {exc}' if values else ''}")]
+
+
+def _explained(entry: CatalogEntry, told: Sequence[Problem]) -> Failure:
+    from .signature import signature
+
     lines = "".join(f"\n- {problem.path}: {problem.message}" for problem in told)
-    message = f"Not run: the arguments do not fit {entry.id}.{lines}\nParameters: {signature(schema)}"
+    parameters = signature(entry.input_schema or {})
+    message = f"Not run: the arguments do not fit {entry.id}.{lines}\nParameters: {parameters}"
     return Failure(CODE, message, details={"problems": [problem._asdict() for problem in told]})
 
 
 @hookimpl
 def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
-    """The wrapper; it has no settings."""
+    """The wrapper."""
     return [ArgumentValidation(services)]

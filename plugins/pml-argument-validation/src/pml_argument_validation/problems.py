@@ -18,6 +18,8 @@ MOST_READ = 200
 MOST_CHARACTERS = 200
 MOST_NAMES = 20
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+OF_THE_SCHEMA = ("limit", "pattern", "multiple_of", "format")
+"""Facts about a finding that are the schema's, and no part of the value."""
 _OF_THE_WHOLE = frozenset(
     ("additionalProperties", "maxItems", "maxProperties", "minItems", "minProperties", "required", "type")
 )
@@ -49,15 +51,21 @@ def _explains(made_up: str, error: ValidationError) -> bool:
     return made_up.startswith(f"{here}/") and error.kind.name not in _OF_THE_WHOLE
 
 
-def problems(errors: Sequence[ValidationError], schema: Mapping[str, Any]) -> list[Problem]:
-    """At most ten and, if there are more, one that says so."""
-    told = list(islice(_told(errors, schema), MOST_PROBLEMS + 1))
+def problems(errors: Sequence[ValidationError], schema: Mapping[str, Any], *, values: bool) -> list[Problem]:
+    """At most ten and, if there are more, one that says so.
+
+    Args:
+        errors: What a validator found.
+        schema: By which it judged.
+        values: Whether wrong values may be repeated; without, only their types are told.
+    """
+    told = list(islice(_told(errors, schema, values=values), MOST_PROBLEMS + 1))
     if len(told) > MOST_PROBLEMS:
         told[MOST_PROBLEMS:] = [Problem("$", "there are more problems than these")]
     return told
 
 
-def _told(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> Iterator[Problem]:
+def _told(errors: Iterable[ValidationError], schema: Mapping[str, Any], *, values: bool) -> Iterator[Problem]:
     for error in errors:
         path = list(error.instance_path)
         facts = error.kind.as_dict()
@@ -69,40 +77,62 @@ def _told(errors: Iterable[ValidationError], schema: Mapping[str, Any]) -> Itera
                 for name in facts["unexpected"][: MOST_PROBLEMS + 1]:
                     yield Problem(json_path([*path, name]), f"unknown{_hint(name, _known(schema, error))}")
             case "anyOf" | "oneOf" if facts.get("context"):
-                yield from _of_choice(error, facts["context"], schema)
+                yield from _of_choice(error, facts["context"], schema, values=values)
             case _:
-                yield Problem(json_path(path), _plain(error, facts))
+                yield Problem(json_path(path), _plain(error, facts) if values else _rule(error, facts))
 
 
 def _plain(error: ValidationError, facts: Mapping[str, Any]) -> str:
     match error.kind.name:
         case "type":
-            return f"must be {' or '.join(_a(name) for name in facts['types'])}, not {_kind(error.instance)}"
+            return f"{_types(facts)}, not {_kind(error.instance)}"
         case "enum":
-            options = [short(option) for option in facts["options"][:MOST_NAMES]]
-            more = ", …" if len(facts["options"]) > MOST_NAMES else ""
-            return f"must be one of {', '.join(options)}{more}; not {short(error.instance)}"
+            return f"{_options(facts)}; not {short(error.instance)}"
         case "const":
             return f"must be {short(facts['expected_value'])}, not {short(error.instance)}"
     text: str = error.message
     return text if len(text) <= MOST_CHARACTERS else f"{error.kind.name} is not kept by {short(error.instance)}"
 
 
+def _rule(error: ValidationError, facts: Mapping[str, Any]) -> str:
+    """As :func:`_plain`, of the schema's own words alone."""
+    match error.kind.name:
+        case "type":
+            return f"{_types(facts)}, not {_type(error.instance)}"
+        case "enum":
+            return _options(facts)
+        case "const":
+            return f"must be {short(facts['expected_value'])}"
+    said = [short(facts[name]) for name in OF_THE_SCHEMA if name in facts]
+    return " ".join([f"does not keep {error.kind.name}", *said])
+
+
+def _types(facts: Mapping[str, Any]) -> str:
+    return f"must be {' or '.join(_a(name) for name in facts['types'])}"
+
+
+def _options(facts: Mapping[str, Any]) -> str:
+    options = [short(option) for option in facts["options"][:MOST_NAMES]]
+    more = ", …" if len(facts["options"]) > MOST_NAMES else ""
+    return f"must be one of {', '.join(options)}{more}"
+
+
 def _of_choice(
-    error: ValidationError, branches: list[list[ValidationError]], schema: Mapping[str, Any]
+    error: ValidationError, branches: list[list[ValidationError]], schema: Mapping[str, Any], *, values: bool
 ) -> Iterator[Problem]:
     """What is wrong with the nearest of several allowed forms; the types allowed when it is none of them."""
     here = list(error.instance_path)
     near = [b for b in branches if b and not any(e.kind.name == "type" and list(e.instance_path) == here for e in b)]
     if near:
         nearest: list[ValidationError] = min(near, key=len)
-        yield from _told(nearest, schema)
+        yield from _told(nearest, schema, values=values)
         return
     types = dict.fromkeys(
         name for b in branches for e in b if e.kind.name == "type" for name in e.kind.as_dict()["types"]
     )
     allowed = " or ".join(_a(name) for name in types) or "one of the allowed forms"
-    yield Problem(json_path(here), f"must be {allowed}, not {_kind(error.instance)}")
+    found = _kind(error.instance) if values else _type(error.instance)
+    yield Problem(json_path(here), f"must be {allowed}, not {found}")
 
 
 def _described(schema: Mapping[str, Any], error: ValidationError) -> Mapping[str, Any]:
@@ -147,6 +177,13 @@ def _kind(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "an array"
     return f"the string {short(value)}" if isinstance(value, str) else short(value)
+
+
+def _type(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", str: "a string", int: "an integer", float: "a number"}
+    return names.get(type(value)) or ("an object" if isinstance(value, Mapping) else "an array")
 
 
 def json_path(path: Sequence[str | int]) -> str:
