@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+import types
 
 import pytest
 
 from pml_core import features
-from pml_hookspecs import RawObject, RpcError, encode
+from pml_hookspecs import Guide, RawObject, RpcError, encode, hookimpl
 from pml_testing.downstream import a_while, until
 from pml_testing.gateway import Client, ScriptedServer, running
 from pml_testing.pace import slowness
@@ -104,6 +105,36 @@ async def test_completion_knows_bare_names_as_well():
         params = {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "who", "value": "x"}}
         await Client(made).request("completion/complete", params)
         assert b.asked[-1] == ("completion/complete", params)
+
+
+async def test_prompts_have_the_prefix_that_tools_have():
+    a = Prompts("greet", "count")
+    async with running({"a": a}, settings={"prefix": "my_"}) as made:
+        client = Client(made)
+        assert await prompts_of(client) == ["my_greet", "my_count"]
+        for name in ("my_greet", "greet", "a__greet", "a:greet"):
+            await client.request("prompts/get", {"name": name})
+            assert a.asked[-1] == ("prompts/get", {"name": "greet"})
+
+
+async def test_prompts_without_a_prefix_that_are_called_alike_get_their_servers_names():
+    a, b = Prompts("greet", "b__greet", "guide_x"), Prompts("greet", "mine")
+    guide = Guide(name="x", description="d", text="read me")
+    own = types.ModuleType("own")
+    own.pml_guides = hookimpl(lambda services: [guide])
+    async with running({"a": a, "b": b}, settings={"prefix": ""}, plugins={("hooks", "own"): own}) as made:
+        client = Client(made)
+        shown = ["greet", "b__greet", "a__guide_x", "b__b__greet", "mine", "guide_x"]
+        assert await prompts_of(client) == shown
+        own = ((a, "greet"), (a, "b__greet"), (a, "guide_x"), (b, "greet"), (b, "mine"))
+        for name, (server, its) in zip(shown[:-1], own, strict=True):
+            await client.request("prompts/get", {"name": name})
+            assert server.asked[-1] == ("prompts/get", {"name": its})
+        assert "read me" in str(await client.request("prompts/get", {"name": "guide_x"}))
+
+
+async def prompts_of(client):
+    return [prompt["name"] for prompt in (await client.request("prompts/list"))["prompts"]]
 
 
 # Progress

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from pml_core.lookup import calls_in
-from pml_hookspecs import EMPTY, RpcError, Step, ToolCall, Workflow
-from pml_testing.downstream import Everything, Lister, a_while, named
+from pml_hookspecs import EMPTY, Identity, RpcError, Step, ToolCall, Workflow
+from pml_testing.downstream import Everything, Lister, a_while, named, until
 from pml_testing.gateway import Client, running
 
 pytestmark = pytest.mark.anyio
@@ -80,3 +80,57 @@ def test_the_calls_of_a_plan_are_those_of_plans_within_and_of_what_undoes():
     one = ToolCall(id="1", tool="a:one", arguments={}, step=Step(compensate=undo))
     within = Workflow(id="w", tasks=(ToolCall(id="2", tool="a:two", arguments={}),))
     assert [call.tool for call in calls_in((one, within))] == ["a:one", "a:undo", "a:two"]
+
+
+# While a server is not up
+
+
+async def away(made, name):
+    """The failure of a call, which is to be of a server that is not connected."""
+    answer = await Client(made).call(name)
+    failure = answer["_meta"]["pml/failure"]
+    assert (failure["code"], failure["retryable"]) == ("tool.not_connected", True)
+    return answer["content"][0]["text"], failure["details"]
+
+
+@pytest.mark.parametrize("prefix", ["", "w_"])
+@pytest.mark.parametrize("state", ["down", "starting"])
+async def test_an_unknown_name_may_be_of_a_server_that_is_not_up_whose_prefix_it_has(prefix, state):
+    server = lister("read")
+    server.gate = asyncio.Event()
+    server.refuse = "no such program" if state == "down" else ""
+    async with running({"web": server}, settings={"prefix": prefix}, list_wait_s=0.01) as made:
+        text, details = await away(made, f"{prefix}read")
+        assert made.catalog.status("web").state == state
+        assert "web" in text
+        assert details.get("servers", details.get("server")) in ("web", ["web"])
+        if state == "starting":
+            server.gate.set()
+            await until(lambda: made.catalog.status("web").state == "up")
+            assert (await Client(made).call(f"{prefix}read"))["structuredContent"] == {}
+
+
+async def test_all_servers_are_named_that_may_have_it_and_no_others():
+    servers = {"a": lister(), "b": lister(), "up": lister("read")}
+    for name in "ab":
+        servers[name].refuse = f"{name} has no program"
+    async with running(servers, settings={"prefix": ""}) as made:
+        text, details = await away(made, "write")
+        assert details["servers"] == ["a", "b"]
+        assert text.startswith("Tool write is not known; it may be of a server that is not connected: a: a has no prog")
+        assert (await Client(made).call("read"))["structuredContent"] == {}
+        text, details = await away(made, "a:write")
+        assert details["server"] == "a"
+    async with running({"a": servers["a"], "up": servers["up"]}) as made:
+        with pytest.raises(RpcError, match="Unknown tool: write"):
+            await Client(made).call("write")
+
+
+async def test_who_may_not_know_of_a_server_is_not_told_that_it_is_away():
+    server = lister()
+    server.refuse = "no such program"
+    key = Identity(principal="alice", access_key="k", allow=("other:*",))
+    async with running({"web": server}, settings={"prefix": ""}) as made:
+        with pytest.raises(RpcError, match="Unknown tool: write") as caught:
+            await Client(made, identity=key).call("write")
+        assert "web" not in str(caught.value)

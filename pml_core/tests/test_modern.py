@@ -336,7 +336,7 @@ async def test_two_clients_with_one_token_hear_each_their_own(eras, stateless):
 @either_era
 @pytest.mark.parametrize(
     ("level", "heard"),
-    [(None, []), ("warning", ["warning", "error"]), ("debug", ["debug", "warning", "error"]), ("loud", []), (5, [])],
+    [(None, []), ("warning", ["warning", "error"]), ("debug", ["debug", "warning", "error"])],
 )
 async def test_log_messages_come_only_to_who_asked_for_them(eras, level, heard, stateless):
     server, _ = telling(eras=eras)
@@ -406,3 +406,13 @@ async def test_the_record_of_a_call_names_its_own_client_also_among_several_of_o
         gate.set()
         await asyncio.gather(*calls)
         assert sorted(r.agent for r in made.store.executions.records.values()) == ["client:one", "client:two"]
+
+
+@pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover", "prompts/list"])
+@pytest.mark.parametrize("level", ["loud", "DEBUG", 7, ["info"]])
+async def test_a_log_level_that_there_is_not_is_refused(method, level):
+    async with running({"fs": ScriptedServer()}) as made:
+        error = await error_of(Client(made, modern=True, log_level=level).request(method, {"name": "fs__read_file"}))
+        assert error.code == -32602
+        assert "one of debug, info, notice" in error.message
+        assert await Client(made, modern=True, log_level="notice").request(method, {"name": "fs__read_file"})

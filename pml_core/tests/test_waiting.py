@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pml_core import registry
-from pml_core.fleet import named_by
 from pml_core.gateway import Gateway
+from pml_core.naming import servers_of
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import MetaTool, RpcError, Selection, Session, Status, ToolCall, hookimpl
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration
@@ -139,16 +139,15 @@ async def test_where_nothing_connects_nobody_waits():
 
 
 def test_the_servers_that_a_name_is_of():
-    def one(name, prefix=None):
-        return types.SimpleNamespace(name=name, settings=types.SimpleNamespace(prefix=prefix))
-
-    servers = [one("git"), one("my-crm"), one("web", "w_"), one("bare", "")]
+    prefixes = {"git": None, "my-crm": None, "web": "w_", "bare": ""}
 
     def named(tool):
-        return [server.name for server in named_by(tool, servers)]
+        return servers_of(tool, prefixes)[0]
 
     assert named("git__log") == named("git:log") == ["git"]
     assert named("my_crm:get") == ["my-crm"]
     assert named("w_get") == ["web"]
     assert named("web:get") == ["web"]
+    assert named("bare:get") == ["bare"]
     assert named("log") == named("git") == named("other__log") == []
+    assert servers_of("log", prefixes)[1] == ["bare"]

@@ -46,3 +46,28 @@ async def test_a_tool_called_right_after_the_server_says_that_it_has_more_is_cal
         expected = await visit(client)
     async with site.connect(*BY_ITSELF) as client:
         assert await visit(client) == expected == ["tools unlock", "tools extra"]
+
+
+async def test_prompts_of_one_server_have_their_own_names(site, growing):
+    command = growing()
+
+    async def visit(client):
+        names = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        return names, (await client.get_prompt("unlock")).messages[0].content.text
+
+    async with directly(command) as client:
+        expected = await visit(client)
+    async with site.connect(*BY_ITSELF) as client:
+        assert await visit(client) == expected == (["unlock", "count"], "prompts unlock")
+
+
+@pytest.mark.parametrize("prefix", ["", "grow."])
+async def test_a_server_that_cannot_be_started_is_told_of_whatever_its_prefix(site, prefix):
+    site.configure(growing=[sys.executable, "-c", "raise SystemExit('no database')"])
+    async with site.connect("--set", f'servers.growing.prefix="{prefix}"', "--mode", "full_proxy") as client:
+        answer = await client.call_tool(f"{prefix}unlock", {})
+        assert answer.is_error
+        assert answer.meta["pml/failure"]["code"] == "tool.not_connected"
+        assert answer.meta["pml/failure"]["retryable"] is True
+        assert "growing" in site.text_of(answer)
+        assert "no database" in site.text_of(answer)

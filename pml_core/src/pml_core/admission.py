@@ -17,6 +17,7 @@ from pml_hookspecs import (
     Phase,
     Run,
     ServerRequest,
+    ServerStatus,
     Session,
     Status,
     Task,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from .standing import Standing
 
 
+KNOWN, AWAY = ("up", "idle"), ("starting", "down")
+"""States of a server whose tools are known, and of one whose tools may be known later."""
 LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 """Functions whose call decides nothing yet."""
 
@@ -221,14 +224,15 @@ class Admission:
             await self._watchers.tell(event)
 
     def _unknown(self, tool: str, session: Session) -> Failure:
-        server = split_tool_id(tool)[0] or tool.partition("__")[0]
-        shown = self._catalog.servers(session)
-        status = next((one for one in shown if one.name == server), None)
-        if status is not None and status.state not in ("up", "idle"):  # of one that is idle the tools are known
-            return not_connected(server, reason_for(session, status.reason) if status.reason else status.state)
-        if split_tool_id(tool)[0] and status is None and server != GATEWAY_SERVER:
-            known = ", ".join(one.name for one in shown) or "none"
+        named, bare = self._catalog.servers_of(tool, session)
+        if away := [status for status in named if status.state not in KNOWN]:
+            return not_connected(away[0].name, _why_away(away[0], session))
+        server = split_tool_id(tool)[0]
+        if server and not named and server != GATEWAY_SERVER:
+            known = ", ".join(one.name for one in self._catalog.servers(session)) or "none"
             return not_connected(server, f"it is not configured; configured: {known}", retryable=False)
+        if not named and (away := [status for status in bare if status.state in AWAY]):
+            return _maybe_of(tool, {status.name: _why_away(status, session) for status in away})
         near = self._catalog.nearest(tool, session)
         hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
         return Failure("tool.unknown", f"Unknown tool: {cut(tool)}. {hint}", details={"nearest": near})
@@ -244,6 +248,18 @@ def _missing_guard(plugin: str, problem: str) -> Failure:
         f'mend it, or to do without it: [gateway] block = ["{plugin}"].'
     )
     return Failure("policy.guard_missing", message, details={"plugin": plugin})
+
+
+def _why_away(status: ServerStatus, session: Session) -> str:
+    return reason_for(session, status.reason) if status.reason else status.state
+
+
+def _maybe_of(tool: str, away: Mapping[str, str]) -> Failure:
+    """The failure for a name that says no server, while servers are away whose tools have such names."""
+    why = "; ".join(f"{server}: {reason}" for server, reason in away.items())
+    message = f"Tool {cut(tool)} is not known; it may be of a server that is not connected: {why}"
+    details = {"servers": list(away), "reason": why}
+    return Failure("tool.not_connected", message, retryable=True, details=details)
 
 
 def not_connected(server: str, reason: str, *, retryable: bool = True) -> Failure:

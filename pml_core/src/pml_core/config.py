@@ -125,7 +125,7 @@ class ServerSettings:
         None, "Longest wait for it to start and list its tools; the gateway's if not set [s].", ge=0.001
     )
     prefix: str | None = setting(
-        None, "What its tools' names begin with for clients; its name and '__' if not set, nothing if empty."
+        None, "What names of its tools and prompts begin with; its name and '__' if not set, nothing if empty."
     )
     enabled: bool = setting(default=True, description="False: neither started nor listed.")
     era: Literal["client", "legacy", "modern"] = setting(

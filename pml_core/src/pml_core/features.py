@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -46,8 +46,11 @@ LISTINGS: Mapping[Kind, Listing] = {
 class Features:
     """What the servers offer besides tools."""
 
-    def __init__(self, servers: Mapping[str, Server], log: Any) -> None:
-        self._servers, self._log = servers, log
+    def __init__(
+        self, servers: Mapping[str, Server], log: Any, reserved: Callable[[], Collection[str]] = frozenset
+    ) -> None:
+        """``reserved`` gives the names of prompts that are the gateway's own."""
+        self._servers, self._log, self._reserved = servers, log, reserved
 
     async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
         """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
@@ -56,7 +59,8 @@ class Features:
     async def prompt(self, name: str, keeps: Keeps) -> tuple[Server, str]:
         """The server that has a prompt, and its own name for it; one that ``keeps`` does not keep only for want of one.
 
-        ``server__prompt`` and ``server:prompt`` are known, and the bare name where one server alone has it.
+        Its name as it is listed is known, ``server__prompt`` and ``server:prompt``, and the bare name where one server
+        alone has it.
 
         Raises:
             RpcError: There is none, or several servers have one of that name.
@@ -130,7 +134,7 @@ class Features:
             for item in items
             if keeps is None or keeps(server.name, item[key])
         )
-        return list(_shown(kind, pairs))
+        return list(_shown(kind, pairs, self._reserved() if kind == "prompts" else ()))
 
     async def _of(self, server: Server, kind: Kind) -> list[dict[str, Any]]:
         """One server's list; empty when it cannot give one, which never hides the others'."""
@@ -142,23 +146,47 @@ class Features:
 
 
 def _prompts_named(name: str, items: list[Item]) -> list[Item]:
-    """The prompt that clients see under ``name``; otherwise those whose servers call them so."""
-    spelt = name if SEPARATOR in name else name.replace(":", SEPARATOR, 1)
-    exact = [one for one in items if one[2]["name"] in (name, spelt)]
-    return exact or [one for one in items if one[1]["name"] == name]
+    """The prompt that clients see under ``name``; otherwise the one that it spells, or those that servers call so."""
+    for called in (_as_listed, _as_spelt, _as_its_own):
+        if found := [one for one in items if name in called(one)]:
+            return found
+    return []
 
 
-def _shown(kind: Kind, pairs: Iterator[tuple[Server, dict[str, Any]]]) -> Iterator[Item]:
-    """Items under names that are each other's own: prompts with their server's, URIs as they are while unique."""
-    key, taken = LISTINGS[kind].key, set()
+def _as_listed(one: Item) -> tuple[str, ...]:
+    return (one[2]["name"],)
+
+
+def _as_spelt(one: Item) -> tuple[str, ...]:
+    return tuple(f"{one[0].name}{separator}{one[1]['name']}" for separator in (SEPARATOR, ":"))
+
+
+def _as_its_own(one: Item) -> tuple[str, ...]:
+    return (one[1]["name"],)
+
+
+def _shown(
+    kind: Kind, pairs: Iterator[tuple[Server, dict[str, Any]]], reserved: Collection[str]
+) -> Iterator[Item]:  # fmt: skip
+    """Items under names that are each other's own: prompts with their prefix, URIs as they are while unique."""
+    key, taken = LISTINGS[kind].key, set(reserved)
     for server, item in pairs:
         name = item[key]
         if kind == "prompts":
-            name = f"{server.name}{SEPARATOR}{name}"
+            name = _prompt_name(server, name, taken)
         elif name in taken:
             name = f"{ALIAS}{server.name}/{quote(name, safe='')}"
         taken.add(name)
         yield server, item, item if name == item[key] else {**item, key: name}
+
+
+def _prompt_name(server: Server, name: str, taken: Collection[str]) -> str:
+    """What clients call a prompt: as tools are called, and with the server's name where another one is called so."""
+    prefix = server.settings.prefix
+    shown = f"{server.name}{SEPARATOR}{name}" if prefix is None else f"{prefix}{name}"
+    while shown in taken:
+        shown = f"{server.name}{SEPARATOR}{shown}"
+    return shown
 
 
 def matches(template: str, uri: str) -> bool:

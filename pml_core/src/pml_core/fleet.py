@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import EMPTY, CatalogEntry, split_tool_id
+from pml_hookspecs import EMPTY, CatalogEntry
 
 from .client import current_client
 from .downstream import Server
 from .downstream.lists import WAIT_S
-from .naming import SEPARATOR
+from .naming import servers_of
 
 if TYPE_CHECKING:
     from .config import ServerSettings
@@ -23,7 +22,6 @@ LEAST_PATIENCE_S = 3.0
 """How long after its start every server is waited for by who needs the whole catalog [s]."""
 SLOWER = 2.0
 """How many times as long as the slowest of the others a server may take before only those wait who need it."""
-FORBIDDEN_IN_CODE = re.compile(r"\W")
 LISTS: Mapping[str, str] = {
     "resources": "notifications/resources/list_changed",
     "prompts": "notifications/prompts/list_changed",
@@ -83,13 +81,13 @@ class Fleet:
 
         Args:
             within_s: Longest wait; for the whole catalog, counted from the start of each server or reading.
-            tool: A name. The servers that it names are waited for; where it names none, or is None, the whole catalog
-                is, but for servers that were waited for in vain last time, and for those that take far longer than
-                others.
+            tool: A name. The servers that it names are waited for; where it names none, those are whose tools' names
+                begin with nothing. Where there are none either, or it is None, the whole catalog is, but for servers
+                that were waited for in vain last time, and for those that take far longer than others.
             listing: What is missing may not be asked for again: those that take longer are waited for as well.
         """
         unseen = self._unseen()
-        if tool is not None and (named := named_by(tool, self._gateway.servers.values())):
+        if tool is not None and (named := self._servers_of(tool)):
             await _tried([server for server in unseen if server in named], within_s)
             await _read(named, within_s)
             return
@@ -107,12 +105,17 @@ class Fleet:
         """Wait a moment for what servers list for the current client only: those that ``tool`` names, or all."""
         if (client := current_client.get()) is None:
             return
-        servers = self._gateway.servers.values()
-        named = [] if tool is None else named_by(tool, servers)
-        found = (server.own_lists.reading_for(client) for server in named or servers)
+        named = [] if tool is None else self._servers_of(tool)
+        found = (server.own_lists.reading_for(client) for server in named or self._gateway.servers.values())
         if readings := [reading for reading in found if reading is not None]:
             left_s = max(one.began_s for one in readings) + WAIT_S - asyncio.get_running_loop().time()
             await asyncio.wait([one.task for one in readings], timeout=max(0.0, left_s))
+
+    def _servers_of(self, tool: str) -> list[Server]:
+        """The servers that a tool of such a name would be of."""
+        servers = self._gateway.servers
+        named, bare = servers_of(tool, {name: server.settings.prefix for name, server in servers.items()})
+        return [servers[name] for name in named or bare]
 
     def _unseen(self) -> list[Server]:
         """Those that are being started and whose tools were never seen."""
@@ -181,20 +184,6 @@ class Fleet:
         for capability, method in LISTS.items():
             if server.offers(capability):
                 self._gateway.upstream.tell_all(server.name, method, EMPTY)
-
-
-def named_by(tool: str, servers: Iterable[Server]) -> list[Server]:
-    """The servers that a tool of such a name would be of."""
-    server = split_tool_id(tool)[0] or tool.partition(SEPARATOR)[0]
-    found = [s for s in servers if s.settings.prefix and tool.startswith(s.settings.prefix)]
-    if server != tool:
-        found += [s for s in servers if _plain(s.name) == _plain(server)]
-    return found
-
-
-def _plain(name: str) -> str:
-    """A server's name as code spells it."""
-    return FORBIDDEN_IN_CODE.sub("_", name)
 
 
 def _is_unseen(server: Server) -> bool:

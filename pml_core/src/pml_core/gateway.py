@@ -110,7 +110,7 @@ class Gateway:
         self._connect = connect
         self.conversations: set[Conversation] = set()
         self.upstream = Upstream(self.conversations, one_client=one_client)
-        self.features = Features(self.servers, self.log)
+        self.features = Features(self.servers, self.log, lambda: self.guides.names)
         self.extensions = Extensions(self.servers)
         self.parking = Parking(config.gateway.answer_wait_s, MOST_PARKED)
         self.guides = Guides(())

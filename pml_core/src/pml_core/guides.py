@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from pml_hookspecs import QUESTIONS, Guide, MetaTool, Run
@@ -50,6 +50,11 @@ class Guides:
         """The result of ``resources/read``; None when it is none of these."""
         guide = self._guides.get(uri.removeprefix(URI)) if uri.startswith(URI) else None
         return None if guide is None else {"contents": [{"uri": uri, "mimeType": TYPE, "text": guide.text}]}
+
+    @property
+    def names(self) -> Collection[str]:
+        """Of the prompts."""
+        return {f"{PREFIX}{name}" for name in self._guides}
 
     def prompt(self, name: str) -> Mapping[str, Any] | None:
         """The result of ``prompts/get``; None when it is none of these."""

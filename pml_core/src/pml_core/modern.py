@@ -12,6 +12,7 @@ from pml_hookspecs.protocol import (
     INVALID_PARAMS,
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
+    META_LOG_LEVEL,
     META_PROTOCOL_VERSION,
     META_SERVER_INFO,
     METHOD_NOT_FOUND,
@@ -21,7 +22,7 @@ from pml_hookspecs.protocol import (
 )
 
 from .client import current_client
-from .exchange import ModernExchange
+from .exchange import LEVELS, ModernExchange
 from .introduction import introduction
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
@@ -98,6 +99,8 @@ class Modern:
             raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
         if not isinstance(able, Mapping):
             raise RpcError(INVALID_PARAMS, f"_meta[{META_CLIENT_CAPABILITIES!r}] must be an object")
+        if (level := meta.get(META_LOG_LEVEL)) is not None and level not in LEVELS:
+            raise RpcError(INVALID_PARAMS, f"_meta[{META_LOG_LEVEL!r}] must be one of {', '.join(LEVELS)}")
         info = meta.get(META_CLIENT_INFO)
         self._conversation.met_modern(able, info if isinstance(info, Mapping) else None)
         askable = method in INTERACTIVE

@@ -6,11 +6,12 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from pml_hookspecs import Catalog, CatalogEntry, RawObject, ToolId
+from pml_hookspecs import Catalog, CatalogEntry, RawObject, ToolId, split_tool_id
 
 LONGEST = 64
 """Characters that the strictest clients allow in a tool's name."""
 FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
+NOT_IN_CODE = re.compile(r"\W")
 SEPARATOR = "__"
 NO_TOOL = "@"
 """Begins what stands for a resource, a prompt or a method where tools are named; no tool's name begins with it."""
@@ -54,6 +55,28 @@ def expose(
         taken[name] = entry.id
         names[entry.id] = name
     return names, clashes
+
+
+def servers_of(tool: str, prefixes: Mapping[str, str | None]) -> tuple[list[str], list[str]]:
+    """Servers that a tool would be of, by its name alone, whatever they list.
+
+    Args:
+        tool: A name as clients or plans write it, or an id.
+        prefixes: By server; None for the server's name and two underscores.
+
+    Returns:
+        Those that the name says, and those whose tools' names begin with nothing: any name may be of these.
+    """
+    said = split_tool_id(tool)[0] or tool.partition(SEPARATOR)[0]
+    named = [name for name, prefix in prefixes.items() if prefix and tool.startswith(prefix)]
+    if said != tool:
+        named += [name for name in prefixes if _in_code(name) == _in_code(said) and name not in named]
+    return named, [name for name, prefix in prefixes.items() if prefix == ""]
+
+
+def _in_code(server: str) -> str:
+    """A server's name as code spells it."""
+    return NOT_IN_CODE.sub("_", server)
 
 
 def name_of(server: str, kind: str, target: str) -> str:
