@@ -248,7 +248,7 @@ class LiveCatalog:
     def servers_of(self, tool: str, session: Session) -> tuple[list[ServerStatus], list[ServerStatus]]:
         """As :func:`naming.servers_of`, of the servers that ``session`` may know of."""
         shown = {status.name: status for status in self.servers(session)}
-        named, bare = naming.servers_of(tool, {name: self._prefixes.get(name) for name in shown})
+        named, bare = naming.servers_of(tool, {name: self.tables.prefixes.get(name) for name in shown})
         return [shown[name] for name in named], [shown[name] for name in bare]
 
     def nearest(self, name: str, session: Session, count: int = 3) -> list[str]:
