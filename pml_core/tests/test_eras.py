@@ -227,6 +227,6 @@ async def test_a_client_may_try_one_era_and_go_on_in_the_other():
     async with running({"a": ScriptedServer(["do"])}) as made:
         client = Client(made)
         await client.send("server/discover", json.dumps({"_meta": newer(made).meta()}).encode())
-        assert (await client.initialize())["serverInfo"]["name"] == "pml"
+        assert (await client.initialize())["serverInfo"]["name"] == "scripted"
         assert (await client.call("a__do"))["content"]
         assert ABOUT_CLIENT["name"] in next(iter(made.store.executions.records.values())).agent

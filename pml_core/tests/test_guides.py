@@ -8,11 +8,18 @@ import pytest
 
 from pml_core.guides import Guides
 from pml_core.introduction import MOST_CHARACTERS
-from pml_hookspecs import Guide, RpcError, Selection, hookimpl
+from pml_hookspecs import Guide, MetaTool, RpcError, Selection, hookimpl
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio
 GUIDE = Guide(name="knots", description="How to tie knots.", text="# Knots\nPull.", questions=("how to tie a knot",))
+
+
+async def nothing(_arguments, _run):
+    return {}
+
+
+SEARCH = MetaTool(definition={"name": "search_tools"}, call=nothing, whole_catalog=True)
 
 
 class FullMode:
@@ -30,6 +37,7 @@ class FullMode:
 def plugin(*guides):
     made = types.ModuleType("made")
     made.pml_guides = hookimpl(lambda services: guides)
+    made.pml_meta_tools = hookimpl(lambda services: [SEARCH])
     return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -160,10 +160,11 @@ class Admission:
         attempts: Attempts | None = None,
         watchers: AccessWatchers | None = None,
         closed: Mapping[str, str] = {},
+        finders: Callable[[Session], Awaitable[Sequence[str]]] | None = None,
     ) -> None:
-        """``closed`` are the guards that failed, and why, as of now."""
+        """``closed`` are the guards that failed, and why, as of now; ``finders`` gives the tools to find others by."""
         self._catalog, self._filters, self._standing, self._attempts = catalog, filters, standing, attempts
-        self._watchers, self._closed = watchers, closed
+        self._watchers, self._closed, self._finders = watchers, closed, finders
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass or say why not."""
@@ -206,7 +207,7 @@ class Admission:
 
     async def _hide(self, task: ToolCall, run: Run) -> Outcome:
         """Answer that there is no such tool; where one is hidden, those who watch are told so."""
-        failure = self._unknown(task.tool, run.session)
+        failure = await self._unknown(task.tool, run.session)
         if self._catalog.resolve(task.tool) is not None:
             await self._tell(task.tool, failure, run)
         return await _refused(task, Status.ERROR, failure)
@@ -223,7 +224,7 @@ class Admission:
             )
             await self._watchers.tell(event)
 
-    def _unknown(self, tool: str, session: Session) -> Failure:
+    async def _unknown(self, tool: str, session: Session) -> Failure:
         named, bare = self._catalog.servers_of(tool, session)
         if away := [status for status in named if status.state not in KNOWN]:
             return not_connected(away[0].name, _why_away(away[0], session))
@@ -234,8 +235,9 @@ class Admission:
         if not named and (away := [status for status in bare if status.state in AWAY]):
             return _maybe_of(tool, {status.name: _why_away(status, session) for status in away})
         near = self._catalog.nearest(tool, session)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Find tools with search_tools."
-        return Failure("tool.unknown", f"Unknown tool: {cut(tool)}. {hint}", details={"nearest": near})
+        by = [] if near or self._finders is None else await self._finders(session)
+        hint = f" Did you mean {' or '.join(near)}?" if near else f" Find tools with {' or '.join(by)}." if by else ""
+        return Failure("tool.unknown", f"Unknown tool: {cut(tool)}.{hint}", details={"nearest": near})
 
 
 async def _refused(task: Task, status: Status, failure: Failure) -> Outcome:

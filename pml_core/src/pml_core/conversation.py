@@ -17,7 +17,7 @@ from pml_hookspecs.protocol import (
 from .client import Asker, Client, current_client
 from .exchange import LegacyExchange, ModernAtLarge
 from .identities import session_of
-from .introduction import introduction
+from .introduction import about, greeting
 from .lengths import ABOUT_CLIENT, bounded
 from .listeners import Listeners
 from .members import meta_of, read_strictly
@@ -143,11 +143,13 @@ class Conversation:
         self.capabilities = able if isinstance(able, dict) else {}
         self.at_large = LegacyExchange(self, self._link)
         self._gateway.upstream.said_hello(self.capabilities, self.info, modern=False)
+        said, meta = await greeting(self._gateway, self.session)
         return {
             "protocolVersion": protocol,
             "capabilities": self._gateway.capabilities(),
-            "serverInfo": {"name": "pml", "title": "PML gateway", "version": self._gateway.version},
-            "instructions": await introduction(self._gateway, self.session),
+            "serverInfo": about(self._gateway, self.session),
+            **said,
+            **({"_meta": meta} if meta else {}),
         }
 
     def met_modern(self, capabilities: Mapping[str, Any], info: Mapping[str, Any] | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,6 +33,7 @@ from .foresight import Foresight
 from .guides import Guides
 from .hooks import Fault
 from .identities import AccessWatchers, KnownIdentities
+from .introduction import finders
 from .logs import Logs
 from .naming import entry_of, name_of
 from .nulls import MemoryStore
@@ -94,6 +96,8 @@ class Gateway:
             records: The plugins to use; those installed if not given.
         """
         self.config, self.version = config, metadata.version("pml-core")
+        self.about: Mapping[str, Any] = {"name": "pml", "title": "PML gateway", "version": self.version}
+        """Who it is, for clients (MCP ``serverInfo``)."""
         self.redactor = Redactor()
         self.redactor.learn(config.secrets())
         self.logs = logs or Logs(config.gateway.log_level, config.gateway.log_format)
@@ -374,7 +378,9 @@ class Gateway:
         attempts = Attempts(store, self.config.gateway.max_resumes, self.log)
         standing = Standing(lambda: self.identities, self.log)
         closed = self.supervisor.closed
-        admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed)
+        admission = Admission(
+            self.catalog, self.filters, standing, attempts, self.access_watchers, closed, partial(finders, self)
+        )
         wrappers = [Wrapped("core", admission)]
         wrappers += wrapped(self._gather(HOOK), self.supervisor.fault)
         self.wrappers = ordered(wrappers)

@@ -23,7 +23,7 @@ from pml_hookspecs.protocol import (
 
 from .client import current_client
 from .exchange import LEVELS, ModernExchange
-from .introduction import introduction
+from .introduction import about, greeting
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
 from .parking import Bound, Work
@@ -62,9 +62,9 @@ class Modern:
             **{method: partial(self._about_task, method) for method in METHODS},
         }
         self._tasks = Tasks(gateway)
-        about = {"name": "pml", "title": "PML gateway", "version": gateway.version}
-        self._server_info = about
-        self._stamp = b'"_meta":' + encode({META_SERVER_INFO: about})
+        self._about: Mapping[str, Any] = {}
+        """Who answered last, and how that is written into results."""
+        self._stamp = b""
 
     async def request(self, method: str, params: RawObject, meta: Mapping[str, Any], origin: Origin) -> Any:
         """Answer one request; ``meta`` is its ``_meta``.
@@ -112,7 +112,13 @@ class Modern:
         raw = answer.raw
         if b'"resultType"' in raw or b'"_meta"' in raw or method in CACHEABLE:
             return self._completed_slowly(method, answer)
+        self._keep_up()
         return enclosed(COMPLETE, answer, self._stamp)
+
+    def _keep_up(self) -> None:
+        """See to it that results say who answers now."""
+        if self._about is not (now := about(self._gateway, self._conversation.session)):
+            self._about, self._stamp = now, b'"_meta":' + encode({META_SERVER_INFO: now})
 
     def _completed_slowly(self, method: str, result: RawObject) -> RawObject:
         missing: dict[str, Any] = {} if "resultType" in result else {"resultType": "complete"}
@@ -122,15 +128,18 @@ class Modern:
             result = enclosed(encode(missing)[1:-1], result)
         if META_SERVER_INFO in meta_of(result):
             return result
-        return with_meta(result, {META_SERVER_INFO: self._server_info})
+        self._keep_up()
+        return with_meta(result, {META_SERVER_INFO: self._about})
 
     # Methods of this revision
 
     async def _discover(self, _params: RawObject, _exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
+        said, meta = await greeting(self._gateway, self._conversation.session)
         return {
             "supportedVersions": list(MODERN_REVISIONS),
             "capabilities": with_tasks(self._gateway.capabilities()),
-            "instructions": await introduction(self._gateway, self._conversation.session),
+            **said,
+            **({"_meta": meta} if meta else {}),
         }
 
     async def _listen(self, params: RawObject, _exchange: ModernExchange, origin: Origin) -> Mapping[str, Any]:

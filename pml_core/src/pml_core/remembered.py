@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import AccessEvent, CatalogEntry, ServerStatus, Store
 
 from .definitions import COLLECTION, Change, Definitions, key_of
+from .words import Words
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 SLOW = "core.slow_servers"
 """Documents, one for each server that somebody waited for in vain, and what it is started from."""
-MOST_SLOW = 1000
+MOST = 1000
+"""Of these that are read [documents]."""
+WORDS = "core.words"
+"""Documents, one for each server and what it is started from: what it said of itself when it came up last."""
 ACCEPTED_S = 1.0
 """How often it is looked whether what is held was accepted [s]."""
 MOST_NAMED = 20
@@ -37,8 +41,10 @@ class Remembered:
     async def begin(self, servers: Mapping[str, Server], catalog: LiveCatalog) -> None:
         """Show what is known of servers that are not up yet, and keep what they list from now on."""
         described = {status.name: status.description for status in await self._store.catalog.statuses()}
-        found = await self._store.documents.find(SLOW, limit=MOST_SLOW)
+        found = await self._store.documents.find(SLOW, limit=MOST)
         slow = {one.key for one in found.items if one.value["slow"]}
+        found = await self._store.documents.find(WORDS, limit=MOST)
+        said = {one.key: Words.of(one.value.get("about"), one.value.get("instructions")) for one in found.items}
         for server in servers.values():
             kept = await self._store.documents.get(COLLECTION, key_of(server.name, server.settings))
             server.on_changed = self._changed
@@ -46,6 +52,11 @@ class Remembered:
             server.on_listed, server.on_status = self._save_tools, self._save_status
             server.slow = server.slow or key_of(server.name, server.settings) in slow
             server.on_slow = self._save_slow
+            server.on_words = self._save_words
+            if server.words == Words():
+                server.words = said.get(key_of(server.name, server.settings), server.words)
+            else:
+                self._save_words(server)
             if server.status.state == "up":
                 self._save_tools(server, [e for e in catalog if e.server == server.name])
                 self._save_status(server.status)
@@ -62,6 +73,10 @@ class Remembered:
 
     def _save_slow(self, server: Server) -> None:
         self._store.documents.put_soon(SLOW, key_of(server.name, server.settings), {"slow": server.in_vain})
+
+    def _save_words(self, server: Server) -> None:
+        words = {"about": dict(server.words.about), "instructions": server.words.instructions}
+        self._store.documents.put_soon(WORDS, key_of(server.name, server.settings), words)
 
     # What was accepted
 

@@ -31,6 +31,11 @@ class Hybrid:
         self._usage = None if counted is None else Usage(counted)
         self._warned: set[str] = set()
 
+    @property
+    def lists_meta_tools(self) -> bool:
+        """Whether clients are told how to use the meta-tools."""
+        return self._settings.expose_meta_tools
+
     async def select(self, catalog: Catalog, session: Session) -> Selection:
         """Pick tools.
 

@@ -14,6 +14,7 @@ from pml_core.clock import timeout_s
 from pml_core.definitions import Change, fingerprint
 from pml_core.features import Kind
 from pml_core.upstream import Upstream
+from pml_core.words import Words
 from pml_hookspecs import (
     EMPTY,
     CatalogEntry,
@@ -57,6 +58,9 @@ class Server:
     in_vain = False
     """Whether somebody waited for it in vain in this run."""
     on_slow: Callable[[Server], None] | None = None
+    words = Words()
+    """What it said of itself when it came up last, in this run or before."""
+    on_words: Callable[[Server], None] | None = None
 
     def __init__(  # noqa: PLR0913 - each is one thing that it depends on
         self,
@@ -172,6 +176,10 @@ class Server:
         entries = await self.tools.read(instance, link)
         self.status = replace(self.status, description=instance.offer.description)
         self.tools.have(entries)
+        if self.words != instance.offer.words:
+            self.words = instance.offer.words
+            if self.on_words is not None:
+                self.on_words(self)
 
     async def _ready_apart(self, instance: Instance, link: Link) -> None:
         await self.own_lists.ready(instance, link)
