@@ -118,6 +118,25 @@ def test_other_languages_are_noticed(query):
     assert languages().is_foreign(words.split(query), table().__contains__)
 
 
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ("rechne 20 Dollar in Euro um", {"convert", "dollar", "euro"}),
+        ("was habe ich geändert", {"change"}),
+        ("crée une nouvelle présentation", {"create", "presentation"}),
+        ("réserve un hôtel à Lyon", {"book", "hotel"}),
+        ("combien font 200 dollars en euros", {"dollar", "euro"}),
+        ("pide una pizza", {"order", "pizza"}),
+    ],
+)
+def test_words_that_languages_share_do_not_make_a_query_english(query, meant):
+    said = words.split(query)
+    known = table().__contains__
+    assert languages().is_foreign(said, known, words.accented(query))
+    found = languages().translate(said, known, foreign=True)
+    assert meant <= {word for _, meanings in found for word in meanings.split()}
+
+
 def test_words_phrases_beginnings_and_compounds_are_translated():
     meanings = "file: datei\ncalendar: kalender*\nevent: termin*\npassword: mot-de-passe\nread: 读取\n"
     some = Languages(f"{meanings}task: aufgabe*\nlist: liste", "de: die\nfr: le")

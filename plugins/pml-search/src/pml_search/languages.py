@@ -5,7 +5,7 @@ No grammar: what counts is that ``Datei lesen``, ``lire un fichier`` and ``è¯»å
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -57,12 +57,24 @@ class Languages:
             at += taken
         return pairs
 
-    def is_foreign(self, words: Sequence[str], english: Callable[[str], bool]) -> bool:
-        """Whether more words can only be of another language than can only be English."""
+    def is_foreign(
+        self, words: Sequence[str], english: Callable[[str], bool], accented: Collection[str] = ()
+    ) -> bool:
+        """Whether more words can only be of another language than can only be English.
+
+        Args:
+            words: As :func:`pml_search.words.split` gives them.
+            english: Tells whether a word is known to be English.
+            accented: Those of the words that are written with accents; few English ones are.
+        """
         theirs = ours = 0
         for word in words:
             filler, known = word in self._fillers, word in self._exact
-            if word in STOP or (english(word) and not filler and not known):
+            if word in accented:
+                theirs += 1
+            elif word.isdigit():
+                continue
+            elif word in STOP or (english(word) and not filler and not known):
                 ours += word not in self._fillers
             elif filler or known or self._begins(word, SURE_BEGINNING) or not word.isascii():
                 theirs += not english(word) or filler

@@ -16,7 +16,7 @@ from .rows import Vocabulary
 from .spelling import Speller
 from .table import Table, tokens
 from .thesaurus import Thesaurus, thesaurus
-from .words import STOP, split, stem, terms_of
+from .words import STOP, accented, split, stem, terms_of
 
 LONGEST_QUERY = 4000
 """What of a query is read [characters]."""
@@ -77,7 +77,9 @@ class Reader:
         """The query and then its clauses; nothing when the query has no words."""
         text = clean(query)
         words = split(text)[:MOST_WORDS]
-        foreign = self._languages is not None and self._languages.is_foreign(words, self._table.__contains__)
+        foreign = self._languages is not None and self._languages.is_foreign(
+            words, self._table.__contains__, accented(text)
+        )
         whole = self._part(text, words, foreign=foreign)
         if not whole.words:
             return []

@@ -44,6 +44,11 @@ def split(text: str) -> list[str]:
     return [word for word in words if len(word) <= LONGEST_WORD]
 
 
+def accented(text: str) -> frozenset[str]:
+    """The words of ``text`` that are written with accents or other letters that English has not, without accents."""
+    return frozenset() if text.isascii() else frozenset(fold(word) for word in WORD.findall(text) if not word.isascii())
+
+
 @lru_cache(maxsize=50_000)
 def stem(word: str) -> str:
     """An English word without the endings that change its grammar more than its meaning; others as they are."""
