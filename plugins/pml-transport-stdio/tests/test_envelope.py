@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from pml_hookspecs import RawObject
+from pml_hookspecs import EMPTY, RawObject
 from pml_transport_stdio import envelope
 from pml_transport_stdio.framing import Oversized
 
@@ -60,6 +60,10 @@ def test_size_changes_nothing_but_the_number_of_pieces(size):
     assert json.loads(joined(envelope.request(1, "m", envelope.to_json(value))))["params"] == value
     assert json.loads(joined(envelope.result("a", value)))["result"] == value
     assert json.loads(joined(envelope.notification("m", value)))["params"] == value
+
+
+def test_a_notification_without_params_has_none():
+    assert joined(envelope.notification("m", EMPTY)) == b'{"jsonrpc":"2.0","method":"m"}'
 
 
 def test_a_large_body_is_not_copied():

@@ -15,7 +15,7 @@ from pml_hookspecs import EMPTY, RawObject, encode, well_formed
 from pml_hookspecs.protocol import INVALID_PARAMS, INVALID_REQUEST, META_PROTOCOL_VERSION, PARSE_ERROR
 
 from .asgi_replies import Refusal
-from .envelope import Message
+from .envelope import NOTHING, Message
 
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
@@ -163,5 +163,8 @@ def request(id: int, method: str, params: Mapping[str, Any]) -> bytes:
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
-    """A notification to a client."""
-    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), to_line(params))
+    """A notification to a client; without params where there are none."""
+    body = to_line(params)
+    if body == NOTHING:
+        return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), body)

@@ -17,6 +17,8 @@ from pml_hookspecs import encode, well_formed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+NOTHING = b"{}"
+"""Params of a notification that has none."""
 SHOWN = 200
 """How much of a message goes into logs and errors [bytes]."""
 
@@ -104,8 +106,11 @@ def request(id: int, method: str, params: bytes) -> bytes:
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
-    """A notification of ours."""
-    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_name(method), well_formed(encode(params)))
+    """A notification of ours; without params where there are none."""
+    body = well_formed(encode(params))
+    if body == NOTHING:
+        return b'{"jsonrpc":"2.0","method":%b}' % _name(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_name(method), body)
 
 
 def result(id: Any, value: Mapping[str, Any]) -> bytes:

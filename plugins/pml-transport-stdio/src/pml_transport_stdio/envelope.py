@@ -21,6 +21,8 @@ from pml_hookspecs import RawObject, encode, well_formed
 if TYPE_CHECKING:
     from .framing import Oversized
 
+NOTHING = b"{}"
+"""Params of a notification that has none."""
 APART = 16 * 1024
 """From this size on a body is handed on as it is, instead of being copied into its line [bytes]."""
 CHECKED_AT_ONCE = 1 << 20
@@ -197,8 +199,11 @@ def request(id: int, method: str, body: bytes) -> tuple[bytes, ...]:
 
 
 def notification(method: str, params: Mapping[str, Any]) -> tuple[bytes, ...]:
-    """A notification, as pieces of one line."""
-    return b'{"jsonrpc":"2.0","method":%b,"params":' % _name(method), to_json(params), b"}\n"
+    """A notification, as pieces of one line; without params where there are none."""
+    body = to_json(params)
+    if body == NOTHING:
+        return (b'{"jsonrpc":"2.0","method":%b}\n' % _name(method),)
+    return b'{"jsonrpc":"2.0","method":%b,"params":' % _name(method), body, b"}\n"
 
 
 def result(id: Any, value: Mapping[str, Any]) -> tuple[bytes, ...]:
