@@ -142,23 +142,27 @@ class Conversation:
         self._introduced(params.get("clientInfo"), protocol)
         self.capabilities = able if isinstance(able, dict) else {}
         self.at_large = LegacyExchange(self, self._link)
-        self._gateway.upstream.said_hello(self.capabilities, self.info, modern=False)
         said, meta = await greeting(self._gateway, self.session)
-        return {
+        answer = {
             "protocolVersion": protocol,
             "capabilities": self._gateway.capabilities(),
             "serverInfo": about(self._gateway, self.session),
             **said,
             **({"_meta": meta} if meta else {}),
         }
+        self._gateway.upstream.said_hello(self.capabilities, self.info, modern=False)  # servers start behind it
+        return answer
 
-    def met_modern(self, capabilities: Mapping[str, Any], info: Mapping[str, Any] | None) -> None:
-        """A request without a handshake says who sends it and what it can do."""
+    def met_modern(
+        self, capabilities: Mapping[str, Any], info: Mapping[str, Any] | None, *, greets: bool
+    ) -> None:  # fmt: skip
+        """A request without a handshake says who sends it and what it can do; servers start behind one that greets."""
         if not isinstance(self.at_large, ModernAtLarge):
             self.at_large = ModernAtLarge(self)
         if capabilities != self.capabilities or not self.session.protocol:
             self.capabilities = capabilities
-            self._gateway.upstream.said_hello(capabilities, info, modern=True)
+            if not greets:
+                self._gateway.upstream.said_hello(capabilities, info, modern=True)
         if not self.session.protocol or (info is not None and _name_of(info) != self.session.client):
             self._introduced(info, MODERN_REVISIONS[-1])
 

@@ -12,6 +12,7 @@ from .client import current_client
 from .downstream import Server
 from .downstream.lists import WAIT_S
 from .naming import servers_of
+from .starts import Starts
 
 if TYPE_CHECKING:
     from .config import ServerSettings
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 POLL_S = 0.05
 LEAST_PATIENCE_S = 3.0
 """How long after its start every server is waited for by who needs the whole catalog [s]."""
+MANY = 1000
+"""Servers that run elsewhere are started side by side: that takes no processor of ours."""
 SLOWER = 2.0
 """How many times as long as the slowest of the others a server may take before only those wait who need it."""
 LISTS: Mapping[str, str] = {
@@ -34,6 +37,7 @@ class Fleet:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._starts = {remote: Starts(MANY if remote else None, opened=False) for remote in (False, True)}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -50,18 +54,24 @@ class Fleet:
                 start_timeout_s=limits.start_timeout_s,
                 call_timeout_s=limits.call_timeout_s,
                 upstream=gateway.upstream,
+                starts=self._starts[bool(settings.url)],
                 redact=gateway.redactor.text,
                 learn_secrets=gateway.redactor.learn,
             )
             if settings.prefix is not None:
                 gateway.catalog.prefix(name, settings.prefix)
 
-    def start(self, *, remote: bool) -> None:
-        """Start those that run elsewhere, or those that do not, as far as they are enabled."""
+    def start(self) -> None:
+        """Have those that are enabled start, each in its turn; the first come after :meth:`open`."""
         for name, server in self._gateway.servers.items():
-            if server.settings.enabled and bool(server.settings.url) is remote and name not in self._tasks:
+            if server.settings.enabled and name not in self._tasks:
                 task = asyncio.get_running_loop().create_task(server.run(), name=f"server:{name}")
                 self._tasks[name] = task
+
+    def open(self) -> None:
+        """Let them start: the client has been greeted, or none will be."""
+        for starts in self._starts.values():
+            starts.open()
 
     async def stop(self) -> None:
         """Stop all."""
@@ -88,13 +98,18 @@ class Fleet:
         """
         unseen = self._unseen()
         if tool is not None and (named := self._servers_of(tool)):
-            await _tried([server for server in unseen if server in named], within_s)
+            missing = [server for server in unseen if server in named]
+            for server in missing:
+                server.hurry()
+            await _tried(missing, within_s)
             await _read(named, within_s)
             return
+        self.open()
         loop = asyncio.get_running_loop()
         while waiting := [server for server in unseen if _is_unseen(server) and not server.slow]:
-            until_s = max(server.began_s for server in waiting) + (within_s if listing else self._patience_s(within_s))
-            if (left_s := until_s - loop.time()) <= 0:
+            began_s = [loop.time() if server.began_s is None else server.began_s for server in waiting]
+            left_s = max(began_s) + (within_s if listing else self._patience_s(within_s)) - loop.time()
+            if left_s <= 0:
                 for server in waiting:
                     server.waited_in_vain()
                 break
@@ -150,8 +165,7 @@ class Fleet:
         for name in new:
             self._take_over(gateway.servers[name], *entries.get(name, ("", [])))
         await gateway.remember({name: gateway.servers[name] for name in new})
-        for remote in (False, True):
-            self.start(remote=remote)
+        self.start()
         for name in new:
             gateway.soon(self._tell_of_new, gateway.servers[name])
 

@@ -62,8 +62,6 @@ if TYPE_CHECKING:
 
 MOST_PARKED = 10_000
 """Requests that wait for their clients to come back with answers, at a time."""
-API = "api"
-"""Where routes are mounted that plugins share."""
 CAPABILITIES: Mapping[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
@@ -152,13 +150,9 @@ class Gateway:
         await self.close()
 
     async def _start(self) -> None:
-        # Processes take the longest to start, so they start first, and the rest is loaded meanwhile.
         self.fleet.make(self.config.servers)
-        self._start_servers(remote=False)
-        await asyncio.sleep(0)
         store = await self.open_store()
         self.supervisor.on_close(self.fleet.stop)  # before the store, after all that may still need servers
-        self._start_servers(remote=True)  # they may need tokens that the store keeps
         tracing = await self._open_tracers()
         self.assembly.load_hooks(self.supervisor.fault)
         self.announcement.warn_of_unknown_tables()
@@ -188,6 +182,8 @@ class Gateway:
         )
         await self.exposures.open()
         await self.remember(self.servers)
+        if self._connect:
+            self.fleet.start()
         for plugin, lifespan in self._gather("pml_lifespan") if self._connect else ():
             await self.supervisor.enter(plugin, lifespan, required=False)
         check_required(self.config.gateway.required, self.assembly.records, self.supervisor.failed)
@@ -195,6 +191,7 @@ class Gateway:
         self.supervisor.on_close(self.parking.close)
         self.catalog.on_change(self.lists_may_differ)
         if self._connect:
+            self.soon(self._open)
             self.soon(self.announcement.begin)
             self.soon(self.background.live)
             self.soon(self.background.watch)
@@ -237,12 +234,7 @@ class Gateway:
         """
         from .serving import serve
 
-        routes: dict[str, list[Any]] = {}
-        for plugin, route in self._gather("pml_routes"):
-            routes.setdefault(plugin, []).append(route)
-        if shared := [route for _, route in self._gather("pml_api_routes")]:
-            routes[API] = shared
-        await serve(self, address, started or (lambda bound: self.log.debug("listening", address=bound)), routes)
+        await serve(self, address, started or (lambda bound: self.log.debug("listening", address=bound)))
 
     def accept(self, link: Link, peer: Peer) -> Handler:
         """Begin a conversation with a client; what it sends goes to the handler returned.
@@ -283,9 +275,10 @@ class Gateway:
 
     # Servers
 
-    def _start_servers(self, *, remote: bool) -> None:
-        if self._connect:
-            self.fleet.start(remote=remote)
+    async def _open(self) -> None:
+        """Let servers start once the client has its greeting: their starts would take its processor."""
+        await self.upstream.hello()
+        self.fleet.open()
 
     async def remember(self, servers: Mapping[str, Server]) -> None:
         """Show what is known of servers that are not up yet, and keep what they list."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 CACHEABLE = frozenset(
     {"server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list"}
 )
+DISCOVER = "server/discover"
 INTERACTIVE = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Requests that a server may answer with a question."""
 Answer = Callable[[RawObject, ModernExchange, Origin], Coroutine[Any, Any, Mapping[str, Any]]]
@@ -55,7 +56,7 @@ class Modern:
     def __init__(self, gateway: Gateway, conversation: Conversation) -> None:
         self._gateway, self._conversation = gateway, conversation
         self._methods: dict[str, Answer] = {
-            "server/discover": self._discover,
+            DISCOVER: self._discover,
             "subscriptions/listen": self._listen,
             "tools/list": self._list_tools,
             "tools/call": self._call_tool,
@@ -102,7 +103,8 @@ class Modern:
         if (level := meta.get(META_LOG_LEVEL)) is not None and level not in LEVELS:
             raise RpcError(INVALID_PARAMS, f"_meta[{META_LOG_LEVEL!r}] must be one of {', '.join(LEVELS)}")
         info = meta.get(META_CLIENT_INFO)
-        self._conversation.met_modern(able, info if isinstance(info, Mapping) else None)
+        about = info if isinstance(info, Mapping) else None
+        self._conversation.met_modern(able, about, greets=method == DISCOVER)
         askable = method in INTERACTIVE
         return ModernExchange(self._conversation, origin.link, meta, capabilities=able, askable=askable)
 
@@ -133,14 +135,16 @@ class Modern:
 
     # Methods of this revision
 
-    async def _discover(self, _params: RawObject, _exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
+    async def _discover(self, _params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
         said, meta = await greeting(self._gateway, self._conversation.session)
-        return {
+        answer = {
             "supportedVersions": list(MODERN_REVISIONS),
             "capabilities": with_tasks(self._gateway.capabilities()),
             **said,
             **({"_meta": meta} if meta else {}),
         }
+        self._gateway.upstream.said_hello(exchange.capabilities, exchange.info, modern=True)
+        return answer
 
     async def _listen(self, params: RawObject, _exchange: ModernExchange, origin: Origin) -> Mapping[str, Any]:
         wanted = params.get("notifications")

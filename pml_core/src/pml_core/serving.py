@@ -23,6 +23,8 @@ LAST_WORDS_S = 0.5
 POLL_S = 0.005
 PRIVATE = "stdio"
 """Scheme of listeners that only whoever started the gateway can reach."""
+API = "api"
+"""Where routes are mounted that plugins share."""
 MISSING = (State.INCOMPATIBLE, State.FAILED)
 NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 
@@ -51,7 +53,7 @@ def check_complete(records: Iterable[Record], address: str, closed: Mapping[str,
     )
 
 
-async def serve(gateway: Gateway, address: str, started: Callable[[str], None], routes: dict[str, list[Any]]) -> None:
+async def serve(gateway: Gateway, address: str, started: Callable[[str], None]) -> None:
     """Serve clients at ``address`` until there can be no more of them.
 
     Raises:
@@ -60,6 +62,7 @@ async def serve(gateway: Gateway, address: str, started: Callable[[str], None], 
     try:
         check_complete(gateway.assembly.records, address, gateway.supervisor.closed)
         transport = gateway.transport(scheme_of(address))
+        routes = {} if scheme_of(address) == PRIVATE else _routes(gateway)
         endpoint = Endpoint(name=DEFAULT_ENDPOINT, address=address)
         listening = asyncio.get_running_loop().create_task(
             transport.serve(endpoint, gateway.accept, started=started, routes=routes), name=f"listener:{address}"
@@ -78,6 +81,16 @@ async def serve(gateway: Gateway, address: str, started: Callable[[str], None], 
         listening.result()
     except (NotImplementedError, TransportError, ValueError) as exc:
         raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
+
+
+def _routes(gateway: Gateway) -> dict[str, list[Any]]:
+    """What plugins serve besides MCP, by plugin; who serves no routes is spared what they import."""
+    routes: dict[str, list[Any]] = {}
+    for plugin, route in gateway.assembly.gather("pml_routes", gateway.supervisor.fault):
+        routes.setdefault(plugin, []).append(route)
+    if shared := [route for _, route in gateway.assembly.gather("pml_api_routes", gateway.supervisor.fault)]:
+        routes[API] = shared
+    return routes
 
 
 async def _end_streams(gateway: Gateway) -> None:

@@ -79,6 +79,8 @@ class Upstream:
         self._conversations = conversations
         self._hello: asyncio.Future[Hello] | None = None
         self.one_client = one_client
+        self._silent = False
+        """Whether the one client was waited for in vain; nobody waits for it once more."""
 
     def said_hello(self, capabilities: Mapping[str, Any], info: Mapping[str, Any] | None, *, modern: bool) -> None:
         """The client told what it can do, and who it is."""
@@ -90,8 +92,11 @@ class Upstream:
         """What servers are told of their client: the one client's own words, or nothing with several."""
         if not self.one_client:
             return Hello(modern=False, capabilities={})
-        done, _ = await asyncio.wait([self._hello_future()], timeout=HELLO_S)
-        return done.pop().result() if done else Hello(modern=False, capabilities={})
+        future = self._hello_future()
+        if not future.done() and not self._silent:
+            await asyncio.wait([future], timeout=HELLO_S)
+            self._silent = not future.done()
+        return future.result() if future.done() else Hello(modern=False, capabilities={})
 
     def _hello_future(self) -> asyncio.Future[Hello]:
         if self._hello is None:

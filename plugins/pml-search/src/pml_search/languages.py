@@ -57,9 +57,7 @@ class Languages:
             at += taken
         return pairs
 
-    def is_foreign(
-        self, words: Sequence[str], english: Callable[[str], bool], accented: Collection[str] = ()
-    ) -> bool:
+    def is_foreign(self, words: Sequence[str], english: Callable[[str], bool], accented: Collection[str] = ()) -> bool:
         """Whether more words can only be of another language than can only be English.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from typing import Any, Literal
@@ -96,6 +96,19 @@ async def shake_hands(
     description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
     offered = _object(answer, "capabilities")
     return Offer("legacy", protocol, offered, description, info=info, words=words, told=capabilities)
+
+
+async def say_again(link: Link, said: Iterable[tuple[str, Mapping[str, Any]]], within_s: float, log: Any) -> None:
+    """Tell a new connection what the one before it was told.
+
+    Raises:
+        TimeoutError, TransportError: As :class:`pml_hookspecs.Link` says.
+    """
+    for method, params in said:
+        try:
+            await link.request(method, params, timeout_s=within_s)
+        except RpcError as exc:
+            log.warning("the server refuses what it was told before", method=method, reason=exc.message)
 
 
 async def discover(

@@ -14,7 +14,7 @@ from pml_hookspecs import EMPTY, Link, Origin, RawObject, RpcError, TransportErr
 from pml_hookspecs.protocol import META_SUBSCRIPTION_ID
 
 from .calls import Calls, Sink
-from .eras import Era, Offer, OtherEra, begin, envelope
+from .eras import Era, Offer, OtherEra, begin, envelope, say_again
 from .failures import explained
 from .listening import Listening
 from .lists import Lists
@@ -67,10 +67,14 @@ class Instance:
         """Why it will not be tried again."""
         self._link: Link | None = None
         self._loss: TransportError | None = None
-        self._lost, self.tried, self._wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._lost, self.tried = asyncio.Event(), asyncio.Event()
+        self.wanted = asyncio.Event()
+        """Somebody asks for it: it waits for no turn to start."""
         self._reason, self.asleep = STARTING, False
         self._pauses, self._next_attempt_s = Pauses(), 0.0
         self._up_since_s: float | None = None
+        self.began_s: float | None = None
+        """When the last attempt began, on the loop's clock [s]; None while it waits for its turn."""
         self.level: str | None = None if client is None else client.log_level
         """From which level on it logs, as clients said."""
         self.listening = Listening(self, wiring.log)
@@ -148,9 +152,9 @@ class Instance:
             self.restarts += 1
 
     async def _sleep(self, reason: str) -> None:
-        if not self._wanted.is_set():
+        if not self.wanted.is_set():
             self._events.down("idle", reason)
-            await self._wanted.wait()
+            await self.wanted.wait()
         self.asleep, self._reason = False, STARTING
         self._events.down("starting", "")
 
@@ -174,13 +178,15 @@ class Instance:
         endpoint = await found_endpoint(wiring.name, wiring.settings, wiring.learn_secrets)
         transport = wiring.open_transport(scheme_of(endpoint.address))
         async with AsyncExitStack() as stack:
-            async with asyncio.timeout(wiring.start_timeout_s):
+            async with wiring.starts.turn(self.wanted), asyncio.timeout(wiring.start_timeout_s):
+                self.began_s = asyncio.get_running_loop().time()
                 link = await stack.enter_async_context(transport.connect(endpoint, self))
                 await self._begin(link)
                 await self._events.ready(self, link)
             if self._lost.is_set():
                 return
             self._link, self._up_since_s = link, asyncio.get_running_loop().time()
+            self.wanted.clear()
             self._events.up()
             self.lists.renew()
             self.tried.set()
@@ -208,11 +214,7 @@ class Instance:
         said = [("resources/subscribe", {"uri": uri}) for uri in self.subscriptions]
         if self.level is not None and isinstance(self.offer.capabilities.get("logging"), dict):
             said.append(("logging/setLevel", {"level": self.level}))
-        for method, params in said:
-            try:
-                await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
-            except RpcError as exc:
-                self._log.warning("the server refuses what it was told before", method=method, reason=exc.message)
+        await say_again(link, said, self._wiring.start_timeout_s, self._log)
 
     async def _until_lost_or_idle(self) -> None:
         idle_timeout_s = self._idle_timeout_s
@@ -227,7 +229,7 @@ class Instance:
             if left_s <= 0:
                 self.asleep, self._link = True, None
                 self.tried.clear()
-                self._wanted.clear()
+                self.wanted.clear()
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(CHECK_S, left_s)):
@@ -240,7 +242,7 @@ class Instance:
             TransportError: It is not connected; the message says why.
         """
         if self._link is None:
-            self._wanted.set()
+            self.wanted.set()
             await self._until_tried(within_s)
         if self._link is None:
             raise TransportError(self._why_not(), retryable=self.given_up is None)
@@ -258,11 +260,8 @@ class Instance:
                     await self.tried.wait()
 
     def _why_not(self) -> str:
-        if self.given_up is not None or not self._pauses.open:
-            return self._reason
-        left_s = max(0.0, self._next_attempt_s - asyncio.get_running_loop().time())
-        failed = f"failed {self._pauses.failures} times in a row"
-        return f"{self._reason} ({failed}; the next attempt is in {left_s:.0f} s)"
+        left_s = self._next_attempt_s - asyncio.get_running_loop().time()
+        return self._reason if self.given_up is not None else self._pauses.explain_now(self._reason, left_s)
 
     # Requests
 

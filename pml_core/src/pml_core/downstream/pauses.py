@@ -47,6 +47,12 @@ class Pauses:
         pause_s = LONGEST_S if self.open else min(LONGEST_S, FIRST_S * 2 ** (self.failures - 1))
         return pause_s * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
 
+    def explain_now(self, reason: str, left_s: float) -> str:
+        """``reason``, and when the circuit is open, that it is and how long it still is; for who asks now."""
+        if not self.open:
+            return reason
+        return f"{reason} (failed {self.failures} times in a row; the next attempt is in {max(0.0, left_s):.0f} s)"
+
     def explain(self, reason: str, pause_s: float) -> str:
         """``reason``, and when the circuit is open, that it is and until when; true whenever it is read."""
         if not self.open:

@@ -13,6 +13,7 @@ from pml_core.client import Client, current_client
 from pml_core.clock import timeout_s
 from pml_core.definitions import Change, fingerprint
 from pml_core.features import Kind
+from pml_core.starts import Starts
 from pml_core.upstream import Upstream
 from pml_core.words import Words
 from pml_hookspecs import (
@@ -49,8 +50,6 @@ LISTED_S = 5.0
 class Server:
     """What the gateway knows of one server."""
 
-    began_s = 0.0
-    """When it began to start, on the loop's clock [s]."""
     took_s: float | None = None
     """How long it took until it was up first; None while it was not [s]."""
     slow = False
@@ -73,6 +72,7 @@ class Server:
         start_timeout_s: float,
         call_timeout_s: float,
         upstream: Upstream | None = None,
+        starts: Starts | None = None,
         redact: Callable[[str], str] = str,
         learn_secrets: Callable[[Iterable[str]], None] = lambda _values: None,
     ) -> None:
@@ -87,6 +87,7 @@ class Server:
             start_timeout_s: Longest wait for it to start and list its tools.
             call_timeout_s: Longest wait for an answer.
             upstream: The clients, for what it asks of them; none if not given.
+            starts: Whose turn it is to start; its own at once if not given.
             redact: Takes secrets out of what its status says, which may quote its stderr.
             learn_secrets: Is told its secrets before it starts.
         """
@@ -101,6 +102,7 @@ class Server:
             open_transport=open_transport,
             log=self._log,
             upstream=self._upstream,
+            starts=starts or Starts(),
             start_timeout_s=settings.start_timeout_s or start_timeout_s,
             call_timeout_s=self._call_timeout_s,
             quota=self.quota,
@@ -132,6 +134,15 @@ class Server:
         """Changes with what is started or connected to."""
         return fingerprint(self.settings)
 
+    @property
+    def began_s(self) -> float | None:
+        """When it began to start, on the loop's clock [s]; None while it waits for its turn."""
+        return self._main.began_s
+
+    def hurry(self) -> None:
+        """Somebody asks for it: it waits for no turn."""
+        self._main.wanted.set()
+
     async def tried(self) -> None:
         """Wait until the first attempt to connect has ended, well or badly, or it sleeps with its tools known."""
         await self._main.tried.wait()
@@ -140,7 +151,6 @@ class Server:
 
     async def run(self) -> None:
         """Keep the connection that serves all clients, until cancelled."""
-        self.began_s = asyncio.get_running_loop().time()
         lazy = self.settings.start == "lazy"
         if lazy:
             await self._remembered.wait()
@@ -196,7 +206,7 @@ class Server:
                 self.on_slow(self)
 
     def _up(self) -> None:
-        if self.took_s is None:
+        if self.took_s is None and self.began_s is not None:
             self.took_s = asyncio.get_running_loop().time() - self.began_s
         if self.in_vain or self.slow:
             self.in_vain = self.slow = False

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pml_core.starts import Starts
 from pml_core.upstream import Upstream
 from pml_hookspecs import Link, RawObject
 
@@ -26,6 +27,7 @@ class Wiring:
     open_transport: Callable[[str], Transport]
     log: Any
     upstream: Upstream
+    starts: Starts
     start_timeout_s: float
     call_timeout_s: float
     quota: Quota
