@@ -18,18 +18,8 @@ from api_lines import DEPRECATED, Entry, Parameter, exports, read
 FOLDER = Path(__file__).parents[1]
 BY_PLUGINS = frozenset(
     {
-        *(
-            "Asker",
-            "CatalogCache",
-            "Checker",
-            "CurrentKeys",
-            "Documents",
-            "Embedder",
-            "Executions",
-            "Executor",
-            "Judge",
-        ),
-        *("ExposureMode", "Identities", "Journal", "Link", "SearchIndex", "Secrets", "Store", "Suggester"),
+        *("Asker", "CatalogCache", "Checker", "CurrentKeys", "Documents", "Embedder", "Executions", "Executor"),
+        *("ExposureMode", "Identities", "Journal", "Judge", "Link", "SearchIndex", "Secrets", "Store", "Suggester"),
         *("ToolFilter", "Traces", "Tracer", "Transport", "Wrapper"),
     }
 )
