@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import EMPTY, Link, Origin, Peer, RawObject, RpcError, Session, TransportError
+from pml_hookspecs import EMPTY, Link, Origin, Peer, RawObject, RpcError, Session, TransportError, encode
 from pml_hookspecs.protocol import (
     HANDSHAKE_REVISIONS,
     INVALID_REQUEST,
@@ -36,6 +36,7 @@ ENVELOPE = b"io.modelcontextprotocol"
 """Begins the keys of a modern request's ``_meta``; the slash behind it may be written as an escape."""
 MODERN_ONLY = frozenset({"server/discover", "subscriptions/listen"})
 TOOLS_CHANGED = "notifications/tools/list_changed"
+_Seen = tuple[str, bytes]
 HINTS = 4
 """Lists that one client is told about when they change: the one without a hint, and those of its last hints."""
 
@@ -49,8 +50,8 @@ class Conversation:
         self._view = self._exposures.view(peer)
         self.session = self._identity("", "")
         """Who asks, with the mode and the hint that the configuration says now."""
-        self._listed: dict[str, str] = {}
-        """What the client has seen: the mark of the list by the hint that it sent for it."""
+        self._listed: dict[_Seen, str] = {}
+        """What the client has seen: the mark of the list by the hint, and what it could do, that it sent for it."""
         self.initialized = False
         self.capabilities: Mapping[str, Any] = {}
         """What the client said that it can do."""
@@ -200,9 +201,11 @@ class Conversation:
 
     def _has_seen(self, hint: str, mark: str) -> None:
         """A list that was seen before stays as it was then, so that its change is still told of."""
-        self._listed[hint] = self._listed.pop(hint, mark)
+        client = current_client.get()
+        seen = hint, encode((client or self.at_large).capabilities) if self.peer.stateless else b""
+        self._listed[seen] = self._listed.pop(seen, mark)
         if len(self._listed) > HINTS:
-            del self._listed[next(hint for hint in self._listed if hint)]
+            del self._listed[next((seen for seen in self._listed if seen[0]), next(iter(self._listed)))]
 
     def list_may_differ(self) -> None:
         """A server lists something else for this client only."""
@@ -217,7 +220,7 @@ class Conversation:
         except RpcError:
             return  # it is told when it asks
         before = dict(self._listed)
-        now = {hint: await self._mark(hint) for hint in before}
+        now = {seen: await self._mark(*seen) for seen in before}
         if now == before:
             return
         self._listed.update(now)
@@ -225,8 +228,9 @@ class Conversation:
         if self.initialized:
             self._link.notify(TOOLS_CHANGED, EMPTY)
 
-    async def _mark(self, hint: str) -> str:
-        session, token = self._with_hint(hint), current_client.set(self.at_large)
+    async def _mark(self, hint: str, able: bytes) -> str:
+        client = ModernAtLarge(self, RawObject(able)) if able else self.at_large
+        session, token = self._with_hint(hint), current_client.set(client)
         try:
             return (await (await self._exposures.of(session)).listed(session)).mark
         finally:

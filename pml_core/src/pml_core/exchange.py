@@ -259,8 +259,10 @@ class ModernAtLarge:
     modern, answers_servers, away = True, False, False
     log_level = None
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: Conversation, capabilities: Mapping[str, Any] | None = None) -> None:
+        """``capabilities`` are those of one of its requests; of its last one if None."""
         self.conversation = self.person = conversation
+        self._capabilities = capabilities
 
     @property
     def info(self) -> Mapping[str, Any] | None:
@@ -269,8 +271,8 @@ class ModernAtLarge:
 
     @property
     def capabilities(self) -> Mapping[str, Any]:
-        """As its last request said."""
-        return self.conversation.capabilities
+        """As its request said."""
+        return self.conversation.capabilities if self._capabilities is None else self._capabilities
 
     async def ask(self, _asker: Asker, method: str, _params: RawObject) -> Mapping[str, Any]:
         """It can only be asked while a request of its waits.

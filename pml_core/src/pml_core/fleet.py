@@ -10,7 +10,6 @@ from pml_hookspecs import EMPTY, CatalogEntry
 
 from .client import current_client
 from .downstream import Server
-from .downstream.lists import WAIT_S
 from .naming import servers_of
 from .starts import Starts
 
@@ -123,7 +122,8 @@ class Fleet:
         named = [] if tool is None else self._servers_of(tool)
         found = (server.own_lists.reading_for(client) for server in named or self._gateway.servers.values())
         if readings := [reading for reading in found if reading is not None]:
-            left_s = max(one.began_s for one in readings) + WAIT_S - asyncio.get_running_loop().time()
+            until_s = max(one.began_s for one in readings) + self._patience_s(self._gateway.config.gateway.list_wait_s)
+            left_s = until_s - asyncio.get_running_loop().time()
             await asyncio.wait([one.task for one in readings], timeout=max(0.0, left_s))
 
     def _servers_of(self, tool: str) -> list[Server]:
@@ -173,7 +173,7 @@ class Fleet:
         """Take a server out; what it was started from, and its tools."""
         gateway = self._gateway
         server, task = gateway.servers.pop(name), self._tasks.pop(name, None)
-        entries = [entry for entry in gateway.catalog if entry.server == name]
+        entries = [entry for entry in gateway.catalog.tables.shared if entry.server == name]
         server.retire()
         gateway.catalog.forget(name)
         self._tell(server)

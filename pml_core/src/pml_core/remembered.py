@@ -58,7 +58,7 @@ class Remembered:
             else:
                 self._save_words(server)
             if server.status.state == "up":
-                self._save_tools(server, [e for e in catalog if e.server == server.name])
+                self._save_tools(server, [e for e in catalog.tables.shared if e.server == server.name])
                 self._save_status(server.status)
             elif server.settings.enabled:
                 entries = await self._store.catalog.entries(server.name, server.fingerprint)

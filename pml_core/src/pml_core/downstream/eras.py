@@ -60,8 +60,6 @@ class Offer:
     """Who it was told that its client is; None where it was told of the gateway."""
     words: Words = field(default_factory=Words)
     """Who it says that it is, and what it says of its use."""
-    told: Mapping[str, Any] = field(default_factory=dict)
-    """What it was told that its client can do."""
 
     @property
     def takes_subscriptions(self) -> bool:
@@ -95,7 +93,7 @@ async def shake_hands(
     about, protocol = answer.get("serverInfo"), str(protocol or HANDSHAKE_REVISIONS[-1])
     description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
     offered = _object(answer, "capabilities")
-    return Offer("legacy", protocol, offered, description, info=info, words=words, told=capabilities)
+    return Offer("legacy", protocol, offered, description, info=info, words=words)
 
 
 async def say_again(link: Link, said: Iterable[tuple[str, Mapping[str, Any]]], within_s: float, log: Any) -> None:
@@ -136,7 +134,7 @@ async def discover(
     about, protocol = meta_of(answer).get(META_SERVER_INFO), MODERN_REVISIONS[-1]
     description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
     offered = _object(answer, "capabilities")
-    return Offer("modern", protocol, offered, description, info=info, words=words, told=capabilities)
+    return Offer("modern", protocol, offered, description, info=info, words=words)
 
 
 async def begin(

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_ABLE = 8
 """Kinds of clients, by what they can do, whose lists are kept of one server."""
+MOST_READ = 4 * MOST_ABLE
+"""Kinds of clients for which a list was asked for within the last :data:`AGAIN_S`."""
 LONGEST_ABLE = 4096
 """More of what a client can do than this makes no difference [bytes of JSON]."""
 AGAIN_S = 30.0
@@ -84,11 +86,12 @@ class OwnLists:
 
     def _able_of(self, client: Client) -> Able | None:
         """Under what its list is kept; None where the list for all is its list."""
-        main = self._main.offer.era
-        era = main if self._wiring.upstream.one_client else self._others.era_for(client)
+        if self._wiring.upstream.one_client:
+            return None
+        era = self._others.era_for(client)
         if era == "legacy" and not self._others.alone(client):
             return None
-        if era == main and client.capabilities == self._main.offer.told:
+        if era == self._main.offer.era and not client.capabilities:
             return None
         raw = encode(client.capabilities)
         return (era, raw) if len(raw) <= LONGEST_ABLE else None
@@ -149,11 +152,22 @@ class OwnLists:
         reading = self._readings.get(key)
         return None if reading is None or reading.task.done() else reading
 
+    def compare(self) -> None:
+        """Have the catalog ask what is listed for whom, if that is not the same for all."""
+        listed = self._listed_for_all()
+        differs = any(kept.shown is not listed for kept in (*self._own.values(), *self._able.values()))
+        self._catalog.tables.apart(self._name, self.of if differs else None)
+
     def _may_read(self, able: Able) -> bool:
+        now_s = asyncio.get_running_loop().time()
         before = self._readings.get(able)
-        if before is not None and asyncio.get_running_loop().time() < before.began_s + AGAIN_S:
+        if before is not None and now_s < before.began_s + AGAIN_S:
             return False
-        return self._reachable(able)
+        of_able = {key: reading for key, reading in self._readings.items() if isinstance(key, tuple)}
+        for key, reading in of_able.items():
+            if reading.task.done() and key not in self._able and now_s > reading.began_s + AGAIN_S:
+                del self._readings[key]
+        return len(of_able) < MOST_READ and self._reachable(able)
 
     def _reachable(self, able: Able) -> bool:
         """Whether reading it does not start a program that everybody shares."""
@@ -226,7 +240,7 @@ class OwnLists:
     def _changed(self, conversation: Conversation | None, before: ToolList | None, now: ToolList) -> None:
         if self._closed:
             return
-        self._catalog.tables.apart(self._name, self.of)
+        self.compare()
         if before is now:
             return
         if conversation is None:
@@ -277,8 +291,7 @@ class OwnLists:
             reading.task.cancel()
         self._changed_own = {one for one in self._changed_own if one.client and one.client.conversation != conversation}
         if self._own.pop(conversation, None) is not None:
-            if not self._own and not self._able:
-                self._catalog.tables.apart(self._name, None)
+            self.compare()
             self._catalog.tables.sweep()
 
     def close(self) -> None:

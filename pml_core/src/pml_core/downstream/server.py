@@ -244,6 +244,7 @@ class Server:
             return
         self.own_lists.judge_again()
         self._catalog.publish(self.name, entries)
+        self.own_lists.compare()
         self.status = replace(self.status, tools=len(entries))
         self._catalog.report(self.status)
         if self.on_listed is not None:

@@ -37,9 +37,15 @@ class Tools:
         """When the last reading began, on the loop's clock [s]."""
 
     async def read(self, instance: Instance, link: Link) -> list[CatalogEntry]:
-        """Ask for the list."""
-        offer = instance.offer
-        return await read_over(self._wiring, link, offer.told if instance.modern else None, offer.info)
+        """Ask for the list, for the client that the connection is for, or for all."""
+        able = instance.client or await self._wiring.upstream.hello()
+
+        async def ask(method: str, params: RawObject) -> RawObject:
+            if instance.modern:
+                params = with_meta(params, envelope(None, able.capabilities, instance.offer.info))
+            return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
+
+        return await tools_of(self._wiring.name, ask, self._log)
 
     def have(self, entries: Sequence[CatalogEntry]) -> None:
         """Take what was read."""
