@@ -67,9 +67,9 @@ class Filtering:
 
 
 @asynccontextmanager
-async def gateway(*, hooks=None, tables=None, endpoints=None, log=None, mode="all", **settings):
+async def gateway(*, hooks=None, tables=None, endpoints=None, log=None, mode="all", fs=None, **settings):
     Fitting.seen.clear()
-    fs = ScriptedServer(["read", "write", "delete"])
+    fs = fs or ScriptedServer(["read", "write", "delete"])
     found = [
         registry.provide("pml.transport", "scripted", ScriptedTransport({"fs": fs})),
         *(
@@ -157,6 +157,26 @@ async def test_a_mode_is_told_who_asks_and_a_view_differs_with_all_that_it_may_d
 
 
 # Which lists may be shared
+
+
+class Scoped(ScriptedServer):
+    """Says for whom its list is."""
+
+    def __init__(self, scope):
+        super().__init__(["read"], eras=["modern"])
+        self.scope = scope
+
+    async def serve(self, method, params):
+        answer = await super().serve(method, params)
+        return {**answer, "cacheScope": self.scope} if method == "tools/list" else answer
+
+
+@pytest.mark.parametrize("scope", ["public", "private"])
+async def test_no_list_is_for_more_people_than_the_servers_in_it_say(scope):
+    async with gateway(fs=Scoped(scope)) as made:
+        client = Client(made, modern=True)
+        assert (await client.request("tools/list"))["cacheScope"] == scope
+        assert (await Client(made, modern=True, mode="meta_only").request("tools/list"))["cacheScope"] == "public"
 
 
 @pytest.mark.seed("GAP-2")

@@ -188,9 +188,10 @@ class Conversation:
             await self._gateway.servers_settled(listing=True)
         listed = await exposure.listed(session)
         self._has_seen(hint, listed.mark)
-        # Where keys tell clients apart, another one may have another mode.
+        # Where keys tell clients apart, another one may have another mode; and no list is wider than its servers say.
         alike = listed.shared and not hint and self.peer.principal == LOCAL and self._gateway.catalog.tables.one_for_all
-        return await exposure.tools(session, params.get("cursor")), alike
+        private = exposure.whole_catalog and any(server.tools.private for server in self._gateway.servers.values())
+        return await exposure.tools(session, params.get("cursor")), alike and not private
 
     def _with_hint(self, hint: str) -> Session:
         return self._identity(self.session.client, self.session.protocol, hint) if hint else self.session

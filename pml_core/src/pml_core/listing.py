@@ -75,6 +75,11 @@ async def every_item(ask: Ask, method: str, member: str, log: Any) -> list[dict[
     return found
 
 
+def is_private(page: RawObject) -> bool:
+    """Whether a page of a list is only for whom it was sent to (MCP 2026-07-28, caching)."""
+    return b'"cacheScope"' in page.raw and bytes(_members(page, "a list").get("cacheScope", NULL)) == b'"private"'
+
+
 def _members(page: RawObject, method: str) -> Mapping[str, msgspec.Raw]:
     if len(page.raw) > LIST_BYTES:
         size, most = len(page.raw) >> 20, LIST_BYTES >> 20

@@ -8,7 +8,7 @@ from typing import Any
 
 from pml_core.definitions import Change, Definitions, HeldError
 from pml_core.endpoints import found_endpoint, scheme_of
-from pml_core.listing import tools_of
+from pml_core.listing import is_private, tools_of
 from pml_core.members import with_meta
 from pml_hookspecs import EMPTY, CatalogEntry, Link, Origin, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import METHOD_NOT_FOUND
@@ -28,6 +28,8 @@ class Tools:
         """What was accepted; None before that was looked up, when no client can call anything yet."""
         self.listed: Sequence[CatalogEntry] = ()
         """As the server says, accepted or not."""
+        self.private = False
+        """Whether the server says that its list is only for whom it was sent to."""
         self._stale: Instance | None = None
         """The connection that told of a change of the list which was not read yet."""
         self._relist: asyncio.Task[None] | None = None
@@ -43,8 +45,11 @@ class Tools:
         async def ask(method: str, params: RawObject) -> RawObject:
             if instance.modern:
                 params = with_meta(params, envelope(None, able.capabilities, instance.offer.info))
-            return await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
+            page = await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
+            self.private = self.private or (instance.modern and is_private(page))
+            return page
 
+        self.private = False
         return await tools_of(self._wiring.name, ask, self._log)
 
     def have(self, entries: Sequence[CatalogEntry]) -> None:
