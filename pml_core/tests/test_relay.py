@@ -165,6 +165,17 @@ async def test_a_server_that_takes_no_subscriptions_tells_everybody_of_changed_r
         assert client.link.notified == [("notifications/resources/updated", {"uri": "r:1"})]
 
 
+async def test_what_a_server_tells_its_only_client_of_resources_reaches_it_subscribed_or_not():
+    server = answering(resources__list=resources("r:1"), resources__subscribe={})
+    async with running({"a": server}, one_client=True) as made:
+        client = Client(made)
+        await client.initialize()
+        await client.request("resources/subscribe", {"uri": "r:1"})
+        for uri in ("r:1", "r:2"):
+            server.tell("notifications/resources/updated", {"uri": uri})
+        assert [params["uri"] for _, params in client.link.notified] == ["r:1", "r:2"]
+
+
 # Prompts, completion, logging
 
 

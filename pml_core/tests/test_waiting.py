@@ -138,6 +138,17 @@ async def test_where_nothing_connects_nobody_waits():
         assert await status_of(made, "bad__late") is Status.ERROR
 
 
+async def test_a_server_that_is_starting_hears_afterwards_that_roots_have_changed():
+    silent = Silent()
+    async with gateway({"bad": silent}) as made:
+        client = Client(made)
+        await client.initialize({"roots": {"listChanged": True}})
+        client.notify("notifications/roots/list_changed")
+        silent.may.set()
+        await made.servers["bad"].tried()
+        assert silent.link.notified[-1] == ("notifications/roots/list_changed", {})
+
+
 def test_the_servers_that_a_name_is_of():
     prefixes = {"git": None, "my-crm": None, "web": "w_", "bare": ""}
 

@@ -104,12 +104,14 @@ class LegacyExchange:
             return
         if method == "notifications/message" and not severe_enough(params, conversation.log_level):
             return
-        if method != "notifications/resources/updated" or unasked:
+        if method != "notifications/resources/updated":
             self._link.notify(method, params)
             return
-        for shown, (_, own) in conversation.subscribed.items():
-            if own == params.get("uri"):
-                self._link.notify(method, with_member(params, "uri", shown))
+        told = [shown for shown, (_, own) in conversation.subscribed.items() if own == params.get("uri")]
+        for shown in told:
+            self._link.notify(method, with_member(params, "uri", shown))
+        if unasked and not told:
+            self._link.notify(method, params)
 
     def progress(self, note: Mapping[str, Any]) -> None:
         """Tell of progress; ``note`` has the client's own token."""

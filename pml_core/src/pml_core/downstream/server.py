@@ -110,6 +110,8 @@ class Server:
         )
         self._remembered, self._retired = asyncio.Event(), False
         self.tools = Tools(self._wiring, self._published, self._log)
+        self._untold: dict[str, RawObject] = {}
+        """Notifications of clients that came before it was up first, the last of each method."""
         self._prefixes: dict[str, bytes] = {}
         self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
         self.on_changed: Callable[[Server, list[Change]], None] | None = None
@@ -213,6 +215,8 @@ class Server:
             if self.on_slow is not None:
                 self.on_slow(self)
         self._say(replace(self.status, state="up", reason="", restarts=self._main.restarts))
+        while self._untold:
+            self._main.tell(*self._untold.popitem())
         self.tools.read_again()  # it may have changed while it was being read
 
     def _down(self, state: str, reason: str) -> None:
@@ -297,7 +301,10 @@ class Server:
         return await self._others.of(client, within_s)
 
     def tell(self, method: str, params: RawObject, conversation: object) -> None:
-        """Send a client's notification over every connection but those of other clients."""
+        """Send a client's notification over every connection but those of other clients, once the server is up."""
+        if not self._main.tried.is_set():
+            self._untold[method] = params
+            return
         for instance in (self._main, *self._others):
             if instance.client is None or instance.client.conversation is conversation:
                 instance.tell(method, params)
@@ -377,7 +384,9 @@ class Server:
             instance.lists.heard(method)
             self._tell(instance, method, params)
         elif method == "notifications/resources/updated":
-            self._tell(instance, method, params, unasked=not instance.offer.takes_subscriptions)
+            # On a connection of one client's, whatever the server tells is for that client.
+            alone = self._upstream.one_client or instance.client is not None
+            self._tell(instance, method, params, unasked=alone or not instance.offer.takes_subscriptions)
         elif method.startswith(OF_TASKS):  # about work that goes on when the call that began it is over
             self._tell(instance, method, params)
         elif (client := current_client.get()) is not None:
