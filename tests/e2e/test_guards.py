@@ -23,6 +23,7 @@ GUARDS = {
     "pml-approvals": '[plugins.approvals]\nrequire = ["*"]',
     "pml-limits": '[plugins.limits.rules.all]\nper = ["principal"]\nrate = "1/hour"',
     "pml-exposure-hybrid": '[plugins.hybrid]\nblacklisted_tools = ["*:pay"]',
+    "pml-argument-validation": '[plugins.argument_validation]\nrefuse = ["*"]',
     "pml-dry-run": '[plugins.dry_run]\nlevel = "strict"',
 }
 
