@@ -32,9 +32,9 @@ def boom(entry, session):
 async def test_an_unknown_tool_is_an_error_of_the_protocol_with_the_nearest_names():
     async with running({"fs": ScriptedServer(["read_file", "write_file"])}) as made:
         with pytest.raises(RpcError) as caught:
-            await Client(made).call("fs__raed_file")
+            await Client(made).call("fs_raed_file")
         assert caught.value.code == -32602
-        assert caught.value.message.startswith("Unknown tool: fs__raed_file. Did you mean fs__read_file")
+        assert caught.value.message.startswith("Unknown tool: fs_raed_file. Did you mean fs__read_file")
         assert caught.value.data["nearest"][0] == "fs__read_file"
         with pytest.raises(RpcError, match=r"Unknown tool: q+\.$"):
             await Client(made).call("qqqqqqqqqqqq")
@@ -44,14 +44,14 @@ async def test_what_a_caller_may_not_have_is_not_suggested_to_it():
     plugins = filtering(("policy", lambda entry, session: entry.name != "read_secrets"))
     async with running({"fs": ScriptedServer(["read_secrets", "read_secret_x"])}, plugins=plugins) as made:
         with pytest.raises(RpcError) as caught:
-            await Client(made).call("fs__read_secretz")
+            await Client(made).call("fs_read_secretz")
     assert caught.value.data["nearest"] == ["fs__read_secret_x"]
 
 
-async def test_a_tool_that_its_connected_server_does_not_have_is_unknown_and_not_unconnected():
+async def test_a_tool_that_no_server_can_have_by_its_name_is_unknown_and_not_unconnected():
     server = ScriptedServer(["read"])
     async with running({"fs": server}) as made:
-        for name in ("fs:none", "fs__none", "pml:none"):
+        for name in ("none", "fs_none", "pml:none"):
             result = await made.dispatcher.start(ToolCall(id="t", tool=name), SESSION)
             assert (result.status, result.failure.code) == (Status.ERROR, "tool.unknown"), name
         assert server.calls == []

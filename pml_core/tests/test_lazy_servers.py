@@ -127,12 +127,14 @@ async def test_a_lazy_server_that_cannot_be_started_says_so_to_the_call_that_nee
         assert state(made).state == "down"
 
 
-async def test_an_unknown_tool_of_a_sleeping_server_is_unknown_and_does_not_wake_it():
+async def test_an_unknown_tool_of_a_sleeping_server_is_that_ones_to_answer_and_a_name_of_nobody_wakes_none():
     async with lazy(ScriptedServer(["read"])) as (made, transport):
         await a_while()
-        with pytest.raises(RpcError, match=r"Unknown tool: fs__rea\. Did you mean fs__read\?"):
-            await Client(made).call("fs__rea")
+        with pytest.raises(RpcError, match=r"Unknown tool: fs_read\. Did you mean fs__read\?"):
+            await Client(made).call("fs_read")
         assert transport.opened == []
+        assert (await Client(made).call("fs__other"))["structuredContent"] == {}
+        assert len(transport.opened) == 1
 
 
 async def test_listing_resources_and_prompts_does_not_start_it_and_clients_hear_when_there_are_some():

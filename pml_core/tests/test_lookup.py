@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import types
 
 import pytest
 
+from pml_core.fleet import LOOKED_S
 from pml_core.lookup import calls_in
-from pml_hookspecs import EMPTY, Identity, RpcError, Step, ToolCall, Workflow
-from pml_testing.downstream import Everything, Lister, a_while, named, until
+from pml_core.tool_rules import ToolRules
+from pml_hookspecs import EMPTY, Identity, RpcError, Step, ToolCall, Workflow, hookimpl
+from pml_testing.downstream import Everything, Lister, a_while, moving_clock, named, records, until
 from pml_testing.gateway import Client, running
 
 pytestmark = pytest.mark.anyio
@@ -63,16 +66,14 @@ async def test_a_reading_that_does_not_end_is_waited_for_within_the_bound():
     server = lister("old")
     async with running({"fs": server}, list_wait_s=0.05) as made:
         now_has(server, "old", "new")
-        with pytest.raises(RpcError, match="Unknown tool"):
-            await Client(made).call("fs__new")
+        assert (await Client(made).call("fs__new"))["structuredContent"] == {}, "its server is asked all the same"
 
 
 async def test_who_names_another_server_does_not_wait_for_it():
     server, other = lister("old"), lister("x")
     async with asyncio.timeout(LONG_S / 2), running({"fs": server, "git": other}, list_wait_s=LONG_S) as made:
         now_has(server, "old", "new")
-        with pytest.raises(RpcError, match="Unknown tool"):
-            await Client(made).call("git__new")
+        assert (await Client(made).call("git__new"))["structuredContent"] == {}
 
 
 def test_the_calls_of_a_plan_are_those_of_plans_within_and_of_what_undoes():
@@ -134,3 +135,104 @@ async def test_who_may_not_know_of_a_server_is_not_told_that_it_is_away():
         with pytest.raises(RpcError, match="Unknown tool: write") as caught:
             await Client(made, identity=key).call("write")
         assert "web" not in str(caught.value)
+
+
+# Tools that nobody was told of
+
+
+async def refusal_of(made, name):
+    """The code of the failure of a call."""
+    try:
+        answer = await Client(made).call(name)
+    except RpcError as error:
+        return "tool.unknown" if "Unknown tool" in error.message else error.message
+    return answer["_meta"]["pml/failure"]["code"]
+
+
+async def test_a_tool_that_came_without_a_word_is_looked_up_and_found(monkeypatch):
+    server = lister("old")
+    async with running({"fs": server}) as made:
+        advance = moving_clock(monkeypatch)
+        server.pages = {None: {"tools": named("old", "new")}}
+        advance(LOOKED_S)
+        calls = [Client(made).call("fs__new", {"a": 1}) for _ in range(5)]
+        assert [one["structuredContent"] for one in await asyncio.gather(*calls)] == [{"a": 1}] * 5
+        assert len(server.cursors) == 2, "they share one reading"
+        assert made.catalog.get("fs:new") is not None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "name"),
+    [(None, "fs__hidden"), (None, "fs:hidden"), ("", "hidden"), ("", "fs:hidden"), ("w_", "w_hidden")],
+)
+async def test_a_tool_that_is_served_and_not_listed_is_its_servers_to_answer(prefix, name):
+    server, other = lister("old"), lister("x")
+    async with running({"fs": server}, settings={"prefix": prefix}) as made:
+        assert (await Client(made).call(name, {"a": 1}))["structuredContent"] == {"a": 1}
+        assert server.calls == [("hidden", {"a": 1})]
+        assert (await records(made))[0].target == "fs:hidden"
+        assert made.catalog.get("fs:hidden") is None
+    assert other.calls == []
+
+
+async def test_a_client_that_calls_unknown_names_all_day_has_no_list_read_each_time():
+    server = lister("old")
+    async with running({"fs": server}) as made:
+        for i in range(20):
+            await Client(made).call(f"fs__nothing{i}")
+        assert len(server.cursors) <= 2
+
+
+@pytest.mark.parametrize(
+    "name", ["hidden", "git__hidden", "git:hidden", "fs__", "fs__a b", "fs__a:b", f"fs__{'x' * 129}"]
+)
+async def test_names_of_no_server_and_names_that_mcp_does_not_allow_reach_none(name):
+    server = lister("old")
+    async with running({"fs": server}) as made:
+        assert await refusal_of(made, name) in ("tool.unknown", "tool.not_connected")
+        assert server.calls == []
+
+
+async def test_a_name_that_two_servers_may_have_reaches_neither():
+    servers = {"a": lister("x"), "b": lister("y")}
+    async with running(servers, settings={"prefix": ""}) as made:
+        with pytest.raises(RpcError, match="Unknown tool"):
+            await Client(made).call("hidden")
+        assert servers["a"].calls == servers["b"].calls == []
+
+
+@pytest.mark.attack("Access", "call a tool that no server lists, whose name a rule forbids, in other spellings too")
+@pytest.mark.parametrize(
+    "name", ["delete_all", "DELETE_all", "Delete_All", "rea_d", "READ", "rea.d", "secret", "SECRET"]
+)
+async def test_rules_hold_for_tools_that_are_not_listed_by_their_names(name):
+    def keeps(entry, session):
+        return not entry.name.startswith("delete_")
+
+    def shows(entry, session):
+        return entry.name != "secret"
+
+    shows.hides = True
+    own = types.ModuleType("own")
+    own.pml_filter_tools = hookimpl(lambda services: [keeps, shows])
+    server = lister("read")
+    rules = {"tools": ToolRules(deny=("wipe*",))}
+    async with running({"fs": server}, plugins={("hooks", "own"): own}, settings=rules) as made:
+        for spelt in (f"fs__{name}", f"fs:{name}", "fs__wipe", "fs__WIPE_all"):
+            assert await refusal_of(made, spelt) in ("tool.unknown", "policy.denied")
+        assert server.calls == []
+
+
+async def test_what_is_held_is_not_called_under_a_name_that_nobody_accepted():
+    server = lister("read")
+    async with running({"fs": server}, settings={"on_change": "hold"}) as made:
+        failure = (await Client(made).call("fs__hidden"))["_meta"]["pml/failure"]
+        assert failure["code"] == "policy.definition_changed"
+        assert server.calls == []
+
+
+async def test_a_rehearsal_never_calls_what_is_not_listed():
+    server = lister("read")
+    async with running({"fs": server}) as made:
+        await Client(made).call("fs__hidden", _meta={"pml/dry_run": "reads"})
+        assert server.calls == []

@@ -381,3 +381,17 @@ async def test_what_waits_is_said_in_words(task, says):
     async with gateway(ScriptedServer(TOOLS)) as made:
         waits = await made.dispatcher.start(plan(task), SESSION)
     assert waits.failure.message.startswith(f"{says} for a human: pml approvals approve apr-")
+
+
+async def test_a_tool_that_its_server_does_not_list_counts_as_one_that_may_destroy():
+    server = ScriptedServer(TOOLS)
+    async with gateway(server) as made:
+        waits = await made.dispatcher.start(plan(call("unlisted", table="x")), SESSION)
+        assert (waits.status, waits.failure.code) == (Status.INPUT_REQUIRED, "approval.required")
+        assert server.calls == []
+        (request,) = await requests(made).all("pending", 10)
+        await answer(made, request, "approved")
+        assert (await made.dispatcher.start(plan(call("unlisted", table="x")), SESSION)).status is Status.OK
+    assert server.calls == [("unlisted", {"table": "x"})]
+    async with gateway(server, {"effects": "none"}) as made:
+        assert (await made.dispatcher.start(plan(call("unlisted")), SESSION)).status is Status.OK

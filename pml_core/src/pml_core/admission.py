@@ -27,6 +27,7 @@ from pml_hookspecs import (
     split_tool_id,
 )
 
+from .catalog import KNOWN
 from .client import current_client
 from .dispatch import ended
 from .errors import OperatorError
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from .standing import Standing
 
 
-KNOWN, AWAY = ("up", "idle"), ("starting", "down")
-"""States of a server whose tools are known, and of one whose tools may be known later."""
+AWAY = ("starting", "down")
+"""States of a server whose tools may be known later."""
 LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 """Functions whose call decides nothing yet."""
 
@@ -182,9 +183,24 @@ class Admission:
                 return self._attempts.count(task, run, call_next)
             return call_next(task, run)
         entry = self._catalog.get(task.tool)
-        if entry is None or self._filters.hides(entry, run.session):
+        if entry is None:
+            return self._unlisted(task, run, call_next)
+        if self._filters.hides(entry, run.session):
             return self._hide(task, run)
         return self._allowed(f"Tool {task.tool!r}", entry, task, run, call_next)
+
+    def _unlisted(self, task: ToolCall, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """A tool that may be served and is not listed: it is judged by its name, and by that in small letters."""
+        found = self._catalog.unlisted(task.tool, run.session)
+        if len(found) != 1 or found[0].id != task.tool:
+            return self._hide(task, run)
+        small = entry_of(f"{found[0].server}:{found[0].name.lower()}", self._catalog)
+        for entry in (small, found[0]):
+            if self._filters.hides(entry, run.session):
+                return self._hide(task, run)
+            if self._filters.refusing(entry, run.session) is not None:
+                return self._allowed(f"Tool {task.tool!r}", entry, task, run, call_next)
+        return call_next(task, run)
 
     def _allowed(self, what: str, entry: CatalogEntry, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         plugin = self._filters.refusing(entry, run.session)

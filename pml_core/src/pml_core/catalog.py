@@ -13,6 +13,7 @@ from pml_hookspecs import (
     CatalogEntry,
     Match,
     MetaTool,
+    RawObject,
     SearchIndex,
     ServerStatus,
     Session,
@@ -27,6 +28,8 @@ from .search_apart import common, merged, search_apart
 from .server_views import known_servers
 from .tool_tables import Tables
 
+KNOWN = ("up", "idle")
+"""States of a server whose tools are known."""
 VIEWS = 64
 """Sets of tools kept, one for each view that searched."""
 
@@ -250,6 +253,26 @@ class LiveCatalog:
         shown = {status.name: status for status in self.servers(session)}
         named, bare = naming.servers_of(tool, {name: self.tables.prefixes.get(name) for name in shown})
         return [shown[name] for name in named], [shown[name] for name in bare]
+
+    def unlisted(self, tool: str, session: Session) -> list[CatalogEntry]:
+        """What stands for a tool that is not listed: one for each server that may serve it, by the name alone.
+
+        There is none while one of these is not up, for what ``session`` may not know of, for names that MCP does not
+        allow, and for those that differ only in writing from what the server lists.
+        """
+        named, bare = self.servers_of(tool, session)
+        found: list[CatalogEntry] = []
+        may_have = [status for status in named or bare if status.state != "disabled"]
+        if any(status.state not in KNOWN for status in may_have):
+            return found
+        for status in may_have:
+            own = naming.own_name(tool, status.name, self._prefixes.get(status.name))
+            entry = CatalogEntry(ToolId(f"{status.name}:{own}"), status.name, RawObject.of({"name": own}), 0)
+            if not naming.is_plain(own) or self.hides(entry, session):
+                continue
+            if not any(naming.folded(one.name) == naming.folded(own) for one in self._theirs.get(status.name, ())):
+                found.append(entry)
+        return found
 
     def nearest(self, name: str, session: Session, count: int = 3) -> list[str]:
         """Exposed names of what ``session`` may have that look like ``name``, best first; also by the tool's own."""

@@ -199,7 +199,11 @@ class Definitions:
             HeldError: It is not.
         """
         if self.holds and (change := self.changes.get(tool)) is not None:
-            raise HeldError(f"what its server says of it has changed ({', '.join(change.fields)})")
+            raise HeldError(
+                f"what its server says of it has changed ({', '.join(change.fields)}) since it was accepted"
+            )
+        if self.holds and tool not in (self.accepted or {}):
+            raise HeldError("its server does not list it, so that nobody has accepted it")
 
 
 def changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[str, ...]:

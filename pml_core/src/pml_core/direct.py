@@ -105,7 +105,7 @@ class DirectExecutor:
 
 def _held(server: str, tool: str, why: Exception) -> Failure:
     message = (
-        f"{server}:{tool} was not called: {why} since it was accepted. Its operator looks at that and accepts it with: "
+        f"{server}:{tool} was not called: {why}. Its operator looks at that and accepts it with: "
         f"pml servers accept {server}"
     )
     return Failure("policy.definition_changed", message, details={"server": server, "tool": tool})

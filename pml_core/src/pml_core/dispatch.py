@@ -67,6 +67,7 @@ class Dispatcher:
         *,
         rehearsals: Rehearsals,
         servers_settled: Callable[[str | None], Awaitable[None]],
+        read_again: Callable[[str], Awaitable[None]],
     ) -> None:
         """Without :attr:`chain` it cannot run anything yet.
 
@@ -74,11 +75,12 @@ class Dispatcher:
             own_tools: Those that stand for tasks become them.
             servers_settled: Waits, within a bound, for the servers that may have the tool of a name; None: for the
                 whole catalog.
+            read_again: Has a server's list of tools read again, within a bound.
             rehearsals: Says of each task whether it is one.
         """
         self._catalog, self._own_tools, self._tracing, self._recorder = catalog, own_tools, tracing, recorder
         self._log, self.rehearsals = log, rehearsals
-        self._lookup = Lookup(catalog, own_tools, servers_settled)
+        self._lookup = Lookup(catalog, own_tools, servers_settled, read_again)
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
         self.in_background: Callable[[Task, Session, RunOptions], Awaitable[ExecutionId]] = _no_background
@@ -209,8 +211,10 @@ class Dispatcher:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
         found, problem = self.resolved(task, session)
         if problem is None and isinstance(task, ToolCall) and (needed := self._lookup.needed(found, session)):
-            await self._lookup.wait(needed)
-            return self.resolved(task, session)
+            await self._lookup.wait(needed, session)
+            found, problem = self.resolved(task, session)
+            if problem is None and isinstance(found, ToolCall) and (id := self._lookup.unlisted(found.tool, session)):
+                found = _called(found, id)
         return found, problem
 
     def resolved(self, task: Task, session: Session) -> tuple[Task, Failure | None]:

@@ -22,6 +22,8 @@ LEAST_PATIENCE_S = 3.0
 """How long after its start every server is waited for by who needs the whole catalog [s]."""
 MANY = 1000
 """Servers that run elsewhere are started side by side: that takes no processor of ours."""
+LOOKED_S = 5.0
+"""How old a list may be in which a name is not found [s]."""
 SLOWER = 2.0
 """How many times as long as the slowest of the others a server may take before only those wait who need it."""
 LISTS: Mapping[str, str] = {
@@ -131,6 +133,11 @@ class Fleet:
         servers = self._gateway.servers
         named, bare = servers_of(tool, {name: server.settings.prefix for name, server in servers.items()})
         return [servers[name] for name in named or bare]
+
+    async def read_again(self, name: str) -> None:
+        """Have a server's list of tools read again, unless that was done a moment ago, and wait for it."""
+        if name in self._tasks and (server := self._gateway.servers.get(name)) is not None:
+            await server.read_again(LOOKED_S, self._gateway.config.gateway.list_wait_s)
 
     def _unseen(self) -> list[Server]:
         """Those that are being started and whose tools were never seen."""

@@ -212,6 +212,7 @@ class Gateway:
             self.log,
             rehearsals=self.rehearsals,
             servers_settled=self.servers_settled,
+            read_again=self.fleet.read_again,
         )
 
     async def close(self) -> None:

@@ -10,6 +10,8 @@ from pml_hookspecs import Catalog, CatalogEntry, RawObject, ToolId, split_tool_i
 
 LONGEST = 64
 """Characters that the strictest clients allow in a tool's name."""
+LONGEST_OWN = 128
+"""Characters that MCP allows in a tool's name."""
 FORBIDDEN = re.compile(r"[^A-Za-z0-9_.-]")
 NOT_IN_CODE = re.compile(r"\W")
 SEPARATOR = "__"
@@ -72,6 +74,27 @@ def servers_of(tool: str, prefixes: Mapping[str, str | None]) -> tuple[list[str]
     if said != tool:
         named += [name for name in prefixes if _in_code(name) == _in_code(said) and name not in named]
     return named, [name for name, prefix in prefixes.items() if prefix == ""]
+
+
+def own_name(tool: str, server: str, prefix: str | None) -> str:
+    """What ``server`` would itself call a tool of such a name; see :func:`servers_of`."""
+    begins = f"{server}{SEPARATOR}" if prefix is None else prefix
+    if begins and tool.startswith(begins):
+        return tool[len(begins) :]
+    for said, _, own in (tool.partition(":"), tool.partition(SEPARATOR)):
+        if own and _in_code(said) == _in_code(server):
+            return own
+    return tool
+
+
+def is_plain(own: str) -> bool:
+    """Whether a server's own name for a tool is one that MCP allows."""
+    return 0 < len(own) <= LONGEST_OWN and not FORBIDDEN.search(own)
+
+
+def folded(own: str) -> str:
+    """The same for names that a lenient server may take for one another."""
+    return re.sub(r"[_.-]", "", own).casefold()
 
 
 def _in_code(server: str) -> str:

@@ -44,11 +44,13 @@ class Policy:
         if _fits(task.tool, self._settings.require):
             return "policy: it always needs approval"
         entry = self._catalog.get(task.tool)
-        if entry is None or entry.own or _fits(task.tool, self._settings.trust):
+        if (entry is not None and entry.own) or _fits(task.tool, self._settings.trust):
             return ""
         return self._by_effects(entry) if indirect or self._settings.scope == "everywhere" else ""
 
-    def _by_effects(self, entry: CatalogEntry) -> str:
+    def _by_effects(self, entry: CatalogEntry | None) -> str:
+        if entry is None:
+            return "" if self._settings.effects == "none" else "policy: its server does not list it, so it may destroy"
         said = hints(entry.definition)
         if said.get("readOnlyHint") is True:
             return ""

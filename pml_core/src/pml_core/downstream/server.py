@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -255,6 +256,13 @@ class Server:
             self.on_listed(self, entries)
         if self.on_changed is not None:
             self.on_changed(self, changes)
+
+    async def read_again(self, age_s: float, within_s: float) -> None:
+        """Have its tools listed again if the last reading began so long ago, and wait for that; it may be asleep."""
+        with suppress(TransportError):
+            await self._main.link(within_s)
+        self.tools.read_if_older(age_s, self._main)
+        await self.tools.settled(within_s)
 
     @property
     def retired(self) -> bool:

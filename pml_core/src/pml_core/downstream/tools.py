@@ -41,6 +41,7 @@ class Tools:
     async def read(self, instance: Instance, link: Link) -> list[CatalogEntry]:
         """Ask for the list, for the client that the connection is for, or for all."""
         able = instance.client or await self._wiring.upstream.hello()
+        self._began_s = asyncio.get_running_loop().time()
 
         async def ask(method: str, params: RawObject) -> RawObject:
             if instance.modern:
@@ -77,6 +78,12 @@ class Tools:
             self._relist = asyncio.get_running_loop().create_task(
                 self._list_again(), name=f"relist:{self._wiring.name}"
             )
+
+    def read_if_older(self, age_s: float, instance: Instance) -> None:
+        """Have the list read again over this connection if the last reading began so long ago."""
+        if instance.connected and not self.reading and asyncio.get_running_loop().time() - self._began_s >= age_s:
+            self._stale = instance
+            self.read_again()
 
     @property
     def reading(self) -> bool:
