@@ -266,11 +266,12 @@ class LiveCatalog:
         if any(status.state not in KNOWN for status in may_have):
             return found
         for status in may_have:
-            own = naming.own_name(tool, status.name, self._prefixes.get(status.name))
+            own = naming.own_name(tool, status.name, self.tables.prefixes.get(status.name))
             entry = CatalogEntry(ToolId(f"{status.name}:{own}"), status.name, RawObject.of({"name": own}), 0)
             if not naming.is_plain(own) or self.hides(entry, session):
                 continue
-            if not any(naming.folded(one.name) == naming.folded(own) for one in self._theirs.get(status.name, ())):
+            theirs = (entry for entry in self if entry.server == status.name)
+            if not any(naming.folded(one.name) == naming.folded(own) for one in theirs):
                 found.append(entry)
         return found
 

@@ -40,12 +40,14 @@ class Tools:
 
     async def read(self, instance: Instance, link: Link) -> list[CatalogEntry]:
         """Ask for the list, for the client that the connection is for, or for all."""
-        able = instance.client or await self._wiring.upstream.hello()
+        able: Mapping[str, Any] = {}
+        if instance.modern:
+            able = (instance.client or await self._wiring.upstream.hello()).capabilities
         self._began_s = asyncio.get_running_loop().time()
 
         async def ask(method: str, params: RawObject) -> RawObject:
             if instance.modern:
-                params = with_meta(params, envelope(None, able.capabilities, instance.offer.info))
+                params = with_meta(params, envelope(None, able, instance.offer.info))
             page = await link.request(method, params, timeout_s=self._wiring.start_timeout_s)
             self.private = self.private or (instance.modern and is_private(page))
             return page
