@@ -22,6 +22,7 @@ from pml_hookspecs import (
 )
 
 from . import naming
+from .addresses import ui_uris
 from .kept_index import KeptIndex
 from .lengths import check_words
 from .search_apart import common, merged, search_apart
@@ -68,6 +69,7 @@ class LiveCatalog:
         self._listeners: list[Callable[[], None]] = []
         self._aliases: dict[str, CatalogEntry] = {}
         self._clashes: set[tuple[ToolId, ToolId]] = set()
+        self._pages: tuple[str, Mapping[str, Collection[str]]] | None = None
         self._refusing: Callable[[CatalogEntry, Session], str | None] | None = None
         self._hiding: Callable[[CatalogEntry, Session], bool] | None = None
 
@@ -243,6 +245,16 @@ class LiveCatalog:
         await self._index.close()
 
     # What the core asks besides
+
+    def pages(self) -> Mapping[str, Collection[str]]:
+        """By server, the URIs of the pages (MCP Apps) that its tools name."""
+        if self._pages is None or self._pages[0] != self.revision:
+            found: dict[str, set[str]] = {}
+            for entry in self:
+                if uris := ui_uris(entry.definition.get("_meta")):
+                    found.setdefault(entry.server, set()).update(uris)
+            self._pages = (self.revision, found)
+        return self._pages[1]
 
     def status(self, server: str) -> ServerStatus | None:
         """How ``server`` is doing; None when it is not configured."""

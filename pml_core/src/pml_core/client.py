@@ -86,8 +86,11 @@ class Client(Protocol):
         """
         ...
 
-    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
-        """Hand it a server's notification; ``unasked`` if the server tells of resources without subscriptions."""
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False, server: str = "") -> None:
+        """Hand it a server's notification; ``unasked`` if the server tells of resources without subscriptions.
+
+        ``server`` says whose it is, where that matters: two may have a resource of one URI.
+        """
         ...
 
 

@@ -97,7 +97,7 @@ class LegacyExchange:
         finally:
             self.conversation.askers.pop(token, None)
 
-    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False, server: str = "") -> None:
         """Hand on a notification, if the client wants it."""
         conversation = self.conversation
         if not conversation.initialized:
@@ -107,7 +107,11 @@ class LegacyExchange:
         if method != "notifications/resources/updated":
             self._link.notify(method, params)
             return
-        told = [shown for shown, (_, own) in conversation.subscribed.items() if own == params.get("uri")]
+        told = [
+            shown
+            for shown, (whose, own) in conversation.subscribed.items()
+            if own == params.get("uri") and server in ("", whose.name)
+        ]
         for shown in told:
             self._link.notify(method, with_member(params, "uri", shown))
         if unasked and not told:
@@ -242,10 +246,10 @@ class ModernExchange:
             if not answer.done():
                 answer.set_exception(RpcError(NO_CLIENT, why))
 
-    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False, server: str = "") -> None:
         """Hand on a notification: log messages if the request asked for them; the rest goes to those who listen."""
         if method != "notifications/message":
-            self.conversation.listeners.tell(method, params)
+            self.conversation.listeners.tell(method, params, server)
         elif self._link is not None and self.log_level is not None and severe_enough(params, self.log_level):
             self._link.notify(method, params)
 
@@ -284,6 +288,6 @@ class ModernAtLarge:
         """
         raise RpcError(NO_CLIENT, f"The gateway cannot ask a client: no request of its waits ({method}).")
 
-    def tell(self, method: str, params: RawObject, *, unasked: bool = False) -> None:
+    def tell(self, method: str, params: RawObject, *, unasked: bool = False, server: str = "") -> None:
         """Hand on a notification to those who listen."""
-        self.conversation.listeners.tell(method, params)
+        self.conversation.listeners.tell(method, params, server)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import CatalogEntry, ExposureMode, RawObject, Selection, Session, ToolId, encode
 
+from .addresses import definition_for, ui_owners
 from .paging import page
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ class Exposure:
         async with self._rendering:
             if (ready := self._lists.get(key)) is None:
                 entries, shared = await self._selected(session)
-                rendered = [self._render(e, session) for e in entries]
+                owners = ui_owners(self._catalog, lambda e: self._filters.refusing(e, session) is None)
+                rendered = [self._render(e, session, owners) for e in entries]
                 whole = _result(rendered, None)
                 mark = hashlib.sha256(whole.raw).hexdigest()[:16]
                 ready = Listed(rendered, whole, mark, shared and self._filters.shared and "key" not in locks)
@@ -127,9 +129,9 @@ class Exposure:
                 found[id] = entry
         return list(found.values())
 
-    def _render(self, entry: CatalogEntry, session: Session) -> bytes:
+    def _render(self, entry: CatalogEntry, session: Session, owners: Mapping[str, str]) -> bytes:
         """The definition as clients see it: our name, and an ``inputSchema`` that strict clients accept."""
-        definition = self._rehearsals.listed(entry.definition, session) if entry.own else entry.definition
+        definition = self._rehearsals.listed(entry.definition, session) if entry.own else definition_for(entry, owners)
         shown = {**definition, "name": self._catalog.exposed_name(entry.id)}
         schema = shown.get("inputSchema")
         if not isinstance(schema, dict):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-from urllib.parse import quote
 
 from pml_hookspecs import RpcError, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
+from .addresses import alias, is_own, template_alias, unaliased
 from .naming import SEPARATOR
 
 if TYPE_CHECKING:
     from .downstream import Server
 
-ALIAS = "pml://resource/"
-"""Begins the URI of a resource whose own URI another server has, too: ``pml://resource/<server>/<quoted URI>``."""
+QUICKLY_S = 1.0
+"""Longest that an answer with links waits for lists that were not read yet [s]."""
 
 Kind = Literal["resources", "templates", "prompts"]
 Keeps = Callable[[str, str], bool]
@@ -43,18 +45,83 @@ LISTINGS: Mapping[Kind, Listing] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What servers are known to have, for one session."""
+
+    listed: Mapping[str, str]
+    """URIs that servers list or whose tools name them, each with the first server by name."""
+    templates: list[tuple[str, str, Callable[[str], bool]]]
+    """Template, its server, and whether the session may have a URI of it."""
+    able: list[str]
+    """Servers that have resources, listed or not."""
+
+    def owner(self, uri: str) -> str | None:
+        """The server that a URI would be read from; None where that is not known."""
+        if (found := self.listed.get(uri)) is not None:
+            return found
+        for template, server, keeps in self.templates:
+            if matches(template, uri) and keeps(uri):
+                return server
+        return self.able[0] if len(self.able) == 1 else None
+
+
 class Features:
     """What the servers offer besides tools."""
 
     def __init__(
-        self, servers: Mapping[str, Server], log: Any, reserved: Callable[[], Collection[str]] = frozenset
+        self,
+        servers: Mapping[str, Server],
+        log: Any,
+        reserved: Callable[[], Collection[str]] = frozenset,
+        named: Callable[[], Mapping[str, Collection[str]]] = lambda: MappingProxyType({}),
     ) -> None:
-        """``reserved`` gives the names of prompts that are the gateway's own."""
-        self._servers, self._log, self._reserved = servers, log, reserved
+        """Offer what ``servers`` do.
+
+        Args:
+            servers: By name, those there are at any time.
+            log: Hears of lists that cannot be read.
+            reserved: Gives the names of prompts that are the gateway's own.
+            named: Gives, by server, the URIs of resources that its tools name, which it need not list.
+        """
+        self._servers, self._log, self._reserved, self._named = servers, log, reserved, named
+        self._late: set[str] = set()
+        """Servers whose lists nobody waits for, as they did not come in time."""
+
+    @property
+    def several(self) -> bool:
+        """Whether more than one server has resources."""
+        return sum(server.offers("resources") for server in self._servers.values()) > 1
+
+    async def claims(self, keeps: Keeps) -> Claims:
+        """What is known to be whose, as far as ``keeps`` keeps it; waits a little for lists that were not read yet."""
+        servers = [s for _, s in sorted(self._servers.items()) if s.offers("resources")]
+        kinds: tuple[Kind, Kind] = ("resources", "templates")
+        reading = {(s.name, kind): asyncio.ensure_future(self._of(s, kind, 0.0)) for s in servers for kind in kinds}
+        if wanted := [task for (name, _), task in reading.items() if name not in self._late]:
+            await asyncio.wait(wanted, timeout=QUICKLY_S)
+        await asyncio.sleep(0)
+        for (name, _), task in reading.items():
+            if not task.done():
+                self._late.add(name)
+                task.add_done_callback(partial(self._came, name))
+        listed: dict[str, str] = {}
+        templates: list[tuple[str, str, Callable[[str], bool]]] = []
+        named = self._named()
+        for name in (server.name for server in servers):
+            ours, theirs = (reading[name, kind] for kind in kinds)
+            uris = [*(i["uri"] for i in (ours.result() if ours.done() else ())), *named.get(name, ())]
+            listed |= {uri: name for uri in uris if uri not in listed and keeps(name, uri)}
+            items = theirs.result() if theirs.done() else ()
+            templates += [(item["uriTemplate"], name, partial(keeps, name)) for item in items]
+        return Claims(listed, templates, [server.name for server in servers])
 
     async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
         """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
         return [shown for _, _, shown in await self._items(kind, keeps)]
+
+    def _came(self, server: str, _task: object) -> None:
+        self._late.discard(server)
 
     async def prompt(self, name: str, keeps: Keeps) -> tuple[Server, str]:
         """The server that has a prompt, and its own name for it; one that ``keeps`` does not keep only for want of one.
@@ -87,6 +154,8 @@ class Features:
         Raises:
             RpcError: None has.
         """
+        if (known := self._aliased(uri)) is not None:
+            return known
         found = await self._listed_resource(uri, keeps)
         if found is None and await self._woken():
             found = await self._listed_resource(uri, keeps)
@@ -97,11 +166,19 @@ class Features:
             return able[0], uri
         raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
 
+    def _aliased(self, uri: str) -> tuple[Server, str] | None:
+        """The server that a URI of the gateway's own names, whether that lists it or not, and its own URI."""
+        server, own = unaliased(uri) or ("", "")
+        return (self._servers[server], own) if server in self._servers else None
+
     async def _listed_resource(self, uri: str, keeps: Keeps) -> tuple[Server, str] | None:
+        named = self._named()
         for kept in (keeps, None):
-            for server, item, shown in await self._items("resources", kept):
-                if shown["uri"] == uri:
-                    return server, item["uri"]
+            found = [server for server, _, shown in await self._items("resources", kept) if shown["uri"] == uri]
+            for name in sorted(self._servers):
+                found += [self._servers[name]] * (uri in named.get(name, ()) and (kept is None or kept(name, uri)))
+            if found:
+                return min(found, key=lambda server: server.name), uri
             for server, item, _ in await self._items("templates"):
                 if matches(item["uriTemplate"], uri) and (kept is None or kept(server.name, uri)):
                     return server, uri
@@ -111,17 +188,19 @@ class Features:
         """Start the servers that were not needed yet, for what nobody else has; whether there were any."""
         return any(await asyncio.gather(*(server.wake() for server in self._servers.values())))
 
-    async def template(self, template: str, keeps: Keeps) -> Server:
-        """The server that has a resource template, or a resource, of this very text.
+    async def template(self, template: str, keeps: Keeps) -> tuple[Server, str]:
+        """The server that has a resource template, or a resource, of this very text, and its own text.
 
         Raises:
             RpcError: None has.
         """
+        if (known := self._aliased(template)) is not None:
+            return known
         for kept in (keeps, None):
-            for server, item, shown in await self._items("templates", kept):
-                if template in (item["uriTemplate"], shown["uriTemplate"]):
-                    return server
-        return (await self.resource(template, keeps))[0]
+            for server, item, _ in await self._items("templates", kept):
+                if template == item["uriTemplate"]:
+                    return server, template
+        return await self.resource(template, keeps)
 
     async def _items(self, kind: Kind, keeps: Keeps | None = None) -> list[Item]:
         """What servers have, under names that tell nothing of what ``keeps`` does not keep; None keeps all."""
@@ -136,10 +215,10 @@ class Features:
         )
         return list(_shown(kind, pairs, self._reserved() if kind == "prompts" else ()))
 
-    async def _of(self, server: Server, kind: Kind) -> list[dict[str, Any]]:
+    async def _of(self, server: Server, kind: Kind, wait_s: float | None = None) -> list[dict[str, Any]]:
         """One server's list; empty when it cannot give one, which never hides the others'."""
         try:
-            return await server.features(kind)
+            return await server.features(kind, wait_s)
         except (RpcError, TransportError, TimeoutError) as exc:
             self._log.warning("a list could not be read", server=server.name, kind=kind, reason=str(exc))
             return []
@@ -174,8 +253,8 @@ def _shown(
         name = item[key]
         if kind == "prompts":
             name = _prompt_name(server, name, taken)
-        elif name in taken:
-            name = f"{ALIAS}{server.name}/{quote(name, safe='')}"
+        elif name in taken or is_own(name):
+            name = (template_alias if kind == "templates" else alias)(server.name, name)
         taken.add(name)
         yield server, item, item if name == item[key] else {**item, key: name}
 

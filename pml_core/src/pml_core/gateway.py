@@ -34,6 +34,7 @@ from .guides import Guides
 from .hooks import Fault
 from .identities import AccessWatchers, KnownIdentities
 from .introduction import finders
+from .links import Links
 from .logs import Logs
 from .naming import entry_of, name_of
 from .nulls import MemoryStore
@@ -94,8 +95,6 @@ class Gateway:
             records: The plugins to use; those installed if not given.
         """
         self.config, self.version = config, metadata.version("pml-core")
-        self.about: Mapping[str, Any] = {"name": "pml", "title": "PML gateway", "version": self.version}
-        """Who it is, for clients (MCP ``serverInfo``)."""
         self.redactor = Redactor()
         self.redactor.learn(config.secrets())
         self.logs = logs or Logs(config.gateway.log_level, config.gateway.log_format)
@@ -112,10 +111,9 @@ class Gateway:
         self._connect = connect
         self.conversations: set[Conversation] = set()
         self.upstream = Upstream(self.conversations, one_client=one_client)
-        self.features = Features(self.servers, self.log, lambda: self.guides.names)
+        self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog.pages)
         self.extensions = Extensions(self.servers)
         self.parking = Parking(config.gateway.answer_wait_s, MOST_PARKED)
-        self.guides = Guides(())
         self.wrappers: list[Wrapped] = []
         self.suggesters: list[tuple[str, Suggester]] = []
         self.embedder: Embedder | None = None
@@ -124,8 +122,7 @@ class Gateway:
         self.rehearsals = Rehearsals(lambda: self.config)
         self.exposures: Exposures
         self.views, self.announcement = LiveViews(self), Announcement(self)
-        self.identities = KnownIdentities((), self.log)
-        self.access_watchers = AccessWatchers((), self.log)
+        self.identities, self.access_watchers = KnownIdentities((), self.log), AccessWatchers((), self.log)
         self.dispatcher: Dispatcher
         self.background: Background
         self._executors: Executors
@@ -358,7 +355,8 @@ class Gateway:
             return
 
     async def _fold_chain(self, store: Store) -> Any:
-        downstream = Downstream(self.servers, self.extensions.learn, started=self._connect)
+        followable = Links(self.features, self.allows).followable
+        downstream = Downstream(self.servers, self.extensions.learn, started=self._connect, followable=followable)
         direct = DirectExecutor(downstream, self.own_tools)
         executors = self._executors = Executors(direct, self.catalog, self.rehearsals)
         named = set(self.config.gateway.executors.values())
@@ -371,10 +369,8 @@ class Gateway:
             executors.add(name, executor, self.config.gateway.executors)
         attempts = Attempts(store, self.config.gateway.max_resumes, self.log)
         standing = Standing(lambda: self.identities, self.log)
-        closed = self.supervisor.closed
-        admission = Admission(
-            self.catalog, self.filters, standing, attempts, self.access_watchers, closed, partial(finders, self)
-        )
+        closed, found_by = self.supervisor.closed, partial(finders, self)
+        admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed, found_by)
         wrappers = [Wrapped("core", admission)]
         wrappers += wrapped(self._gather(HOOK), self.supervisor.fault)
         self.wrappers = ordered(wrappers)

@@ -8,6 +8,7 @@ it said last time is told.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs.tokens import estimate
@@ -46,20 +47,26 @@ def only_server(gateway: Gateway, session: Session) -> Server | None:
     return servers[0] if len(servers) == 1 else None
 
 
+@cache
+def gateway_itself(version: str) -> Mapping[str, Any]:
+    """Who the gateway is; always the same object."""
+    return {"name": "pml", "title": "PML gateway", "version": version}
+
+
 def about(gateway: Gateway, session: Session) -> Mapping[str, Any]:
     """Who answers a client (MCP ``serverInfo``): its only server where that has said who it is, else the gateway.
 
     The same object as long as it says the same.
     """
     server = only_server(gateway, session)
-    return gateway.about if server is None or not server.words.about else server.words.about
+    return gateway_itself(gateway.version) if server is None or not server.words.about else server.words.about
 
 
 async def greeting(gateway: Gateway, session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of the result by which a client learns who answers: members, and members of its ``_meta``."""
     text = await introduction(gateway, session)
-    is_servers = about(gateway, session) is not gateway.about
-    return {"instructions": text} if text else {}, {META_GATEWAY: gateway.about} if is_servers else {}
+    is_servers = about(gateway, session) is not gateway_itself(gateway.version)
+    return {"instructions": text} if text else {}, {META_GATEWAY: gateway_itself(gateway.version)} if is_servers else {}
 
 
 async def introduction(gateway: Gateway, session: Session) -> str:

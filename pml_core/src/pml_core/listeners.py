@@ -54,11 +54,11 @@ class Listener:
         for method, params in early:
             self._origin.link.notify(method, params)
 
-    def tell(self, method: str, params: RawObject) -> None:
-        """Hand on a notification, if it is wanted."""
+    def tell(self, method: str, params: RawObject, server: str = "") -> None:
+        """Hand on a notification, if it is wanted; ``server`` as for :meth:`pml_core.client.Client.tell`."""
         if method == UPDATED:
-            for shown, (_, own) in self.resources.items():
-                if own == params.get("uri"):
+            for shown, (whose, own) in self.resources.items():
+                if own == params.get("uri") and server in ("", whose.name):
                     self._say(method, with_member(params, "uri", shown))
         elif KINDS.get(method) in self._kinds:
             self._say(method, params)
@@ -88,10 +88,10 @@ class Listeners:
         """A stream is over."""
         self._open.discard(listener)
 
-    def tell(self, method: str, params: RawObject = EMPTY) -> None:
+    def tell(self, method: str, params: RawObject = EMPTY, server: str = "") -> None:
         """Hand on a notification to the streams that want it."""
         for listener in tuple(self._open):
-            listener.tell(method, params)
+            listener.tell(method, params, server)
 
     def end(self) -> None:
         """End all streams in good order: the gateway goes down."""

@@ -122,8 +122,9 @@ class Relay:
             changed = with_member(params, "ref", {**ref, "name": own})
             return await self._of_prompt(method, server, own, name, changed, client)
         if isinstance(ref, Mapping) and isinstance(uri := ref.get("uri"), str):
-            server = await self._gateway.features.template(uri, self._keeps("resource"))
-            return await self._of_resource(method, server, uri, uri, params, client)
+            server, own = await self._gateway.features.template(uri, self._keeps("resource"))
+            changed = params if own == uri else with_member(params, "ref", {**ref, "uri": own})
+            return await self._of_resource(method, server, own, uri, changed, client)
         raise RpcError(INVALID_PARAMS, "completion/complete: ref must name a prompt or give a uri")
 
     async def _of_resource(

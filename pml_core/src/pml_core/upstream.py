@@ -141,4 +141,4 @@ class Upstream:
         """Hand a server's notification to every client that may hear it; ``unasked`` as for :meth:`Client.tell`."""
         for conversation in tuple(self._conversations):
             if conversation.may_hear(server, method, params):
-                conversation.at_large.tell(method, params, unasked=unasked)
+                conversation.at_large.tell(method, params, unasked=unasked, server=server)

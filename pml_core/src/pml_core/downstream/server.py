@@ -331,17 +331,19 @@ class Server:
         """Whether it declared ``capability``; False while it is neither connected nor stopped for want of use."""
         return self._main.offers(capability)
 
-    async def features(self, kind: Kind) -> list[dict[str, Any]]:
+    async def features(self, kind: Kind, wait_s: float | None = None) -> list[dict[str, Any]]:
         """Its resources, templates or prompts, as it sent them to the current client; kept until they change.
 
         A server that was not needed yet (``start = "lazy"``) is not started for it, and has none until then.
+        ``wait_s`` is for one that is starting, None for as long as usual [s].
 
         Raises:
             TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
         """
         client = current_client.get()
         own = self._others.own(client) if client is not None and self._others.alone(client) else None
-        return await (own or self._main).lists.get(kind, 0.0 if self.slow else WAIT_S)
+        usual_s = 0.0 if self.slow else WAIT_S
+        return await (own or self._main).lists.get(kind, usual_s if wait_s is None else wait_s)
 
     async def wake(self) -> bool:
         """Start it to see what it has, if it was not needed yet; whether that was so."""
@@ -412,7 +414,7 @@ class Server:
         if instance.client is None:
             self._upstream.tell_all(self.name, method, params, unasked=unasked)
         else:
-            instance.client.tell(method, params, unasked=unasked)
+            instance.client.tell(method, params, unasked=unasked, server=self.name)
 
 
 def _first_status(name: str, *, enabled: bool) -> ServerStatus:
