@@ -160,7 +160,7 @@ async def test_a_record_says_who_asked_for_what_when_and_how_it_ended():
 
 async def test_a_workflows_record_has_its_tasks_and_the_tools_called_in_it():
     async with gateway() as made:
-        tasks = (ToolCall(id="a", tool="fs__read", arguments={"n": 1}), ToolCall(id="b", tool="fs:none", needs=("a",)))
+        tasks = (ToolCall(id="a", tool="fs__read", arguments={"n": 1}), ToolCall(id="b", tool="none:none", needs=("a",)))
         await made.dispatcher.start(Workflow(id="w", tasks=tasks), SESSION)
         above, *below = await records(made)
         assert (above.kind, above.target, above.status) == ("workflow", "", Status.ERROR)
@@ -171,7 +171,7 @@ async def test_a_workflows_record_has_its_tasks_and_the_tools_called_in_it():
             "needs": [],
             "request": {"n": 1},
         }
-        assert above.tool_calls == ("fs:read", "fs:none")
+        assert above.tool_calls == ("fs:read", "none:none")
         assert above.response == ["ok", "error"]
         assert [(r.parent, r.status) for r in below] == [(above.id, Status.OK), (above.id, Status.ERROR)]
 

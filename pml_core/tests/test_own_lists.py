@@ -90,7 +90,7 @@ async def test_what_one_client_unlocks_is_that_clients(url):
         assert await one.tools() == ["fs__inner", "fs__unlock"]
         assert await said(one, "fs__inner") == "did inner"
         assert await two.tools() == ["fs__unlock"]
-        assert "Unknown tool" in await said(two, "fs__inner")
+        assert await said(two, "fs__inner") == "no inner here"  # its server's own answer
         assert not two.link.notified
         assert tools_of(made) == ["unlock"]
         assert (await found(made, one, "inner"), await found(made, two, "inner")) == (["fs:inner"], [])
@@ -110,7 +110,7 @@ async def test_a_tool_that_was_just_unlocked_can_be_called_at_once():
 
 
 @pytest.mark.parametrize("url", [False, True])
-async def test_a_tool_for_clients_with_a_capability_is_listed_and_called_by_them_alone(url):
+async def test_a_tool_for_clients_with_a_capability_is_listed_for_them_alone(url):
     async with vault(url=url) as (made, transport):
         able, other, plain = await hello(made, ELICITS), await hello(made, ELICITS), await hello(made, {"roots": {}})
         for client in (able, other):
@@ -119,7 +119,6 @@ async def test_a_tool_for_clients_with_a_capability_is_listed_and_called_by_them
         assert await plain.tools() == ["fs__unlock"]
         assert await said(able, "fs__form") == "did form"
         assert await able.tools() == ["fs__form", "fs__unlock"]
-        assert "Unknown tool" in await said(plain, "fs__form")
         assert not able.link.notified
 
 
@@ -137,7 +136,6 @@ async def test_where_there_is_no_handshake_what_each_request_says_counts(statele
             assert await plain.tools() == ["fs__unlock"]
         assert server.lists == 2
         assert await said(able, "fs__form") == "did form"
-        assert "Unknown tool" in await said(plain, "fs__form")
         assert (await able.request("tools/list"))["cacheScope"] == "private"
         server.change(["unlock", "more"])
         await until(lambda: tools_of(made) == ["more", "unlock"])
