@@ -169,7 +169,8 @@ class Transport(Protocol):
 
         Entering returns once the server can take requests. Leaving closes it: pending requests fail, and a child
         process with all its descendants is gone within 5 s (stdin closed, then SIGTERM, then SIGKILL), even when the
-        caller is cancelled.
+        caller is cancelled. Left with a :class:`TimeoutError`, it adds a note to it for each thing that it knows about
+        the silence: what the server said instead, say. A note is one line and continues the sentence that the error is.
 
         Raises:
             TransportError: On entry, when the server cannot be reached or started.

@@ -265,9 +265,7 @@ async def test_an_exit_with_50_pending_fails_them_all_at_once(connect):
         assert all(request.done() for request in waiting)
         failures = await asyncio.gather(*waiting, return_exceptions=True)
         assert len(set(map(id, failures))) == 50
-        assert {str(failure) for failure in failures} == {
-            "server 'git' exited with code 3; the end of its stderr:\nboom"
-        }
+        assert {str(failure) for failure in failures} == {"server 'git' exited with code 3; its last words: boom"}
         assert link.pending == 0
     assert [str(error) for error in handler.closings] == [str(failures[0])]
 

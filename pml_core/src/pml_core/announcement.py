@@ -47,7 +47,7 @@ class Announcement:
     def _say_what_runs(self) -> None:
         gateway = self._gateway
         statuses = gateway.catalog.servers()
-        down = {s.name: s.reason for s in statuses if s.state == "down"}
+        down = [s.name for s in statuses if s.state == "down"]  # the log has said why
         up = sum(s.state == "up" for s in statuses)
         tools = len(gateway.catalog)
         gateway.log.info("gateway is running", **self.modes(), servers_up=up, servers_down=down, tools=tools)

@@ -30,9 +30,8 @@ from .logs import Logs
 from .nulls import MemoryStore
 from .redaction import Redactor
 from .registry import Record, State
+from .starts import Starts
 
-PROBES = 8
-"""Servers that are tried at a time."""
 Statuses: TypeAlias = Callable[[], Sequence[ServerStatus]]
 
 
@@ -292,10 +291,10 @@ class _Deaf:
 async def _probed(
     config: Config, assembly: Assembly, watch: Callable[[Statuses], Awaitable[None]] | None
 ) -> dict[str, Line]:
-    """Start every enabled server, some at a time, list its tools, stop it."""
+    """Start every enabled server in its turn, list its tools, stop it."""
     log, redactor = Logs("error").get(), Redactor()
     redactor.learn(config.secrets())
-    catalog, turns = LiveCatalog(log, Bm25Index()), asyncio.Semaphore(PROBES)
+    catalog, starts = LiveCatalog(log, Bm25Index()), Starts()
 
     def transport(scheme: str) -> Any:
         try:
@@ -307,13 +306,13 @@ async def _probed(
         Server(
             name, settings, transport, catalog, log,
             start_timeout_s=config.gateway.start_timeout_s, call_timeout_s=config.gateway.call_timeout_s,
-            redact=redactor.text, learn_secrets=redactor.learn,
+            redact=redactor.text, learn_secrets=redactor.learn, starts=starts,
         )
         for name, settings in config.servers.items() if settings.enabled
     ]  # fmt: skip
     watching = asyncio.ensure_future(watch(catalog.servers)) if watch is not None else None
     try:
-        lines = await asyncio.gather(*(_probe(server, turns) for server in servers))
+        lines = await asyncio.gather(*map(_probe, servers))
     finally:
         if watching is not None:
             watching.cancel()
@@ -321,16 +320,15 @@ async def _probed(
     return {server.name: line for server, line in zip(servers, lines, strict=True)}
 
 
-async def _probe(server: Server, turns: asyncio.Semaphore) -> Line:
+async def _probe(server: Server) -> Line:
     listed: list[CatalogEntry] = []
     server.on_listed = lambda _server, entries: listed.extend(entries)
-    async with turns:
-        keeper = asyncio.get_running_loop().create_task(server.run())
-        server.remember(())  # nothing is known of it, so that it starts even if it would wait for a call
-        await server.tried()
-        status = server.status
-        keeper.cancel()
-        await asyncio.gather(keeper, return_exceptions=True)
+    keeper = asyncio.get_running_loop().create_task(server.run())
+    server.remember(())  # nothing is known of it, so that it starts even if it would wait for a call
+    await server.tried()
+    status = server.status
+    keeper.cancel()
+    await asyncio.gather(keeper, return_exceptions=True)
     if status.state == "up":
         return Line(f"server {server.name}", ok=True, detail=f"up, {len(listed)} tools")
     remedy = f"Correct [servers.{server.name}], or the server itself."

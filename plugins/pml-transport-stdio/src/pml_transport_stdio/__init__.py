@@ -36,6 +36,7 @@ class Stdio(Transport):
         self._log: Any = _NoLog() if services is None else services.log
         self._services = services
         self._guard = Guard(self._log)
+        self._told: set[str] = set()
 
     def connect(self, endpoint: Endpoint, handler: Handler) -> AbstractAsyncContextManager[Link]:
         """Start a server, as :class:`pml_hookspecs.Transport` says.
@@ -51,7 +52,7 @@ class Stdio(Transport):
         from .client import Server
         from .command import parse
 
-        return Server(endpoint, parse(endpoint), handler, self._settings, self._log, self._guard)
+        return Server(endpoint, parse(endpoint), handler, self._settings, self._log, self._guard, self._told)
 
     async def serve(
         self,

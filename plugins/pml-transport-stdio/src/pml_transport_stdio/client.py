@@ -41,10 +41,17 @@ class Server(AbstractAsyncContextManager["Link"]):
     _mark: str
 
     def __init__(
-        self, endpoint: Endpoint, command: Command, handler: Handler, settings: Settings, log: Any, guard: Guard
+        self,
+        endpoint: Endpoint,
+        command: Command,
+        handler: Handler,
+        settings: Settings,
+        log: Any,
+        guard: Guard,
+        told: set[str],
     ) -> None:
-        """Remember what to start; nothing happens yet."""
-        self._guard = guard
+        """Remember what to start; nothing happens yet. ``told`` are the servers whose junk was warned of."""
+        self._guard, self._told = guard, told
         self._endpoint, self._command, self._handler = endpoint, command, handler
         self._settings, self._log = settings, log
         self._settling: asyncio.TimerHandle | None = None
@@ -73,10 +80,11 @@ class Server(AbstractAsyncContextManager["Link"]):
     def _connect(self, name: str, popen: subprocess.Popen[bytes]) -> Link:
         # Imported while the process starts: this import takes as long as a small server.
         from .connection import Connection
+        from .words import Junk
 
         peer = f"server {name!r}"
         connection = Connection(peer, self._settings, self._log, concurrent=self._command.concurrent, sheds=True)
-        connection.handler = self._handler
+        connection.handler, connection.junk = self._handler, Junk(peer, self._log, self._told)
         self._connection = connection
         self._child = Child(name, popen, self._mark, self._log, self._sign)
         connection.writer = Writer(self._child.stdin, self._input_broken, connection.room)
@@ -86,8 +94,19 @@ class Server(AbstractAsyncContextManager["Link"]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the process and everything it started, also when cancelled."""
+        """End the process and everything it started, also when cancelled.
+
+        Where it did not answer in time, the error gets notes of what it said instead.
+        """
+        if isinstance(error, TimeoutError):
+            self._explain(error)
         await to_the_end(self._close(), name=f"close server {self._endpoint.name!r}")
+
+    def _explain(self, error: TimeoutError) -> None:
+        if junk := str(self._connection.junk):
+            error.add_note(junk)
+        if words := self._child.last_words():
+            error.add_note(f"its last words on standard error: {words}")
 
     def _output_ended(self, _error: OSError | None) -> None:
         self._connection.eof_received()
@@ -117,7 +136,8 @@ class Server(AbstractAsyncContextManager["Link"]):
     def _lose(self) -> None:
         self._stop_settling()
         self._connection.eof_received()
-        self._connection.end(TransportError(self._child.obituary(self._otherwise), retryable=True))
+        words = self._connection.junk.last_words()
+        self._connection.end(TransportError(self._child.obituary(self._otherwise, words), retryable=True))
 
     def _stop_settling(self) -> None:
         if self._settling is not None:

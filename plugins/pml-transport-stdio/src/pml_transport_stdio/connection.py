@@ -15,6 +15,7 @@ from .framing import Lines, Oversized
 from .outbox import CANCELLED, Outbox
 from .pending import Pending, Request, again
 from .turns import Turns
+from .words import Junk, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,18 +26,10 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .wire import Writer
 
-SHOWN = 200
-"""How much of a line goes into logs and messages [bytes]."""
 INTERNAL_ERROR = RpcError(-32603, "Internal error")
 BUSY = RpcError(-31998, "Too many requests at once; send this one again when others have been answered")
 """With a code of our own, outside the range that JSON-RPC and MCP reserve."""
 ALWAYS_EXCEEDED = -1
-
-
-def shown(line: bytes) -> str:
-    """The head of a line, for people."""
-    text = line[:SHOWN].decode(errors="replace")
-    return f"{text}…" if len(line) > SHOWN else text
 
 
 class Connection:
@@ -75,6 +68,7 @@ class Connection:
         self.counters = dict.fromkeys(("late", "unknown", "junk", "oversized", "dropped", "merged", "refused"), 0)
         """Answers after their time, answers nobody asked for, lines that are no message, lines too long, messages
         not sent, notifications that later ones stood in for, requests that were too many."""
+        self.junk = Junk(peer, log)
         self._outbox = Outbox(settings.write_buffer_bytes, self.counters)
 
     @property
@@ -220,9 +214,7 @@ class Connection:
 
     def _junk(self, line: bytes) -> None:
         self.counters["junk"] += 1
-        # The first one tells the user that something is wrong with the server; the others would drown the log.
-        log = self._log.warning if self.counters["junk"] == 1 else self._log.debug
-        log("stdio.junk", peer=self._peer, bytes=len(line), head=shown(line))
+        self.junk.heard(line)
 
     def _unreadable(self, line: bytes | Oversized, what: str) -> None:
         key = envelope.recover_id(line)

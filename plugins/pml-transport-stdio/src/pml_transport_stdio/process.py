@@ -14,6 +14,7 @@ from pml_hookspecs import TransportError, passed_on
 
 from .group import MARK, is_empty, marked, signal_group, signal_marked
 from .wire import Reader
+from .words import last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -124,11 +125,12 @@ class Child:
         """Whether the process has ended."""
         return self._popen.poll() is not None
 
-    def obituary(self, otherwise: str) -> str:
+    def obituary(self, otherwise: str, words: str) -> str:
         """What became of the server, for an error message: exit code or signal, and its last words on stderr.
 
         Args:
             otherwise: What it did when it is still running.
+            words: Its last words on stdout, for one that said nothing on stderr.
         """
         code = self._popen.poll()
         if code is None:
@@ -137,8 +139,12 @@ class Child:
             end = f"was ended by {_signal_name(-code)}"
         else:
             end = f"exited with code {code}"
-        words = self._stderr.decode(errors="replace").strip()
-        return f"server {self._name!r} {end}" + (f"; the end of its stderr:\n{words}" if words else "")
+        words = self.last_words() or words
+        return f"server {self._name!r} {end}" + (f"; its last words: {words}" if words else "")
+
+    def last_words(self) -> str:
+        """The end of its stderr, on one line."""
+        return last_words(self._stderr)
 
     # Its end, noticed.
 

@@ -23,7 +23,8 @@ def explained(
     if isinstance(exc, ValueError):  # the address or an option, which the next attempt would not change
         return str(exc), False
     if isinstance(exc, TimeoutError):
-        return str(exc) or SILENT.format(start_timeout_s), True
+        said = [str(exc) or SILENT.format(start_timeout_s), *getattr(exc, "__notes__", ())]
+        return "; ".join(said), True
     if isinstance(exc, RpcError):
         return f"it refused the handshake: {exc.message}", True
     log.error("a connection failed in a way that its transport does not know", exc_info=exc)

@@ -168,7 +168,8 @@ class Instance:
         said = self._pauses.explain(reason, pause_s) if retryable else reason
         self._events.down("down", said)
         self.tried.set()
-        self._log.warning("server is not connected", reason=said, will_retry=retryable)
+        tell = self._log.warning if self._pauses.news or not retryable else self._log.debug
+        tell("server is not connected", reason=said, will_retry=retryable)
         if retryable:
             await asyncio.sleep(pause_s)
 
@@ -188,6 +189,8 @@ class Instance:
             self._link, self._up_since_s = link, asyncio.get_running_loop().time()
             self.wanted.clear()
             self._events.up()
+            if self._pauses.failures:
+                self._log.info("server is connected again")
             self.lists.renew()
             self.tried.set()
             try:

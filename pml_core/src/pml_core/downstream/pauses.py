@@ -28,6 +28,11 @@ class Pauses:
         """Whether the circuit is open: nothing is tried for a while."""
         return self.failures >= GIVES_UP_AFTER
 
+    @property
+    def news(self) -> bool:
+        """Whether the last failure is worth a line: the first in a row, and the one that opened the circuit."""
+        return self.failures in (1, GIVES_UP_AFTER)
+
     def failed(self) -> float:
         """There was no connection; the pause until the next attempt [s]."""
         self._refusals += 1
