@@ -16,13 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import search_measures as measures
+import search_servers
 import search_speed
 import search_wishes
 
 SETS = ("livemcpbench", "azuremcp", "metatool", "bfcl", "toolbench", "sealtools")
 UNSEEN = ("livemcpbench", "azuremcp")
 """Sets whose queries the table of word pieces was not tuned with."""
-PARTS = ("ranking", "ablations", "calibration", "wishes", "speed")
+PARTS = ("ranking", "ablations", "calibration", "wishes", "servers", "speed")
 PEERS = Path(__file__).with_name("search_peers.py")
 TITLES = {
     "pml": "**PML**",
@@ -161,6 +162,16 @@ def wishes(sets, given):
     return table(["stay empty: no tool fits / one fits", *map(str, measures.THRESHOLDS), "R@1", "R@5"], rows)
 
 
+def servers(sets, given):
+    """Everyday wishes over the tools of real servers."""
+    from pml_search import index_data, ranker
+    from pml_search.table import table as pieces
+
+    rows = search_servers.rows(lambda tools: ranker.Ranker(index_data.build(tools, pieces())))
+    header = ["wishes (one fits / none does)", "R@1", "R@5", "R@5 of several steps", "none fits: stays empty"]
+    return table([*header, "one fits: stays empty"], list(rows))
+
+
 def _cell(found):
     return f"{found['kept']:.1f}, {found['recall']:.2f}, {found['precision']:.2f}"
 
@@ -206,6 +217,7 @@ def main():
             "ablations": ablations,
             "calibration": calibration,
             "wishes": wishes,
+            "servers": servers,
             "speed": speed,
         }[name](sets, given)
         print(f"## {name}\n\n{made}\n")

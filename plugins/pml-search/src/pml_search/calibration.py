@@ -22,8 +22,8 @@ from ._numpy import Array, NDArray, np
 if TYPE_CHECKING:
     from .fit import Fit
 
-COSINE, COVERED, LEAST, FIT_BASE = 3.5, 0.56, 1.55, -2.73
-CONFLICT = np.array((0, -2.97, -1.5, -1.44, -1.26), np.float32)
+COSINE, COVERED, LEAST, TOLD, NAMED, VERB, FIT_BASE = 4.0, 1.6, 0.8, 0.7, 0.9, 0.7, -4.95
+CONFLICT = np.array((0, -2.4, -1.5, -1.9, -1.5, -1.8), np.float32)
 """What it takes from the fit that another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`. The third
 is set by hand, for lack of examples."""
 SHAPED = 3.0
@@ -45,7 +45,8 @@ def fit(found: Fit, cosine: Array, shaped: NDArray[np.bool_]) -> Array:
         cosine: Has one, too.
         shaped: Whether the tool takes or gives what the request asks for in so many words; one row.
     """
-    odds = COSINE * cosine + COVERED * found.covered + LEAST * found.least + CONFLICT[found.conflict] + FIT_BASE
+    odds = COSINE * cosine + COVERED * found.covered + LEAST * found.least + TOLD * found.told + NAMED * found.named
+    odds += VERB * found.verb + CONFLICT[found.conflict] + FIT_BASE
     return np.asarray(odds.max(axis=0) + SHAPED * shaped, np.float32)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from . import acts
 from ._numpy import Array, NDArray, np
@@ -22,13 +23,17 @@ from .words import ENDINGS, STOP, split, stem
 
 MOST_WORDS = 60
 """Of a request, that are looked for."""
+MEANT = 0.7
+"""How well a word is covered by what the phrase that it is part of stands for."""
 MOST_OBJECTS = 4
 """Words besides the verb that say what is acted on."""
 SHORT, UNLIKE = 2, 0.3
 """Words of what is to be made up to which the last names it, and how well it is covered where it is something else."""
-FOREIGN = 0.45
+FOREIGN = 0.5
 """How well a word is covered at most by tools that have nothing to do with it [0 to 1]."""
 UNNAMED = frozenset(("something", "anything", "everything", "stuff", "thing", "things"))
+UNNAMED_TOOL = 0.6
+"""How well a name is covered that says nothing but verbs."""
 ASIDE = 0.8
 """What a word counts that the tool has neither in its name nor its server's nor its first sentence."""
 NAME, SERVER, HEADS = FIELDS.index("name"), FIELDS.index("server"), FIELDS.index("first")
@@ -42,8 +47,40 @@ class Fit:
     """Share of the words that the tool has, or ones that are as good, or nearly so [0 to 1]."""
     least: Array
     """The least covered of the words that say what is acted on [0 to 1]."""
+    told: Array
+    """How well the tool's own words cover the one that says what is acted on [0 to 1]; 1 where none does."""
+    named: Array
+    """How well the request covers what the tool's name says besides verbs and the server [0 to 1]."""
+    verb: Array
+    """How well the tool's name covers the verb of the request [0 to 1]; 1 where there is none."""
     conflict: NDArray[np.int64]
     """Places in :data:`pml_search.acts.CONFLICTS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """How well tools (columns) cover words of a request (rows), and what else is known of the tools."""
+
+    any: Array
+    own: Array
+    """Without the server's name."""
+    name: Array
+    """By the tool's name alone."""
+    close: Array
+    """How close the words of the tools (columns), each once, come to those of the request."""
+    entries: NDArray[np.int64]
+    """Of the words in tools' names that are no verbs and not in the server's name: the column of :attr:`close`."""
+    owners: NDArray[np.int64]
+    """Whose they are: the place of the tool."""
+    done: list[tuple[int, int]]
+    """By tool: acts in its name, and in its name and first sentence."""
+
+    def covered_names(self, rows: Sequence[int]) -> Array:
+        """How well these words cover what each tool's name says [0 to 1]."""
+        size = len(self.done)
+        total = np.bincount(self.owners, self.close[rows].max(axis=0)[self.entries], size)
+        counted = np.bincount(self.owners, minlength=size)
+        return np.asarray(np.where(counted > 0, total / np.maximum(counted, 1), UNNAMED_TOOL), np.float32)
 
 
 class Fitter:
@@ -64,32 +101,45 @@ class Fitter:
         words = list(dict.fromkeys(word for some in said for word in some))[:MOST_WORDS]
         place = {word: row for row, word in enumerate(words)}
         directions, weights = self._table.read([tokens(word) for word in words])
-        close, own, done = self._looked_up(parts, place, directions, tools)
-        shape = (len(parts), len(tools))
-        fit = Fit(np.zeros(shape, np.float32), np.ones(shape, np.float32), np.zeros(shape, np.int64))
-        for row, (part, some) in enumerate(zip(parts, said, strict=True)):
-            verb, wanted = acts.asked(part.read_as or part.text)
-            rows = [place[word] for word in some if word in place]
-            objects = [place[word] for word in some if word in place and word not in (verb, *UNNAMED)][:MOST_OBJECTS]
-            if rows:
-                # Added up word by word, so that it is the same whatever tools stand beside.
-                fit.covered[row] = (close[rows] * (weights[rows] / weights[rows].sum())[:, None]).sum(axis=0)
-            if objects:
-                # A server's name is that of all its tools: something must be in the tool itself.
-                fit.least[row] = np.minimum(close[objects].min(axis=0), own[objects].max(axis=0))
-            fit.conflict[row] = [acts.conflict(wanted, named, told) for named, told in done]
-            if objects and wanted & acts.DESTROYING:
-                # What destroys something else must not be taken for what destroys this.
-                fit.conflict[row, close[objects].max(axis=0) < FOREIGN] = 1
-            elif 0 < len(objects) <= SHORT and wanted & acts.CREATING:
-                # What is made is named last: a tool for branches creates no "github issue".
-                fit.conflict[row, close[objects[-1]] < UNLIKE] = 1
-        return fit
+        found = self._looked_up(parts, place, directions, tools)
+        made = [self._part(part, some, place, weights, found) for part, some in zip(parts, said, strict=True)]
+        return Fit(*(np.stack(column) for column in zip(*made, strict=True)))
+
+    def _part(
+        self, part: Part, words: Sequence[str], place: dict[str, int], weights: Array, found: _Found
+    ) -> tuple[NDArray[Any], ...]:
+        """What :class:`Fit` has of one part, in its order."""
+        text = part.read_as or part.text
+        verb, wanted = acts.asked(text)
+        size = len(found.done)
+        covered, least = np.zeros(size, np.float32), np.ones(size, np.float32)
+        told, named, doing = np.ones((3, size), np.float32)
+        conflict = np.array([acts.conflict(wanted, *done) for done in found.done], np.int64)
+        rows = [place[word] for word in words if word in place]
+        objects = [place[word] for word in words if word in place and word not in (verb, *UNNAMED)][:MOST_OBJECTS]
+        if rows:
+            # Added up word by word, so that it is the same whatever tools stand beside.
+            covered = (found.any[rows] * (weights[rows] / weights[rows].sum())[:, None]).sum(axis=0)
+            named = found.covered_names(rows)
+        if (head := acts.head(text, verb, ordered=not part.read_as)) in place:
+            told = found.own[place[head]]
+        if verb in place:
+            doing = found.name[place[verb]]
+        if objects:
+            # A server's name is that of all its tools: something must be in the tool itself.
+            least = np.minimum(found.any[objects].min(axis=0), found.own[objects].max(axis=0))
+        if objects and wanted & acts.DESTROYING:
+            # What destroys something else must not be taken for what destroys this.
+            conflict[found.any[objects].max(axis=0) < FOREIGN] = 1
+        elif 0 < len(objects) <= SHORT and wanted & acts.CREATING:
+            # What is made is named last: a tool for branches creates no "github issue".
+            conflict[found.any[objects[-1]] < UNLIKE] = 1
+        return covered, least, told, named, doing, conflict
 
     def _looked_up(
         self, parts: Sequence[Part], place: dict[str, int], directions: Array, tools: NDArray[np.int64]
-    ) -> tuple[Array, Array, list[tuple[int, int]]]:
-        """How well each tool has each word or one close to it, with and without its server's name; and its acts."""
+    ) -> _Found:
+        """How well each tool has each word, or one close to it."""
         rows = self._data.rows
         sizes = rows.sizes[tools]
         starts = np.cumsum(sizes) - sizes
@@ -97,17 +147,39 @@ class Fitter:
         words, fields = rows.words[entries], rows.fields[entries]
         known, inverse = np.unique(words, return_inverse=True)
         exact = np.zeros((len(place), len(known)), np.float32)
-        for sought in (sought for part in parts for sought in part.words if sought.word in place):
-            row = place[sought.word]
-            for word, how_well in sought.found:
+        spelt = {stem(word): row for word, row in place.items()} | place
+        for sought in (sought for part in parts for sought in part.words):
+            # A phrase that stands for words of tools covers all that it is made of.
+            said = [spelt[word] for word in sought.word.split() if word in spelt]
+            for word, how_well in sought.found if said else ():
                 at = int(np.searchsorted(known, word))
                 if at < len(known) and known[at] == word:
-                    exact[row, at] = max(exact[row, at], how_well)
+                    exact[said, at] = np.maximum(
+                        exact[said, at], max(how_well, FOREIGN) if sought.word in place else MEANT
+                    )
         close = np.maximum(exact, self._cosines(directions, known))
         counts = np.where(fields <= HEADS, 1, ASIDE).astype(np.float32)
         having = close[:, inverse] * counts
-        own = _best(having * (fields != SERVER), starts, sizes)
-        return _best(having, starts, sizes), own, self._done(words, fields, sizes)
+        naming, owners = self._naming(words, fields, sizes)
+        return _Found(
+            any=_best(having, starts, sizes),
+            own=_best(having * (fields != SERVER), starts, sizes),
+            name=_best(having * (fields == NAME), starts, sizes),
+            close=close,
+            entries=inverse[naming],
+            owners=owners,
+            done=self._done(words, fields, sizes),
+        )
+
+    def _naming(
+        self, words: NDArray[np.int32], fields: NDArray[np.uint8], sizes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The entries that say what a tool's name says besides verbs and the server, and whose they are."""
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        keys = owners * len(self._terms) + words
+        saying = (fields == NAME) & ~np.isin(words, self._verbs) & ~np.isin(keys, keys[fields == SERVER])
+        naming = np.flatnonzero(saying)
+        return naming, owners[naming]
 
     def _done(
         self, words: NDArray[np.int32], fields: NDArray[np.uint8], sizes: NDArray[np.int64]

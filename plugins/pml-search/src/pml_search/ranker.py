@@ -6,19 +6,27 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from . import calibration, lexical, structure
+from . import acts, calibration, lexical, structure
 from ._numpy import Array, NDArray, np
-from .fit import Fitter
+from .fit import Fit, Fitter
 from .index_data import IndexData
 from .query import Part, Reader
 from .table import Table, table
 
 CONSIDERED = 50
 """How many of the first tools are looked at for what they do, and whether they fit."""
-ACT_LOSS = np.array((0, 0.3, 0.3, 0.1, 0.05), np.float32)
+ACT_LOSS = np.array((0, 0.22, 0.22, 0.22, 0.1, 0.13), np.float32)
 """What a score loses where another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`."""
+COVERED, LEAST, TOLD, NAMED, VERB = (np.float32(number) for number in (0.17, 0.12, 0.16, 0.1, 0.08))
+"""What a score gains by each member of :class:`pml_search.fit.Fit`."""
 RECALLED = 200
 """How many of the first tools the past can put into another order."""
+FOR_A_STEP = 10
+"""How many tools are looked at for each of several steps."""
+STEP_GAIN = np.float32(0.4)
+"""What the best tool for one of several steps gains."""
+STEP_CONTEXT = np.float32(0.5)
+"""What the whole request counts where tools are put in order for one step."""
 FEWEST_FOR_SPREAD = 8
 """Tools with a model's vector from which on the model counts."""
 LEAST_SPREAD = np.float32(0.07)
@@ -172,14 +180,29 @@ class Ranker:
             return None
         evidence = self._evidence(parts, model)
         tools = self._order(evidence.score, max(limit, CONSIDERED if past is None else RECALLED), allowed)
+        if steps := _steps(parts):
+            tools = self._with_steps(evidence, steps, tools, allowed)
         fit = self._fitter.of(parts, tools)
-        score = evidence.score[tools] - ACT_LOSS[fit.conflict[0]]
+        score = evidence.score[tools] + _gained(fit, 0)
+        for row in steps:
+            alone = evidence.total[row][tools] + STEP_CONTEXT * evidence.total[0][tools] + _gained(fit, row)
+            score[int(np.argmax(alone))] += STEP_GAIN
         order = np.argsort(-score, kind="stable")
+        known = evidence.score.copy()
+        known[tools] = score
+        evidence = replace(evidence, score=known)
         shaped = evidence.structure[tools] >= np.float32(self.weights.shapes or np.inf)
         tools, fits = tools[order], calibration.fit(fit, evidence.cosine[:, tools], shaped)[order]
         probability = calibration.probability(fits)
         found = Ranked(tools, calibration.relevance(probability), probability, fits, evidence)
         return found.first(limit) if past is None else self._recalled(found, past).first(limit)
+
+    def _with_steps(
+        self, evidence: Evidence, steps: Sequence[int], tools: NDArray[np.int64], allowed: Sequence[int] | None
+    ) -> NDArray[np.int64]:
+        """``tools`` and then those that are best for each step."""
+        best = [self._order(evidence.total[row], FOR_A_STEP, allowed) for row in steps]
+        return np.array(list(dict.fromkeys(np.concatenate([tools, *best]).tolist())), np.int64)
 
     def _recalled(self, found: Ranked, past: Past) -> Ranked:
         """In the order that the past makes of the first tools; the others keep their places."""
@@ -237,6 +260,18 @@ class Ranker:
         ids = self.data.ids
         ranked = sorted(places.tolist(), key=lambda place: (-float(score[place]), ids[place]))
         return np.array(ranked[:limit], np.int64)
+
+
+def _gained(fit: Fit, row: int) -> Array:
+    """What the fit to one part of a query adds to the score of each tool."""
+    words = COVERED * fit.covered[row] + LEAST * fit.least[row] + TOLD * fit.told[row]
+    return np.asarray(words + NAMED * fit.named[row] + VERB * fit.verb[row] - ACT_LOSS[fit.conflict[row]], np.float32)
+
+
+def _steps(parts: Sequence[Part]) -> list[int]:
+    """Places of the parts that say what to do one after the other; none when it is one thing that is wanted."""
+    steps = [place for place, part in enumerate(parts) if place and acts.asked(part.read_as or part.text)[1]]
+    return steps if len(steps) > 1 else []
 
 
 def mixed(cosine: Array, opinion: Array, weight: float) -> Array:
