@@ -1,0 +1,6 @@
+"""An example."""
+
+
+def add(a: int, b: int) -> int:
+    """The sum."""
+    return a + b

@@ -1,0 +1,96 @@
+"""The comparison itself: arguments of a schema, what counts as a difference, and the list of servers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import comparing
+from allowed import explanation
+from calls import GOOD, ODD, WRONG, planned
+from comparing import Difference, differences, unstable
+from entries import read
+
+TOOL = {
+    "name": "add",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer"},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": "none"},
+            "tags": {"type": "array", "items": {"$ref": "#/$defs/tag"}},
+        },
+        "required": ["a"],
+        "$defs": {"tag": {"enum": ["red", "blue"]}},
+    },
+}
+
+
+def test_a_tool_is_called_with_good_odd_and_wrong_arguments():
+    calls = {call.label: call for call in planned(TOOL)}
+    assert calls["what is required"].arguments == {"a": 1}
+    assert calls["everything"].arguments == {"a": 1, "note": "none", "tags": ["red"]}
+    assert calls["numbers, lists and objects as text"].arguments == {"a": "1", "note": "none", "tags": '["red"]'}
+    assert calls["null for what is optional"].arguments == {"a": 1, "note": None, "tags": None}
+    assert calls["an unknown member"].arguments == {"a": 1, "unknown_member": 1}
+    assert calls["nothing"].arguments == {}
+    assert calls["another type for each"].arguments["a"] == {"not": "this"}
+    assert {call.kind for call in calls.values()} == {GOOD, ODD, WRONG}
+
+
+def test_examples_come_first_and_nothing_is_sent_twice():
+    calls = planned(TOOL, [{"a": 1}])
+    assert calls[0].label == "example 1"
+    assert len({str(call.arguments) for call in calls}) == len(calls)
+
+
+def test_only_what_direct_runs_share_is_compared():
+    runs = [{"text": f"at 12:0{minute} it rained", "sum": 3} for minute in (1, 2)]
+    moving = dict(unstable(runs))
+    assert list(moving) == [("text",)]
+    assert not list(differences(runs[0], {"text": "at 12:07 it rained", "sum": 3}, moving))
+    assert [path for path, *_ in differences(runs[0], {"text": "at 12:07 it snowed", "sum": 4}, moving)] == [
+        ("sum",),
+        ("text",),
+    ]
+
+
+def test_a_member_that_is_missing_or_more_is_a_difference():
+    assert list(differences({"a": 1}, {"b": 2}, {})) == [(("a",), 1, None), (("b",), None, 2)]
+
+
+@pytest.mark.parametrize(
+    ("path", "through", "explained"),
+    [
+        (("result", "_meta"), {"pml/failure": {}}, True),
+        (("result", "_meta"), {"pml/failure": {}, "other": 1}, False),
+        (("result", "_meta", "pml/failure"), {}, True),
+        (("result", "content"), [], False),
+    ],
+)
+def test_only_what_a_rule_names_is_explained(path, through, explained):
+    found = Difference("git", "stdio", "tools/call log: everything", path, None, through)
+    assert (explanation(found) is not None) is explained
+
+
+def test_the_order_of_a_list_is_explained_and_a_missing_item_is_not():
+    assert explanation(Difference("git", "stdio", "tools/list", ("order",), ("b", "a"), ("a", "b")))
+    assert not explanation(Difference("git", "stdio", "tools/list", ("order",), ("b", "a"), ("a",)))
+
+
+def test_what_a_gateway_of_all_has_for_all_is_not_compared():
+    assert comparing.skipped("all", "initialize")
+    assert comparing.skipped("all", "later: resources/list")
+    assert not comparing.skipped("all", "later: tools/list")
+    assert comparing.skipped("call_tool", "prompts/get x: all arguments")
+
+
+def test_at_least_forty_servers_have_exact_versions():
+    servers = read()
+    assert len(servers) >= 40
+    assert all(entry.version[0].isdigit() and entry.licence for entry in servers)
+    assert len({entry.package for entry in servers}) == len(servers)
