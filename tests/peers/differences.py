@@ -50,6 +50,6 @@ def explained(suite: str, route: str, test: str, known: Sequence[Difference]) ->
             for beginning in difference.tests:
                 at = test.find(beginning)
                 ends = test[at + len(beginning) :]
-                if at >= 0 and (not ends or ends[0] in "[:" or beginning.endswith(("]", "-"))):
+                if at >= 0 and (not ends or ends[0] in "[:" or beginning.endswith(("]", "-", ":"))):
                     return difference
     return None
