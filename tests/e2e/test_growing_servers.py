@@ -72,3 +72,31 @@ async def test_a_server_that_cannot_be_started_is_told_of_whatever_its_prefix(si
         assert answer.meta["pml/failure"]["retryable"] is True
         assert "growing" in site.text_of(answer)
         assert "no database" in site.text_of(answer)
+
+
+@pytest.mark.parametrize("declares", [(), ("--declares", "false")])
+async def test_tools_that_came_without_a_word_or_are_never_listed_are_called(site, growing, declares):
+    command = growing(*declares)
+
+    async def visit(client):
+        await client.call_tool("unlock", {})
+        return [site.text_of(await client.call_tool(name, {})) for name in ("extra", "unlisted")]
+
+    async with directly(command) as client:
+        expected = await visit(client)
+    async with site.connect(*BY_ITSELF) as client:
+        assert await visit(client) == expected == ["tools extra", "tools unlisted"]
+
+
+@pytest.mark.attack("Access", "call a blacklisted tool that its server serves and does not list")
+async def test_a_blacklist_holds_for_what_is_not_listed(site, growing):
+    growing()
+    rules = ("--set", 'plugins.hybrid.blacklisted_tools=["growing:delete_*"]', "--mode", "full_proxy")
+    async with site.connect(*rules) as client:
+        for name in ("growing__delete_unlisted", "growing:delete_unlisted", "growing__DELETE_unlisted"):
+            answer = await client.call_tool(name, {})
+            assert answer.meta["pml/failure"]["code"] == "policy.denied"
+        by_another = await client.call_tool("call_tool", {"name": "growing:delete_unlisted", "arguments": {}})
+        assert by_another.is_error
+        assert "delete" not in (site.notes.read_text() if site.notes.exists() else "")
+        assert site.text_of(await client.call_tool("growing__unlisted", {})) == "tools unlisted"
