@@ -160,7 +160,11 @@ async def test_a_record_says_who_asked_for_what_when_and_how_it_ended():
 
 async def test_a_workflows_record_has_its_tasks_and_the_tools_called_in_it():
     async with gateway() as made:
-        tasks = (ToolCall(id="a", tool="fs__read", arguments={"n": 1}), ToolCall(id="b", tool="none:none", needs=("a",)))
+        first, second = (
+            ToolCall(id="a", tool="fs__read", arguments={"n": 1}),
+            ToolCall(id="b", tool="none:none", needs=("a",)),
+        )
+        tasks = (first, second)
         await made.dispatcher.start(Workflow(id="w", tasks=tasks), SESSION)
         above, *below = await records(made)
         assert (above.kind, above.target, above.status) == ("workflow", "", Status.ERROR)

@@ -219,7 +219,7 @@ async def test_those_who_wait_for_a_server_that_is_gone_hear_why(quick):
         await a_while()
         server.refuse = "no such program"
         server.handler.closed(TransportError("it crashed", retryable=True))
-        await until(lambda: state(made).state == "down")
+        await until(lambda: "no such program" in state(made).reason)
         server.open(0)
         await first
         assert text_of(await second) == "MCP server fs not connected: no such program"

@@ -67,9 +67,8 @@ class Instance:
         """Why it will not be tried again."""
         self._link: Link | None = None
         self._loss: TransportError | None = None
-        self._lost, self.tried = asyncio.Event(), asyncio.Event()
-        self.wanted = asyncio.Event()
-        """Somebody asks for it: it waits for no turn to start."""
+        self._lost, self.tried, self.wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        """The last: somebody asks for it, so it waits for no turn to start."""
         self._reason, self.asleep = STARTING, False
         self._pauses, self._next_attempt_s = Pauses(), 0.0
         self._up_since_s: float | None = None
@@ -159,8 +158,8 @@ class Instance:
         self._events.down("starting", "")
 
     async def _after_failure(self, reason: str, *, retryable: bool) -> None:
-        up_since_s, now_s = self._up_since_s, asyncio.get_running_loop().time()
-        pause_s = self._pauses.failed() if up_since_s is None else self._pauses.lost(now_s - up_since_s)
+        up_s, now_s = self._up_since_s, asyncio.get_running_loop().time()
+        pause_s = self._pauses.failed() if up_s is None else self._pauses.lost(now_s - up_s)
         self._reason, self._next_attempt_s = reason, now_s + pause_s
         self.given_up = None if retryable else reason
         if not self.known:  # it spoke neither era, so nothing was learnt
@@ -168,8 +167,8 @@ class Instance:
         said = self._pauses.explain(reason, pause_s) if retryable else reason
         self._events.down("down", said)
         self.tried.set()
-        tell = self._log.warning if self._pauses.news or not retryable else self._log.debug
-        tell("server is not connected", reason=said, will_retry=retryable)
+        news = self._pauses.news or not retryable
+        (self._log.warning if news else self._log.debug)("server is not connected", reason=said, will_retry=retryable)
         if retryable:
             await asyncio.sleep(pause_s)
 
@@ -207,8 +206,8 @@ class Instance:
             hello = await self._wiring.upstream.hello()
             follows = self._wiring.settings.era == "client" and self._other_era and hello.modern
             era, capabilities, info = ("modern" if follows else self._era), hello.capabilities, hello.info
-        within_s, other = self._wiring.start_timeout_s, self._other_era
-        self.offer = await begin(link, era, capabilities, within_s, other=other, info=info)
+        within_s = self._wiring.start_timeout_s
+        self.offer = await begin(link, era, capabilities, within_s, other=self._other_era, info=info)
         if not self.modern:
             await self._as_before(link)
 

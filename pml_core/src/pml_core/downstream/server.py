@@ -18,7 +18,6 @@ from pml_core.starts import Starts
 from pml_core.upstream import Upstream
 from pml_core.words import Words
 from pml_hookspecs import (
-    EMPTY,
     CatalogEntry,
     Link,
     RawObject,
@@ -33,7 +32,8 @@ from pml_hookspecs import (
 from .calls import Sink, progress_of
 from .eras import Era
 from .instance import Instance
-from .lists import CHANGED, WAIT_S
+from .lists import WAIT_S
+from .notices import Notices
 from .others import Others
 from .own_lists import OwnLists
 from .quota import Quota
@@ -43,7 +43,6 @@ from .wiring import Events, Wiring
 if TYPE_CHECKING:
     from pml_core.config import ServerSettings
 
-OF_TASKS = "notifications/tasks"
 LISTED_S = 5.0
 """How long the connection that lists the tools stays open where every client has one of its own [s]."""
 
@@ -129,6 +128,7 @@ class Server:
         of_others = tells(ready=self._ready_apart, up=self._up_apart, down=_nobody)
         self._others = Others(self._wiring, self._main, of_others)
         self.own_lists = OwnLists(self._wiring, self._main, self._others, self.tools, catalog)
+        self._notices = Notices(name, self._upstream, self._main, self.tools, self.own_lists)
         self.status = _first_status(name, enabled=settings.enabled)
         catalog.report(self.status)
 
@@ -382,39 +382,11 @@ class Server:
         for instance in instances:
             await instance.set_level(level)
 
-    # What it tells
-
     def _notified(self, instance: Instance, method: str, params: RawObject) -> None:
-        """A changed list is fetched again, the rest goes to clients as it is."""
-        if method == "notifications/tools/list_changed":
-            if instance.client is None:
-                self.tools.changed(self._main)
-            self.own_lists.heard(instance)
-        elif method in CHANGED.values():
-            instance.lists.heard(method)
-            self._tell(instance, method, params)
-        elif method == "notifications/resources/updated":
-            # On a connection of one client's, whatever the server tells is for that client.
-            alone = self._upstream.one_client or instance.client is not None
-            self._tell(instance, method, params, unasked=alone or not instance.offer.takes_subscriptions)
-        elif method.startswith(OF_TASKS):  # about work that goes on when the call that began it is over
-            self._tell(instance, method, params)
-        elif (client := current_client.get()) is not None:
-            client.tell(method, params)
-        elif len(instance.calls.callers):
-            self._upstream.tell(self.name, instance.calls.callers, method, params)
-        else:
-            self._tell(instance, method, params)
+        self._notices.heard(instance, method, params)
 
     def _lists_changed(self, instance: Instance, method: str) -> None:
-        self._tell(instance, method, EMPTY)
-
-    def _tell(self, instance: Instance, method: str, params: RawObject, *, unasked: bool = False) -> None:
-        """Tell those who use a connection."""
-        if instance.client is None:
-            self._upstream.tell_all(self.name, method, params, unasked=unasked)
-        else:
-            instance.client.tell(method, params, unasked=unasked, server=self.name)
+        self._notices.lists_changed(instance, method)
 
 
 def _first_status(name: str, *, enabled: bool) -> ServerStatus:
