@@ -117,14 +117,13 @@ class Server:
         self.on_changed: Callable[[Server, list[Change]], None] | None = None
         self.on_status: Callable[[ServerStatus], None] | None = None
         tells = partial(Events, notified=self._notified, lists_changed=self._lists_changed)
-        events = tells(ready=self._ready, up=self._up, down=self._down)
         era: Era = "modern" if settings.era == "modern" else "legacy"
         self._only_lists = settings.sharing == "per_client" and not self._upstream.one_client
         idle_timeout_s = settings.idle_timeout_s
         if self._only_lists:
             idle_timeout_s = LISTED_S if idle_timeout_s is None else min(LISTED_S, idle_timeout_s)
-        other = settings.era == "client"
-        self._main = Instance(self._wiring, events, era=era, other_era=other, idle_timeout_s=idle_timeout_s)
+        mine, both = tells(ready=self._ready, up=self._up, down=self._down), settings.era == "client"
+        self._main = Instance(self._wiring, mine, era=era, other_era=both, idle_timeout_s=idle_timeout_s)
         of_others = tells(ready=self._ready_apart, up=self._up_apart, down=_nobody)
         self._others = Others(self._wiring, self._main, of_others)
         self.own_lists = OwnLists(self._wiring, self._main, self._others, self.tools, catalog)
