@@ -50,10 +50,15 @@ def unstable(recordings: Sequence[Any], path: Path = ()) -> Iterator[tuple[Path,
 
 
 def _alike(variants: Sequence[Any], found: Any) -> bool:
-    """Whether a text has the words and signs that all variants share; anything but texts of as many words is."""
+    """Whether a text has the words that all variants share, or one's words in another order.
+
+    Anything but a text of as many words is alike.
+    """
     if not all(isinstance(each, str) for each in (*variants, found)):
         return True
     words = [_WORD.findall(each) for each in (*variants, found)]
+    if any(sorted(each) == sorted(words[-1]) for each in words[:-1]):
+        return True
     if len({len(each) for each in words[:-1]}) != 1:
         return True
     return len(words[-1]) == len(words[0]) and all(
