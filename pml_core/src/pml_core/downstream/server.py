@@ -52,6 +52,8 @@ class Server:
 
     took_s: float | None = None
     """How long it took until it was up first; None while it was not [s]."""
+    retired = False
+    """Whether it is not configured any more."""
     slow = False
     """Whether somebody waited for it in vain when a gateway last ran."""
     in_vain = False
@@ -60,6 +62,9 @@ class Server:
     words = Words()
     """What it said of itself when it came up last, in this run or before."""
     on_words: Callable[[Server], None] | None = None
+    on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
+    on_changed: Callable[[Server, list[Change]], None] | None = None
+    on_status: Callable[[ServerStatus], None] | None = None
 
     def __init__(  # noqa: PLR0913 - each is one thing that it depends on
         self,
@@ -108,22 +113,17 @@ class Server:
             quota=self.quota,
             learn_secrets=learn_secrets,
         )
-        self._remembered, self._retired = asyncio.Event(), False
+        self._remembered = asyncio.Event()
         self.tools = Tools(self._wiring, self._published, self._log)
         self._untold: dict[str, RawObject] = {}
         """Notifications of clients that came before it was up first, the last of each method."""
         self._prefixes: dict[str, bytes] = {}
-        self.on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
-        self.on_changed: Callable[[Server, list[Change]], None] | None = None
-        self.on_status: Callable[[ServerStatus], None] | None = None
         tells = partial(Events, notified=self._notified, lists_changed=self._lists_changed)
-        era: Era = "modern" if settings.era == "modern" else "legacy"
         self._only_lists = settings.sharing == "per_client" and not self._upstream.one_client
-        idle_timeout_s = settings.idle_timeout_s
-        if self._only_lists:
-            idle_timeout_s = LISTED_S if idle_timeout_s is None else min(LISTED_S, idle_timeout_s)
+        idle_timeout_s = _idle_timeout_s(settings.idle_timeout_s, only_lists=self._only_lists)
         mine, both = tells(ready=self._ready, up=self._up, down=self._down), settings.era == "client"
-        self._main = Instance(self._wiring, mine, era=era, other_era=both, idle_timeout_s=idle_timeout_s)
+        first: Era = "modern" if settings.era == "modern" else "legacy"
+        self._main = Instance(self._wiring, mine, era=first, other_era=both, idle_timeout_s=idle_timeout_s)
         of_others = tells(ready=self._ready_apart, up=self._up_apart, down=_nobody)
         self._others = Others(self._wiring, self._main, of_others)
         self.own_lists = OwnLists(self._wiring, self._main, self._others, self.tools, catalog)
@@ -170,7 +170,7 @@ class Server:
 
     def retire(self) -> None:
         """It is not configured any more: what it lists and how it is concerns nobody."""
-        self._retired = True
+        self.retired = True
 
     def has_of_its_own(self, conversation: object) -> bool:
         """Whether something runs that is only for this client."""
@@ -202,7 +202,7 @@ class Server:
 
     def waited_in_vain(self) -> None:
         """Somebody did; next time nobody waits for it who does not need it, unless it comes up meanwhile."""
-        if not self.in_vain and not self._retired:
+        if not self.in_vain and not self.retired:
             self.in_vain = True
             if self.on_slow is not None:
                 self.on_slow(self)
@@ -226,7 +226,7 @@ class Server:
         self._say(replace(self.status, state=known, reason=reason, restarts=self._main.restarts))
 
     def _say(self, status: ServerStatus) -> None:
-        if self._retired:
+        if self.retired:
             return
         self.status = replace(status, reason=self._redact(status.reason))
         self._catalog.report(self.status)
@@ -244,7 +244,7 @@ class Server:
         self._remembered.set()
 
     def _published(self, entries: list[CatalogEntry], changes: list[Change]) -> None:
-        if self._retired:
+        if self.retired:
             return
         self.own_lists.judge_again()
         self._catalog.publish(self.name, entries)
@@ -262,11 +262,6 @@ class Server:
             await self._main.link(within_s)
         self.tools.read_if_older(age_s, self._main)
         await self.tools.settled(within_s)
-
-    @property
-    def retired(self) -> bool:
-        """Whether it is not configured any more."""
-        return self._retired
 
     async def call_tool(self, name: str, task: ToolCall, run: Run) -> RawObject:
         """``tools/call``; arguments and other members go through as they came.
@@ -386,6 +381,12 @@ class Server:
 
     def _lists_changed(self, instance: Instance, method: str) -> None:
         self._notices.lists_changed(instance, method)
+
+
+def _idle_timeout_s(configured_s: float | None, *, only_lists: bool) -> float | None:
+    if not only_lists:
+        return configured_s
+    return LISTED_S if configured_s is None else min(LISTED_S, configured_s)
 
 
 def _first_status(name: str, *, enabled: bool) -> ServerStatus:
