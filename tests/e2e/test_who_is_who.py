@@ -59,3 +59,44 @@ async def test_two_gateways_do_not_collide_in_a_group_of_sessions(tmp_path):
         for name in ("left", "right"):
             result = await group.call_tool(f"{name}.call_tool", {"name": "one__search", "arguments": {"query": "x"}})
             assert Site.text_of(result) == f"{name} x"
+
+
+TWIN = """
+import sys
+from mcp.server.mcpserver import MCPServer
+from mcp.types import ResourceLink
+server = MCPServer(sys.argv[1])
+
+@server.resource("demo://doc")
+def doc() -> str:
+    return sys.argv[1]
+
+@server.resource("demo://of/{key}")
+def of(key: str) -> str:
+    return f"{sys.argv[1]} {key}"
+
+@server.tool()
+def links() -> list[ResourceLink]:
+    uris = ("demo://doc", "demo://of/7")
+    return [ResourceLink(type="resource_link", uri=uri, name="x") for uri in uris]
+
+server.run("stdio")
+"""
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_links_of_two_servers_of_one_make_lead_back(tmp_path, mode):
+    (tmp_path / "server.py").write_text(TWIN)
+    commands = {name: [sys.executable, str(tmp_path / "server.py"), name] for name in ("left", "right")}
+    site = Site(tmp_path)
+    site.configure(**commands)
+    for name, (command, *arguments) in commands.items():
+        async with Client(stdio_client(StdioServerParameters(command=command, args=arguments)), mode=mode) as client:
+            links = [block.uri for block in (await client.call_tool("links", {})).content]
+            expected = [(await client.read_resource(uri)).contents[0].text for uri in links]
+        async with site.connect(mode=mode) as client:
+            given = [block.uri for block in (await client.call_tool(f"{name}__links", {})).content]
+        async with site.connect(mode=mode) as client:  # another gateway, which remembers nothing of the first
+            read = [(await client.read_resource(uri)).contents[0].text for uri in given]
+        assert read == expected
+        assert (given == links) == (name == "left")
