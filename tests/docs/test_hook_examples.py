@@ -243,7 +243,7 @@ async def test_api_routes():
     async with listening("pml_api_routes") as address, httpx2.AsyncClient(base_url=address) as web:
         answer = await web.post("/api/call/files:read_file", json={"path": "a"})
         assert answer.json()["structuredContent"] == {"path": "a"}
-        unknown = await web.post("/api/call/files:no_such_tool", json={})
+        unknown = await web.post("/api/call/no_such_tool", json={})
         assert (unknown.status_code, unknown.json()["code"]) == (400, "tool.unknown")
 
 

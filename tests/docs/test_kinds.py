@@ -40,10 +40,10 @@ async def test_the_executor(root, gateway):
         services = client.gateway.assembly.services("search_tools")
         session = services.session(Identity(principal="local"))
         good = await services.run(CodeRun(id="a", language="lines", source="s:one\ns:two"), session)
-        bad = await services.run(CodeRun(id="b", language="lines", source="s:one\ns:three\ns:two"), session)
+        bad = await services.run(CodeRun(id="b", language="lines", source="s:one\nnone:three\ns:two"), session)
     assert [name for name, _ in server.calls] == ["one", "two", "one"]
     assert (good.status, len(good.output)) == ("ok", 2)
-    assert (bad.status, bad.failure.code) == ("error", "tool.unknown")
+    assert (bad.status, bad.failure.code) == ("error", "tool.not_connected")
 
 
 @pytest.mark.anyio

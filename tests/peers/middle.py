@@ -38,8 +38,6 @@ LONGEST_LINE = 1 << 28
 SOON_S = 10.0
 GRACE_S = 2.0
 NAME = "peer"
-BLOCKED: tuple[str, ...] = ("argument_validation",)
-"""Plugins of the standard set that are left out."""
 OWN = {"resources": "uri", "prompts": "name"}
 BEGINNINGS = ("pml://", "guide_")
 """Of what the gateway adds to lists for itself: its status and its guides."""
@@ -187,7 +185,7 @@ class Behind:
 
 @cache
 def _discovered() -> tuple[registry.Record, ...]:
-    return tuple(local_plugins.found(Config(GatewaySettings(block=BLOCKED), {}, {}, ())))
+    return tuple(local_plugins.found(Config(GatewaySettings(), {}, {}, ())))
 
 
 def _installed() -> list[registry.Record]:
@@ -204,7 +202,7 @@ async def gateway(behind: Behind, *, one_client: bool) -> AsyncIterator[Gateway]
         server = ServerSettings(url=behind.url, options=options, **table)
     else:
         server = ServerSettings(address="inside:", sharing="auto" if one_client else "per_client", **table)
-    settings = GatewaySettings(tools_exposure="full_proxy", log_level="error", block=BLOCKED)
+    settings = GatewaySettings(tools_exposure="full_proxy", log_level="error")
     config = Config(gateway=settings, servers={NAME: server}, tables={}, sources=())
     with tempfile.TemporaryDirectory() as home:
         before, os.environ["PML_HOME"] = os.environ.get("PML_HOME"), home
