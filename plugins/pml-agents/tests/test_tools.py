@@ -50,14 +50,14 @@ async def test_a_tool_that_fails_is_an_agent_that_fails():
     async def answer(name, arguments):
         return {"content": [{"type": "text", "text": "out of ideas"}], "isError": True}
 
-    agents = {"w": {"tool": "brain:ask"}, "v": {"tool": "brain:nothing"}}
+    agents = {"w": {"tool": "brain:ask"}, "v": {"tool": "nowhere:ask"}}
     async with gateway(agents, {"brain": ScriptedServer(["ask"], answer)}) as (_, client):
         told, failed = await chat(client, "w")
         other, other_failed = await chat(client, "v")
     assert failed
     assert "out of ideas" in told["error"]
     assert other_failed
-    assert "Unknown tool: brain:nothing" in other["error"]
+    assert "nowhere not connected" in other["error"]
 
 
 async def running_of(made):

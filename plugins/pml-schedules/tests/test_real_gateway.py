@@ -78,7 +78,7 @@ async def test_a_workflow_runs_at_its_time(tmp_path):
     ("schedule", "code", "message"),
     [
         ({"agent": "nobody", "message": "hello"}, "tool.not_connected", "agents"),
-        ({"tool": "s:wriite"}, "tool.unknown", "s:wriite"),
+        ({"tool": "nowhere:read"}, "tool.not_connected", "nowhere"),
         ({"capability": "cap-1"}, "executor.missing", "capability"),
         ({"workflow": {"tasks": [{"id": "a", "tool": "s:read", "depends_on": ["z"]}]}}, "arguments.invalid", "'z'"),
         ({"workflow": "/nowhere/plan.json"}, "schedule.failed", "No such file"),

@@ -236,3 +236,11 @@ async def test_over_grpc(grpc_receiver, site):
     assert len(grpc_receiver.spans) == 2
     assert grpc_receiver.headers[0]["x-key"] == "k1"
     assert grpc_receiver.metrics()["pml.executions"][0].value == 1
+
+
+async def test_a_tool_that_is_not_listed_names_neither_a_span_nor_a_series(site, receiver):
+    async with site() as gateway:
+        client = await greeted(gateway)
+        await client.call("files__made_up_by_the_client")
+    assert "made_up" not in " ".join(span.name for span in receiver.spans)
+    assert "made_up" not in str(receiver.metric_requests)

@@ -178,7 +178,8 @@ class Measures:
         """A server has answered, or has not."""
         self.changes += 1
         duration_s = (call.end_ns - call.start_ns) * NS
-        self._asked.add((TOOLS_CALL, EXECUTE_TOOL, call.tool, call.error, call.rpc_code, call.server), duration_s)
+        tool = call.tool if call.known else ""
+        self._asked.add((TOOLS_CALL, EXECUTE_TOOL, tool, call.error, call.rpc_code, call.server), duration_s)
 
     def now(self) -> list[Metric]:
         """All metrics that have anything to say. Safe in another thread."""

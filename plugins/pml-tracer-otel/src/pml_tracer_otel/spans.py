@@ -106,7 +106,7 @@ class Spans:
             names.RPC_STATUS: call.rpc_code,
         }
         return ReadableSpan(
-            name=f"{names.TOOLS_CALL} {_text(call.tool, LONGEST_NAME)}",
+            name=f"{names.TOOLS_CALL} {_text(call.tool, LONGEST_NAME)}" if call.known else names.TOOLS_CALL,
             context=_context(trace, trace.id, call.span_id),
             parent=_context(trace, trace.id, call.parent.span.span_id),
             resource=self._resource,

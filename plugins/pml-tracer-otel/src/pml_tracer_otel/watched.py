@@ -69,11 +69,11 @@ class Watched:
 class Call:
     """One call to a server: what the gateway asks as a client."""
 
-    __slots__ = ("end_ns", "error", "parent", "rpc_code", "server", "span_id", "start_ns", "tool")
+    __slots__ = ("end_ns", "error", "known", "parent", "rpc_code", "server", "span_id", "start_ns", "tool")
 
-    def __init__(self, task: ToolCall, parent: Watched) -> None:
-        """It begins now."""
-        self.parent, self.span_id = parent, new_span_id()
+    def __init__(self, task: ToolCall, parent: Watched, *, known: bool = True) -> None:
+        """It begins now; ``known`` says whether its server lists the tool, whose name is the client's if not."""
+        self.parent, self.span_id, self.known = parent, new_span_id(), known
         self.server, self.tool = split_tool_id(task.tool)
         self.start_ns = self.end_ns = time.time_ns()
         self.error = self.rpc_code = ""

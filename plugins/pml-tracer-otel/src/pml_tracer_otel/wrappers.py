@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import Outcome, Phase, ToolCall
+from pml_hookspecs import Outcome, Phase, ToolCall, ToolId
 
 from .context import with_context
 from .watched import OWN, Call, Watched
@@ -58,7 +58,7 @@ class Outgoing:
         return server in self._configured
 
     async def _call(self, task: ToolCall, run: Run, call_next: CallNext, watched: Watched) -> Outcome:
-        call, outcome = Call(task, watched), None
+        call, outcome = Call(task, watched, known=self._catalog.get(ToolId(task.tool)) is not None), None
         if self._tells:
             task = with_context(task, watched.trace, call.span_id, baggage=self._baggage)
         try:

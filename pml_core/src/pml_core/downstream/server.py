@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pml_core.catalog import LiveCatalog
@@ -117,7 +117,6 @@ class Server:
         self.tools = Tools(self._wiring, self._published, self._log)
         self._untold: dict[str, RawObject] = {}
         """Notifications of clients that came before it was up first, the last of each method."""
-        self._prefixes: dict[str, bytes] = {}
         tells = partial(Events, notified=self._notified, lists_changed=self._lists_changed)
         self._only_lists = settings.sharing == "per_client" and not self._upstream.one_client
         idle_timeout_s = _idle_timeout_s(settings.idle_timeout_s, only_lists=self._only_lists)
@@ -277,10 +276,7 @@ class Server:
         if self.settings.on_change == "hold":
             await self.tools.check(name, instance, limit_s)
             await self.own_lists.check(name, current_client.get(), limit_s)
-        prefix = self._prefixes.get(name)
-        if prefix is None:
-            prefix = self._prefixes[name] = b'{"name":' + encode(name) + b',"arguments":'
-        raw = prefix + encode(task.arguments)
+        raw = _before_arguments(name) + encode(task.arguments)
         raw += b"," + encode(task.extra)[1:-1] + b"}" if task.extra else b"}"
         sink = progress_of(run) if run.wants_progress else None
         return await instance.send("tools/call", RawObject(raw), limit_s, sink, hands_on=run.parent is None)
@@ -381,6 +377,11 @@ class Server:
 
     def _lists_changed(self, instance: Instance, method: str) -> None:
         self._notices.lists_changed(instance, method)
+
+
+@lru_cache(4096)  # not of all: names of tools that no server lists are whatever clients write
+def _before_arguments(name: str) -> bytes:
+    return b'{"name":' + encode(name) + b',"arguments":'
 
 
 def _idle_timeout_s(configured_s: float | None, *, only_lists: bool) -> float | None:
