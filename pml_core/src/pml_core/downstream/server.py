@@ -152,8 +152,7 @@ class Server:
 
     async def run(self) -> None:
         """Keep the connection that serves all clients, until cancelled."""
-        lazy = self.settings.start == "lazy"
-        if lazy:
+        if lazy := self.settings.start == "lazy":
             await self._remembered.wait()
         try:
             await self._main.run(asleep=lazy and self.status.tools > 0)
