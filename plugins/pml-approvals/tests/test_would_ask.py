@@ -25,6 +25,7 @@ CATALOG = FakeCatalog(
 )
 DESTROYS, UNSAID = "policy: it says that it may destroy", "policy: it does not say that it only reads"
 ALWAYS = "policy: it always needs approval"
+UNLISTED = "policy: its server does not list it, so it may destroy"
 
 
 @pytest.fixture
@@ -58,7 +59,8 @@ class TestAskerContract(AskerContract):
         ({}, call("read"), ""),
         ({}, call("add"), ""),
         ({}, call("mystery"), ""),
-        ({}, call("nowhere"), ""),
+        ({}, call("nowhere"), UNLISTED),
+        ({"effects": "none"}, call("nowhere"), ""),
         ({"effects": "unknown"}, call("mystery"), UNSAID),
         ({"effects": "unknown"}, call("add"), ""),
         ({"effects": "none"}, call(), ""),
@@ -142,7 +144,7 @@ async def test_the_gateway_tells_of_all_wrappers_that_would_ask():
     async with running({"db": server}, plugins=plugins) as made:
         services = made.assembly.services("approvals")
         told = await services.would_ask(ToolCall(id="a", tool="db__drop"), above())
-        assert await services.would_ask(ToolCall(id="a", tool="db:unknown"), above()) == [told[0], told[1]]
+        assert await services.would_ask(ToolCall(id="a", tool="db:unknown"), above()) == []
     assert told == [
         "the plugin 'broken' cannot tell whether somebody has to look; see the gateway's log",
         "two people have to look",

@@ -238,6 +238,10 @@ class Dispatcher:
                 return task, Failure("tool.fault", f"The gateway's tool {entry.name!r} failed; see the gateway's log.")
         return task, TOO_DEEP
 
+    def is_listed(self, call: ToolCall, session: Session) -> bool:
+        """Whether ``session`` may know of the tool that is called."""
+        return self._catalog.resolve(call.tool, session) is not None
+
     async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
         span = self._tracing.start(task, run)
         outcome: Outcome | None = None
