@@ -88,7 +88,7 @@ async def _watch(dbos: Dbos, log: Any) -> None:
         await asyncio.sleep(QUIET_S)
         try:
             from .watching import watch
-        except OSError as exc:  # no file can be opened just now
+        except (ImportError, OSError) as exc:  # no file can be opened just now
             log.warning("durable runs are not looked after yet; tried again soon", problem=str(exc))
         else:
             break

@@ -28,6 +28,8 @@ BY_HAND = (
 
 STOP_S = 9
 """Longest that a signal leaves the gateway to stop [s]; then the kernel ends it, whatever it is doing."""
+AGAIN_S = 1.0
+"""Pause before what could not be opened is tried again [s]."""
 
 
 def add(subcommands: Any) -> None:
@@ -170,6 +172,12 @@ def _has_terminal() -> bool:
 async def _follow(gateway: Gateway, served: Served, asked: asyncio.Event) -> None:
     """Apply changes of the configuration, once the gateway has started."""
     await gateway.announcement.made.wait()
-    from pml_core.reload import Reload
-
+    while True:
+        try:
+            from pml_core.reload import Reload
+        except (ImportError, OSError) as exc:  # no file can be opened just now
+            gateway.log.warning("changes of the configuration are not seen yet; tried again soon", problem=str(exc))
+            await asyncio.sleep(AGAIN_S)
+        else:
+            break
     await Reload(gateway, served.read, served.restarts).follow(served.files, served.known, asked)
