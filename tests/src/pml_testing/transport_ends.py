@@ -106,7 +106,7 @@ async def ended(*pids: int) -> bool:
 async def seen_of(link: Link, method: str) -> list[Mapping[str, Any]]:
     """Params of the messages with ``method`` that the server got so far."""
     answer = await link.request("seen", {}, timeout_s=LONG_S)
-    return [message["params"] for message in answer["messages"] if message.get("method") == method]
+    return [message.get("params", {}) for message in answer["messages"] if message.get("method") == method]
 
 
 async def come(link: Link, method: str, count: int = 1) -> list[Mapping[str, Any]]:
