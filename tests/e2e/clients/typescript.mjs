@@ -73,7 +73,7 @@ async function tools(client) {
   seen.echo = await sdk.call(client, "plain__echo", { text: "grüß dich ✓" });
   seen.add = await sdk.call(client, "typed__add", { a: 40, b: 2 });
   seen.fail = await sdk.call(client, "plain__fail", {});
-  seen.unknown = await failure(sdk.call(client, "plain__ecko", { text: "x" }));
+  seen.unknown = await failure(sdk.call(client, "plain_ecko", { text: "x" }));
   const tasks = [
     { id: "sum", tool: "typed:add", arguments: { a: 20, b: 22 } },
     { id: "note", tool: "plain:write_note", arguments: { text: "total {{sum.total}}" } },
