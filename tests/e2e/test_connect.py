@@ -186,7 +186,7 @@ async def test_what_the_client_writes_meanwhile_stays(site, python_servers):
 @pytest.fixture
 def old(tmp_path):
     """The address of a server that speaks HTTP with SSE and nothing newer."""
-    run = "import typed; typed.server.run('sse', host='127.0.0.1', port=0)"
+    run = f"import sys; sys.path.insert(0, {str(SERVERS)!r}); import typed; typed.server.run('sse', port=0)"
     log = tmp_path / "old.log"
     with log.open("w") as file:
         process = subprocess.Popen([sys.executable, "-c", run], cwd=SERVERS, stdout=file, stderr=file)
