@@ -9,7 +9,7 @@ from pathlib import Path
 
 from entries import FILES, Entry
 
-WORK = "/tmp/work"
+WORK = "/tmp/playground"
 HOME = "/tmp/home"
 _NAMESPACES = ("--mount", "--net", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
 _SCRIPT = """
