@@ -27,7 +27,9 @@ def is_own(uri: str) -> bool:
 
 def alias(server: str, uri: str) -> str:
     """The URI by which the gateway reads ``uri`` from this very server."""
-    return f"{PAGES if uri.startswith('ui://') else OURS}resource/{server}/{quote(uri, safe='')}"
+    return (
+        f"{PAGES if uri.startswith('ui://') else OURS}resource/{server}/{quote(uri, safe='', errors='surrogatepass')}"
+    )
 
 
 def template_alias(server: str, template: str) -> str:
@@ -41,7 +43,7 @@ def unaliased(uri: str) -> tuple[str, str] | None:
         kind, _, rest = uri.removeprefix(begin).partition("/") if uri.startswith(begin) else ("", "", "")
         server, slash, own = rest.partition("/")
         if kind in ("resource", "template") and slash and own:
-            return server, unquote(own) if kind == "resource" else own
+            return server, unquote(own, errors="surrogatepass") if kind == "resource" else own
     return None
 
 

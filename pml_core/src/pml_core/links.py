@@ -68,8 +68,8 @@ class Links:
         try:
             members = split(result.raw)
             changed = _changed(members, Shown(read, named))
-        except msgspec.MsgspecError:
-            return result
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            return result  # no link of it can be followed; what it is, its client sees for itself
         return join({**members, **changed}) if changed else result
 
 
