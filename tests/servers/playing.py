@@ -11,7 +11,7 @@ from calls import GOOD, Call, planned
 from entries import Entry
 from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
-from ways import DIRECT, Opened, prefix
+from ways import DIRECT, Connection, prefix
 
 RAW: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 """Results as they were sent, with members that the SDK does not know."""
@@ -71,9 +71,9 @@ class Recording:
     answers: dict[Step, Answer] = field(default_factory=dict)
 
 
-async def _asked(opened: Opened, request: types.Request[Any, Any], limit_s: float) -> Answer:
+async def _asked(connection: Connection, request: types.Request[Any, Any], limit_s: float) -> Answer:
     try:
-        return {"result": await opened.session.send_request(request, RAW, limit_s)}
+        return {"result": await connection.session.send_request(request, RAW, limit_s)}
     except MCPError as exc:
         error = exc.error
         if error.code == types.REQUEST_TIMEOUT:
@@ -85,7 +85,7 @@ async def _asked(opened: Opened, request: types.Request[Any, Any], limit_s: floa
         return {"invalid": str(exc)}
 
 
-async def listed(opened: Opened, method: str, limit_s: float) -> Any:
+async def listed(connection: Connection, method: str, limit_s: float) -> Any:
     """All pages of a list, or the answer that was none."""
     kind = {
         "tools/list": types.ListToolsRequest,
@@ -97,7 +97,7 @@ async def listed(opened: Opened, method: str, limit_s: float) -> Any:
     cursor: str | None = None
     while True:
         params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-        answer = await _asked(opened, kind(params=params), limit_s)
+        answer = await _asked(connection, kind(params=params), limit_s)
         if "result" not in answer:
             return answer
         found += answer["result"].get(LISTS[method], [])
@@ -128,24 +128,28 @@ def plan(entry: Entry, recording: Recording) -> list[Step]:
 
 
 async def played(
-    opened: Opened, way: str, server: str, steps: Sequence[Step] | None, told: Callable[[int], None] = lambda _: None
+    connection: Connection,
+    way: str,
+    server: str,
+    steps: Sequence[Step] | None,
+    told: Callable[[int], None] = lambda _: None,
 ) -> Recording:
     """Read the lists, send every step in turn, read them again. Stops where the session ended."""
     limit_s = LIMIT_S if way == DIRECT else 3 * LIMIT_S
-    recording = Recording(opened.initialized)
-    recording.lists = {method: await listed(opened, method, 3 * limit_s) for method in LISTS}
+    recording = Recording(connection.initialized)
+    recording.lists = {method: await listed(connection, method, 3 * limit_s) for method in LISTS}
     for number, step in enumerate(steps or (), 1):
-        recording.answers[step] = answer = await _sent(opened, way, server, step, limit_s)
+        recording.answers[step] = answer = await _sent(connection, way, server, step, limit_s)
         told(number)
         if "closed" in answer:
             return recording
-    recording.later = {method: await listed(opened, method, 3 * limit_s) for method in LISTS}
+    recording.later = {method: await listed(connection, method, 3 * limit_s) for method in LISTS}
     return recording
 
 
-async def _sent(opened: Opened, way: str, server: str, step: Step, limit_s: float) -> Answer:
+async def _sent(connection: Connection, way: str, server: str, step: Step, limit_s: float) -> Answer:
     request = _METHODS[step.method].model_validate({"method": step.method, "params": step.params(way, server)})
-    return await _asked(opened, request, limit_s)
+    return await _asked(connection, request, limit_s)
 
 
 def counted(recording: Recording) -> int:

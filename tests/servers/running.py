@@ -50,15 +50,15 @@ class Outcome:
 
 async def _probed(outcome: Outcome, folder: Path, told: Told) -> None:
     """Find out what it can be asked; a request without an answer, or that ends it, is asked no more."""
-    async with direct(outcome.command, folder) as opened:
-        first = await played(opened, DIRECT, outcome.entry.name, ())
+    async with direct(outcome.command, folder) as connection:
+        first = await played(connection, DIRECT, outcome.entry.name, ())
     if not isinstance(first.lists["tools/list"], list):
         raise AbsentError(f"its list of tools cannot be read: {first.lists['tools/list']}"[:200])
     outcome.tools = [tool["name"] for tool in first.lists["tools/list"]]
     left = plan(outcome.entry, first)
     while left:
-        async with direct(outcome.command, folder) as opened:
-            found = await played(opened, DIRECT, outcome.entry.name, left, lambda done: told(f"probed {done}"))
+        async with direct(outcome.command, folder) as connection:
+            found = await played(connection, DIRECT, outcome.entry.name, left, lambda done: told(f"probed {done}"))
         if not outcome.dropped and not outcome.steps and _all_answered(found):
             outcome.direct.append(found)
         for step, answer in found.answers.items():
@@ -75,8 +75,8 @@ def _all_answered(found: Recording) -> bool:
 
 async def again(outcome: Outcome, folder: Path) -> None:
     """One more direct run."""
-    async with direct(outcome.command, folder) as opened:
-        outcome.direct.append(await played(opened, DIRECT, outcome.entry.name, outcome.steps))
+    async with direct(outcome.command, folder) as connection:
+        outcome.direct.append(await played(connection, DIRECT, outcome.entry.name, outcome.steps))
 
 
 async def prepared(entry: Entry, folder: Path, *, may_install: bool, told: Told) -> Outcome:
@@ -123,8 +123,8 @@ async def compare(outcome: Outcome, ways: Sequence[str], folder: Path, told: Tol
         async def record(way: str = way) -> Recording:
             place = folder / way
             shutil.rmtree(place, ignore_errors=True)
-            async with through(way, {name: outcome.command}, place) as opened:
-                return await played(opened, way, name, asked(outcome, way))
+            async with through(way, {name: outcome.command}, place) as connection:
+                return await played(connection, way, name, asked(outcome, way))
 
         await judged(outcome, way, record, folder)
 

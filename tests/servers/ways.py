@@ -43,7 +43,7 @@ class BrokenWayError(Exception):
 
 
 @dataclass(frozen=True)
-class Opened:
+class Connection:
     """A client's session on some way, initialized."""
 
     session: ClientSession
@@ -66,31 +66,33 @@ async def _roots(context: Any) -> types.ListRootsResult:
 
 
 @asynccontextmanager
-async def _session(streams: Any) -> AsyncIterator[Opened]:
+async def _session(streams: Any) -> AsyncIterator[Connection]:
     async with ClientSession(
         streams[0], streams[1], sampling_callback=_sampling, elicitation_callback=_elicitation,
         list_roots_callback=_roots, client_info=types.Implementation(name="comparison", version="1.0"),
     ) as session:  # fmt: skip
         with anyio.fail_after(START_S):
             found = await session.initialize()
-        yield Opened(session, found.model_dump(mode="json", by_alias=True, exclude_none=True))
+        yield Connection(session, found.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 @asynccontextmanager
-async def _program(command: Sequence[str], env: Mapping[str, str], folder: Path, name: str) -> AsyncIterator[Opened]:
+async def _program(
+    command: Sequence[str], env: Mapping[str, str], folder: Path, name: str
+) -> AsyncIterator[Connection]:
     """A session with a program on stdio; what it says on stderr goes to a log in the folder."""
     with (folder / f"{name}.log").open("a", encoding="utf-8") as log:
         parameters = StdioServerParameters(command=command[0], args=list(command[1:]), env=dict(env), cwd=folder)
-        async with stdio_client(parameters, log) as streams, _session(streams) as opened:
-            yield opened
+        async with stdio_client(parameters, log) as streams, _session(streams) as connection:
+            yield connection
 
 
 @asynccontextmanager
-async def direct(command: Sequence[str], folder: Path) -> AsyncIterator[Opened]:
+async def direct(command: Sequence[str], folder: Path) -> AsyncIterator[Connection]:
     """The client starts the server itself."""
     folder.mkdir(parents=True, exist_ok=True)
-    async with _program(command, {}, folder, "server") as opened:
-        yield opened
+    async with _program(command, {}, folder, "server") as connection:
+        yield connection
 
 
 def _configured(servers: Mapping[str, Sequence[str]], folder: Path, mode: str) -> Path:
@@ -129,7 +131,7 @@ async def _listens(port: int, process: subprocess.Popen[bytes], log: Path) -> No
 
 
 @asynccontextmanager
-async def _over_http(servers: Mapping[str, Sequence[str]], folder: Path) -> AsyncIterator[Opened]:
+async def _over_http(servers: Mapping[str, Sequence[str]], folder: Path) -> AsyncIterator[Connection]:
     port, log = _free_port(), folder / "gateway.log"
     config = _configured(servers, folder, "full_proxy")
     command = [PML, "serve", "--config", str(config), "--http", f"127.0.0.1:{port}"]
@@ -152,7 +154,7 @@ async def _over_http(servers: Mapping[str, Sequence[str]], folder: Path) -> Asyn
 
 
 @asynccontextmanager
-async def through(way: str, servers: Mapping[str, Sequence[str]], folder: Path) -> AsyncIterator[Opened]:
+async def through(way: str, servers: Mapping[str, Sequence[str]], folder: Path) -> AsyncIterator[Connection]:
     """A gateway with these servers behind it, by their command lines, and a session with it.
 
     Raises:
@@ -160,12 +162,12 @@ async def through(way: str, servers: Mapping[str, Sequence[str]], folder: Path) 
     """
     folder.mkdir(parents=True, exist_ok=True)
     if way == "http":
-        async with _over_http(servers, folder) as opened:
-            yield opened
+        async with _over_http(servers, folder) as connection:
+            yield connection
         return
     config = _configured(servers, folder, "meta_only" if way == "call_tool" else "full_proxy")
-    async with _program([PML, "serve", "--config", str(config)], _environment(folder), folder, "gateway") as opened:
-        yield opened
+    async with _program([PML, "serve", "--config", str(config)], _environment(folder), folder, "gateway") as connection:
+        yield connection
 
 
 def prefix(way: str, server: str) -> str:
