@@ -43,7 +43,7 @@ def modules(home: Path, script: str, arguments: Sequence[str]) -> set[str]:
         cwd=home,
         encoding="utf-8",
         env=env,
-        timeout=60,
+        timeout=300,
     )
     imported: list[str] = json.loads(done.stderr.splitlines()[-1])
     return {name.partition(".")[0] for name in imported}

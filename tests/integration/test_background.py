@@ -35,7 +35,7 @@ ADD_HOLD_ADD = {
         {"id": "second", "tool": "one:add", "arguments": {"text": "second"}, "depends_on": ["hold"]},
     ]
 }
-SOON_S = 30
+SOON_S = 120
 
 
 def config_of(folder: Path) -> Config:

@@ -36,7 +36,7 @@ ADD_HOLD_ADD = Workflow(
     ),
     durable=True,
 )
-SOON_S = 60
+SOON_S = 120
 MOST = 2
 """Attempts to go on with a plan."""
 

@@ -89,7 +89,7 @@ async def client_of(gateway, principal="alice"):
 
 async def eventually(condition):
     """Wait for what happens in the background, after the answer."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while not await condition():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 

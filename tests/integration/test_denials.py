@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-40")]
 SECRET = "hunter2-is-no-key-of-ours"
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream"}
-SOON_S = 20
+SOON_S = 120
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def pml(tmp_path):
     def run(*words):
         command = [sys.executable, "-m", "pml_core", *words, "--config", "mcp.json"]
         return subprocess.run(
-            command, capture_output=True, check=False, cwd=tmp_path, encoding="utf-8", env=env, timeout=60
+            command, capture_output=True, check=False, cwd=tmp_path, encoding="utf-8", env=env, timeout=300
         )
 
     return run

@@ -57,7 +57,7 @@ async def test_the_list_the_log_the_demo_and_the_readme_count_alike(capfd):
         theirs = [entry for entry in gateway.catalog if not entry.own]
         sizes = Sizes(SimpleNamespace(catalog=gateway.catalog), counter("estimate"))
         assert sizes.all(theirs) == counted
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             log = ""
             while "full_proxy puts" not in log:
                 await asyncio.sleep(0.05)

@@ -14,7 +14,7 @@ from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio
 EVERYONE = Scope(principals=None)
-SOON_S = 20
+SOON_S = 120
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def is_alive(pid):
         return False
 
 
-async def until(condition, within_s=5):
+async def until(condition, within_s=60):
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)

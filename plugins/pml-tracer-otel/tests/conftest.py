@@ -62,7 +62,7 @@ class Received:
             (self.trace_requests if signal == "traces" else self.metric_requests).append(kind.FromString(raw))
             self.changed.notify_all()
 
-    def until(self, condition, within_s=8):
+    def until(self, condition, within_s=60):
         with self.changed:
             assert self.changed.wait_for(condition, within_s), "it did not come"
 

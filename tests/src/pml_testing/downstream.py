@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Endpoint, Handler, Link
 
 
-async def until(condition: Callable[[], object], within_s: float = 5.0) -> None:
+async def until(condition: Callable[[], object], within_s: float = 120.0) -> None:
     """Let the others work until something holds of which nothing tells. Raises TimeoutError."""
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - nothing tells of it

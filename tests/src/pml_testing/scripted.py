@@ -27,7 +27,7 @@ async def echo(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": f"{name} {arguments}"}], "structuredContent": arguments}
 
 
-async def until(condition: Callable[[], object], within_s: float = 30.0) -> None:
+async def until(condition: Callable[[], object], within_s: float = 120.0) -> None:
     """Wait for what nothing tells of. Raises TimeoutError."""
     async with asyncio.timeout(within_s):
         while not condition():  # noqa: ASYNC110 - nothing tells of it
