@@ -5,8 +5,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pml_cells.errors import NotebookError
+from pml_cells.markdown import problem_with_markdown, with_other_headings
 from pml_cells.notebook import Cell, Notebook, check, new_code, new_markdown, new_package_json, new_title
-from pml_cells.srcmd import decode, encode, problem_with_markdown, with_other_headings
+from pml_cells.srcmd import decode, encode
 
 WHOLE = """\
 <!-- srcbook:{"language":"typescript"} -->

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pml_core.nulls import MemoryStore
-from pml_dry_run.preflight import plugin
+from pml_dry_run.preflight import checking, plugin
 from pml_dry_run.preflight.checking import preflight
 from pml_hookspecs import (
     CapabilityRun,
@@ -467,6 +467,6 @@ async def test_recordings_are_those_of_the_plugin_dry_run_of_the_same_gateway():
     services = FakeServices(catalog=CATALOG, settings=dry_run.settings_type(share=True))
     parts = dry_run.parts_of(services)
     other = SimpleNamespace(catalog=FakeCatalog([]))
-    assert plugin.recordings_for(FakeServices(catalog=CATALOG)) is parts.recordings
-    assert plugin.recordings_for(other) is not parts.recordings
+    assert checking.recordings_for(FakeServices(catalog=CATALOG)) is parts.recordings
+    assert checking.recordings_for(other) is not parts.recordings
     assert Session(key="k").principal == "local"

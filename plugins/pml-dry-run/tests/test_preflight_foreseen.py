@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_dry_run.preflight.checking import Preflights
-from pml_dry_run.preflight.plugin import recordings_for
+from pml_dry_run.preflight.checking import Preflights, recordings_for
 from pml_dry_run.preflight.settings import Settings
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, ServerStatus, Step, ToolCall, Verdict, Workflow
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pml_hookspecs import InvalidArguments, Match, ToolId
-from pml_measure import comparison, evaluation, presets
+from pml_measure import comparison, eval_command, presets
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ def without(services: Any, arguments: Any, monkeypatch: pytest.MonkeyPatch, caps
         given = dict(word[2:].split("=", 1) for word in words if "=" in word)
         learned, services.catalog.search = services.catalog.search, plain
         chosen = arguments(queries=given["queries"], limit=int(given["limit"]), only="search", details=True)
-        await evaluation.run(chosen, services)
+        await eval_command.run(chosen, services)
         services.catalog.search = learned
         return str(capsys.readouterr().out)
 
@@ -77,7 +77,7 @@ async def test_both_searches_stand_side_by_side_once_the_vectors_are_there(
     ready = asyncio.Event()
     learn(services, ready)
     given = arguments(queries=asked, compare_embedder=True, overrides=["a.b=1"], mode="chosen")
-    task = asyncio.ensure_future(evaluation.run(given, services))
+    task = asyncio.ensure_future(eval_command.run(given, services))
     await asyncio.wait_for(model.used.wait(), 30)
     assert not task.done()
     ready.set()
@@ -98,7 +98,7 @@ async def test_people_are_told_what_it_adds(
 ) -> None:
     services.embedder = model = Model()
     learn(services, model.used)
-    await evaluation.run(arguments(queries=asked, compare_embedder=True, json=False), services)
+    await eval_command.run(arguments(queries=asked, compare_embedder=True, json=False), services)
     out = capsys.readouterr().out
     assert "Embedder: tiny:1" in out
     assert "better for 1 queries, worse for 0, as good for 2" in out
@@ -107,7 +107,7 @@ async def test_people_are_told_what_it_adds(
 
 async def test_without_an_embedder_it_is_said_how_to_get_one(services: Any, arguments: Any) -> None:
     with pytest.raises(InvalidArguments, match=r"no embedder is configured. Install pml-search-embeddings"):
-        await evaluation.run(arguments(compare_embedder=True), services)
+        await eval_command.run(arguments(compare_embedder=True), services)
 
 
 async def test_an_embedder_that_fails_is_told_with_its_reason(
@@ -115,7 +115,7 @@ async def test_an_embedder_that_fails_is_told_with_its_reason(
 ) -> None:
     services.embedder = Model(RuntimeError("no such model"))
     with pytest.raises(InvalidArguments, match="tiny:1 fails: no such model"):
-        await evaluation.run(arguments(queries=asked, compare_embedder=True), services)
+        await eval_command.run(arguments(queries=asked, compare_embedder=True), services)
 
 
 async def test_a_search_that_takes_no_notice_of_it_is_said_to(
@@ -123,11 +123,11 @@ async def test_a_search_that_takes_no_notice_of_it_is_said_to(
 ) -> None:
     services.embedder = Model()
     with pytest.raises(InvalidArguments, match=r"after 0\.3 s the search still finds the same"):
-        await evaluation.run(arguments(queries=asked, compare_embedder=True, wait=0.3), services)
+        await eval_command.run(arguments(queries=asked, compare_embedder=True, wait=0.3), services)
 
 
 @pytest.mark.parametrize("other", [{"floor": ["hit@1=1"]}, {"only": "search"}])
 async def test_options_of_other_rows_are_refused(services: Any, arguments: Any, other: Any) -> None:
     services.embedder = Model()
     with pytest.raises(InvalidArguments, match="leave out --floor and --only"):
-        await evaluation.run(arguments(compare_embedder=True, **other), services)
+        await eval_command.run(arguments(compare_embedder=True, **other), services)

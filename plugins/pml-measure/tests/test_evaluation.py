@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pml_hookspecs import InvalidArguments, Status
-from pml_measure import evaluation
+from pml_measure import eval_command
 from pml_measure.counting import estimate
 from pml_measure.modes import CONFIGURED
 from pml_measure.queries import SEARCH_TOOL
@@ -29,7 +29,7 @@ def file(tmp_path: Any) -> str:
 
 
 async def test_search_and_each_mode_have_a_row(services: Any, arguments: Any, printed: Any, file: str) -> None:
-    assert await evaluation.run(arguments(queries=file), services) == 0
+    assert await eval_command.run(arguments(queries=file), services) == 0
     said = printed()
     assert said["queries"] == {"source": "file", "count": 3}
     rows = {row["name"]: row for row in said["rows"]}
@@ -58,7 +58,7 @@ async def test_search_and_each_mode_have_a_row(services: Any, arguments: Any, pr
 async def test_below_a_floor_the_status_is_1(
     *, services: Any, arguments: Any, printed: Any, file: str, floors: list[str], status: int, missed: list[str]
 ) -> None:
-    assert await evaluation.run(arguments(queries=file, floor=floors), services) == status
+    assert await eval_command.run(arguments(queries=file, floor=floors), services) == status
     assert [one["row"] for one in printed()["floors_missed"]] == missed
 
 
@@ -74,13 +74,13 @@ async def test_below_a_floor_the_status_is_1(
 )
 async def test_a_floor_that_means_nothing_is_refused(services: Any, arguments: Any, floor: str, said: str) -> None:
     with pytest.raises(InvalidArguments, match=said):
-        await evaluation.run(arguments(floor=[floor]), services)
+        await eval_command.run(arguments(floor=[floor]), services)
 
 
 async def test_people_are_told_where_the_queries_are_from(
     services: Any, arguments: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert await evaluation.run(arguments(json=False, floor=["small.listed=1"]), services) == 1
+    assert await eval_command.run(arguments(json=False, floor=["small.listed=1"]), services) == 1
     out = capsys.readouterr().out
     assert "made of the tools' own descriptions, which flatters every search" in out
     assert "NDCG@10" in out
@@ -89,20 +89,20 @@ async def test_people_are_told_where_the_queries_are_from(
 
 async def test_a_filter_holds_for_the_search_too(services: Any, arguments: Any, printed: Any, file: str) -> None:
     services.catalog.denied.add("mail:send_message")
-    await evaluation.run(arguments(queries=file), services)
+    await eval_command.run(arguments(queries=file), services)
     assert printed()["rows"][0]["recall@10"] == pytest.approx(1 / 3)
 
 
 async def test_no_queries_at_most_is_refused(services: Any, arguments: Any) -> None:
     with pytest.raises(InvalidArguments, match="--limit 0"):
-        await evaluation.run(arguments(limit=0), services)
+        await eval_command.run(arguments(limit=0), services)
 
 
 @pytest.mark.seed("EXP-41")
 async def test_answers_of_search_tools_are_counted_as_the_model_reads_them(
     services: Any, arguments: Any, printed: Any, file: str
 ) -> None:
-    await evaluation.run(arguments(queries=file, only="search"), services)
+    await eval_command.run(arguments(queries=file, only="search"), services)
     (row,) = printed()["rows"]
     asked = [task.arguments["query"] for task in services.ran]
     assert asked == ["send_message deliver text", "give the text of one document.", "nothing alike"]
@@ -121,7 +121,7 @@ async def test_searches_that_only_measure_are_rehearsals_of_nobody(
         return outcome(task.id, status=Status.DENIED)
 
     monkeypatch.setattr(services, "run", run)
-    await evaluation.run(arguments(only="search"), services)
+    await eval_command.run(arguments(only="search"), services)
     assert {principal for principal, _ in seen} == {"pml eval"}
     assert all(how["dry_run"] and how["trigger"] == "manual" for _, how in seen)
     assert printed()["rows"][0]["answer_tokens"] is None, "none was answered"
@@ -129,7 +129,7 @@ async def test_searches_that_only_measure_are_rehearsals_of_nobody(
 
 async def test_without_search_tools_no_answers_are_counted(services: Any, arguments: Any, printed: Any) -> None:
     services.catalog = FakeCatalog([one for one in services.catalog if one.id != SEARCH_TOOL])
-    await evaluation.run(arguments(only="search"), services)
+    await eval_command.run(arguments(only="search"), services)
     assert printed()["rows"][0]["answer_tokens"] is None
     assert services.ran == []
 
@@ -137,10 +137,10 @@ async def test_without_search_tools_no_answers_are_counted(services: Any, argume
 async def test_one_row_and_what_it_found_can_be_asked_for(
     services: Any, arguments: Any, printed: Any, file: str
 ) -> None:
-    await evaluation.run(arguments(queries=file, only="small", details=True), services)
+    await eval_command.run(arguments(queries=file, only="small", details=True), services)
     said = printed()
     assert [row["name"] for row in said["rows"]] == ["search", "small"]
     assert said["details"][0]["query"] == "send_message deliver text"
     assert said["details"][0]["found"][0] == {"tool": "mail:send_message", "score": pytest.approx(2 / 3)}
     with pytest.raises(InvalidArguments, match="no such row; rows: search, as configured, small"):
-        await evaluation.run(arguments(queries=file, only="tiny"), services)
+        await eval_command.run(arguments(queries=file, only="tiny"), services)

@@ -6,7 +6,7 @@ import pytest
 
 from pml_hookspecs import InvalidArguments
 from pml_hookspecs.tokens import estimate
-from pml_measure import usage
+from pml_measure import metrics_command, usage
 from pml_measure.counting import counter
 from pml_testing.records import execution
 
@@ -25,7 +25,7 @@ async def test_calls_are_told_apart_by_the_way_they_came(
     history.ran("pml:list_recent_executions", 1)
     history.ran("files:read_file", 40 * DAY)
     history.ran("files:read_file", 1, dry_run=True)
-    assert await usage.run(arguments(), services) == 0
+    assert await metrics_command.run(arguments(), services) == 0
     said = printed()
     ways = {way: said["total"][way] for way in usage.WAYS}
     assert ways == {"direct": 2, "workflow": 1, "code": 0, "search": 1}
@@ -43,7 +43,7 @@ async def test_calls_are_told_apart_by_the_way_they_came(
 async def test_weeks_are_told_in_order(services: Any, history: Any, arguments: Any, printed: Any) -> None:
     for days_ago in (1, 8, 15):
         history.ran("files:read_file", days_ago * DAY)
-    await usage.run(arguments(), services)
+    await metrics_command.run(arguments(), services)
     weeks = list(printed()["weeks"])
     assert len(weeks) == 3
     assert weeks == sorted(weeks)
@@ -52,10 +52,10 @@ async def test_weeks_are_told_in_order(services: Any, history: Any, arguments: A
 async def test_people_get_tables_or_hear_that_there_is_nothing(
     services: Any, history: Any, arguments: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await usage.run(arguments(json=False), services)
+    await metrics_command.run(arguments(json=False), services)
     assert "No tool was called or searched for in the last 30 days." in capsys.readouterr().out
     history.ran("files:read_file", 1, agent="evil\x1b[31m")
-    await usage.run(arguments(json=False), services)
+    await metrics_command.run(arguments(json=False), services)
     out = capsys.readouterr().out
     assert "files:read_file" in out
     assert "PLANNED" in out
@@ -65,7 +65,7 @@ async def test_people_get_tables_or_hear_that_there_is_nothing(
 @pytest.mark.parametrize("days", [0, -1, 10**6])
 async def test_a_look_back_that_makes_no_sense_is_refused(services: Any, arguments: Any, days: int) -> None:
     with pytest.raises(InvalidArguments, match="--days"):
-        await usage.run(arguments(days=days), services)
+        await metrics_command.run(arguments(days=days), services)
 
 
 @pytest.mark.seed("EXP-41")
@@ -75,7 +75,7 @@ async def test_use_and_tokens_are_told_by_mode(services: Any, history: Any, argu
     history.ran("files:read_file", 5, parent=plan.id, mode="meta_only", endpoint="default")
     history.searched("mail", 4, mode="meta_only", endpoint="default", response={"tools": ["x"]})
     history.ran("files:read_file", 3)
-    assert await usage.run(arguments(), services) == 0
+    assert await metrics_command.run(arguments(), services) == 0
     used = printed()["used_modes"]
     assert list(used) == ["full_proxy", "meta_only"], "what has no mode is in none"
     assert (used["full_proxy"]["calls"], used["full_proxy"]["planned_share"]) == (1, 0)
@@ -97,7 +97,7 @@ async def test_changes_of_mode_are_told_by_endpoint_and_principal(
     came("own_mode", 3, endpoint="ops")
     came("hybrid", 1, endpoint="ops")
     came("meta_only", 11, parent="e00000")
-    await usage.run(arguments(), services)
+    await metrics_command.run(arguments(), services)
     told = printed()["endpoints"]
     assert [(c["principal"], c["from"], c["to"], c["step"]) for c in told["default"]["changes"]] == [
         ("ada", "full_proxy", "hybrid", 1),
@@ -116,7 +116,7 @@ async def test_people_see_modes_in_the_order_of_the_migration(
 ) -> None:
     for minutes_ago, mode in ((9, "full_proxy"), (5, "own"), (4, "hybrid"), (2, "meta_only")):
         history.ran("files:read_file", minutes_ago, mode=mode, endpoint="default")
-    await usage.run(arguments(json=False), services)
+    await metrics_command.run(arguments(json=False), services)
     out = capsys.readouterr().out
     assert out.split("ENDPOINT  WEEK")[1].split()[:4] == ["FULL_PROXY", "HYBRID", "META_ONLY", "OWN"]
     assert "Changes of mode (1 towards meta_only, 0 back):" in out

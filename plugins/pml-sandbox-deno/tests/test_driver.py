@@ -13,7 +13,7 @@ import pml_sandbox.jail
 from pml_hookspecs import CodeRun
 from pml_sandbox.jail import Wall
 from pml_sandbox_deno import Deno, Settings, checks
-from pml_sandbox_deno.executor import Jails
+from pml_sandbox_deno.jails import Jails
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
 from pml_testing.isolation import children
 

@@ -15,7 +15,8 @@ import pytest
 import pml_sandbox.jail
 from pml_sandbox.jail import Wall
 from pml_sandbox_deno import Deno, Settings
-from pml_sandbox_deno.executor import Jails, find_program
+from pml_sandbox_deno.executor import find_program
+from pml_sandbox_deno.jails import Jails
 from pml_testing.isolation import Attempt, World, attempt_in, children, services
 from pml_testing.isolation_javascript import ATTEMPTS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pml_search_embeddings.plugin import Settings
+from pml_search_embeddings.settings import Settings
 from pml_testing.fakes import FakeServices
 
 Reply = Callable[["Service", dict[str, Any]], "tuple[int, dict[str, str], Any]"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pml_search_embeddings import answers, endpoint
 from pml_search_embeddings.endpoint import Endpoint, address
 from pml_search_embeddings.errors import EmbeddingError, RefusedError
-from pml_search_embeddings.plugin import Settings
+from pml_search_embeddings.settings import Settings
 
 pytestmark = pytest.mark.anyio
 

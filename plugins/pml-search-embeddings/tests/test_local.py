@@ -18,7 +18,7 @@ import pytest
 
 from pml_search_embeddings.errors import EmbeddingError
 from pml_search_embeddings.local import Local, unit
-from pml_search_embeddings.plugin import Settings
+from pml_search_embeddings.settings import Settings
 
 HERE = Path(__file__).parent
 NEEDS = {"fastembed": ("fastembed", "onnx"), "sentence-transformers": ("sentence_transformers",)}
@@ -183,7 +183,7 @@ def watch(event, args):
 sys.addaudithook(watch)
 from pml_search_embeddings.errors import EmbeddingError
 from pml_search_embeddings.local import Local
-from pml_search_embeddings.plugin import Settings
+from pml_search_embeddings.settings import Settings
 before = dict(os.environ)
 said = []
 for folder in sys.argv[2:]:

@@ -17,7 +17,7 @@ from pml_hookspecs import Check
 from pml_search_embeddings import choosing, plugin
 from pml_search_embeddings.endpoint import Endpoint
 from pml_search_embeddings.local import Local
-from pml_search_embeddings.plugin import Settings
+from pml_search_embeddings.settings import Settings
 from pml_testing.fakes import FakeServices
 
 

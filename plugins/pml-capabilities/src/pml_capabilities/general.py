@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import inputs as input_schemas
-from .literals import INPUTS, Found, find
+from .literal import Found
+from .literals import INPUTS, find
 
 _MARK = "__pml_{}__"
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")

@@ -7,47 +7,15 @@ code different, what is taken wrongly would make one that does not run.
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from .literal import NONE, Found, Literal, usable
+from .script import of_script
 
 MOST = 100
 """Literals; of code with more, none are told."""
-LARGEST = 2**53
-"""Whole numbers beyond are not the same in every language."""
 INPUTS = "inputs"
 """The variable that holds all inputs, in every language."""
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """One literal, by its place in the source [characters]."""
-
-    start: int
-    end: int
-    value: str | float | bool
-    name: str = ""
-    """What it is for there: an argument, a member, a variable; ``""`` when nothing tells."""
-    declares: bool = False
-    """Whether the code as a whole has a variable :attr:`name` of its own, made of this literal."""
-
-    @property
-    def kind(self) -> str:
-        """``text``, ``number`` or ``truth``."""
-        if isinstance(self.value, bool):
-            return "truth"
-        return "text" if isinstance(self.value, str) else "number"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The literals of a piece of code in order, and the names of its variables."""
-
-    literals: tuple[Literal, ...] = ()
-    variables: frozenset[str] = frozenset()
-
-
-NONE = Found()
 
 
 def find(language: str, source: str) -> Found:
@@ -55,23 +23,10 @@ def find(language: str, source: str) -> Found:
     if language == "python":
         found = _of_python(source)
     elif language in ("typescript", "javascript"):
-        from .script import of_script
-
         found = of_script(source)
     else:
         return NONE
     return NONE if INPUTS in found.variables or len(found.literals) > MOST else found
-
-
-def usable(value: object) -> bool:
-    """Whether a value is the same as JSON and in every language."""
-    if isinstance(value, str):
-        return not any("\ud800" <= char <= "\udfff" for char in value)
-    if isinstance(value, bool):
-        return True
-    if isinstance(value, int):
-        return abs(value) <= LARGEST
-    return isinstance(value, float) and math.isfinite(value)
 
 
 def _of_python(source: str) -> Found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .literals import NONE, Found, Literal, usable
+from .literal import NONE, Found, Literal, usable
 
 _NAME = r"[A-Za-z_$\u0080-\uffff#][\w$\u0080-\uffff]*"
 _TOKEN = re.compile(

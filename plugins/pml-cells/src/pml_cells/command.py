@@ -92,7 +92,7 @@ def _named(arguments: argparse.Namespace, sessions: Sessions) -> str:
 
 
 def _sessions(services: Services) -> Sessions:
-    from .plugin import sessions_of
+    from .settings import sessions_of
 
     return sessions_of(services)
 
@@ -211,7 +211,7 @@ async def _run(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _defaults() -> Any:
-    from .plugin import Settings
+    from .settings import Settings
 
     return Settings()
 

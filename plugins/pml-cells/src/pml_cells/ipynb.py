@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from .errors import NotebookError
+from .markdown import heading_says, problem_with_markdown, with_other_headings
 from .notebook import (
     MOST_TITLE,
     Cell,
@@ -22,7 +23,7 @@ from .notebook import (
     new_title,
     random_id,
 )
-from .srcmd import fenced, heading_says, problem_with_markdown, with_other_headings
+from .srcmd import fenced
 
 OURS = "pml"
 """Member of ``metadata`` with what only we know."""

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, TypeAlias, cast
 
 from .errors import NotebookError, shown
+from .markdown import heading_says, problem_with_markdown
 
 Kind: TypeAlias = Literal["title", "markdown", "package.json", "code"]
 Language: TypeAlias = Literal["typescript", "javascript", "python"]
@@ -139,8 +140,6 @@ def new_title(text: str) -> Cell:
     Raises:
         NotebookError: No Markdown heading can say it.
     """
-    from .srcmd import heading_says
-
     if not text.strip() or len(text) > MOST_TITLE or not heading_says(text):
         raise NotebookError(
             f"a title is one line of 1 to {MOST_TITLE} characters that a Markdown heading can say, not {shown(text)}"
@@ -154,8 +153,6 @@ def new_markdown(text: str) -> Cell:
     Raises:
         NotebookError: In a file with other cells it would mean something else.
     """
-    from .srcmd import problem_with_markdown
-
     if problem := problem_with_markdown(text):
         raise NotebookError(f"this cannot be a Markdown cell: {problem}")
     return Cell(id=random_id(), kind="markdown", text=text)

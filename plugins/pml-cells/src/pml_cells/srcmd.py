@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from .errors import NotebookError, shown
+from .markdown import METADATA, Block, blocks_of
 from .notebook import (
     LANGUAGES,
     PACKAGE_JSON,
@@ -26,11 +26,6 @@ from .notebook import (
     random_id,
 )
 
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
-
-_METADATA = re.compile(r"<!--\s*srcbook:(.+?)\s*-->")
 _LINK = re.compile(r"\[([^\[\]]+)\]\([^()\s]*\)")
 _TICKS = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 
@@ -73,19 +68,6 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A block of Markdown that stands in no other."""
-
-    type: str
-    first: int
-    """Line, from 0."""
-    end: int
-    """Line after the last."""
-    content: str
-    tag: str
-
-
 def decode(text: str, read: ReadFile | None = None) -> Notebook:
     """The notebook that is written in ``text``.
 
@@ -97,7 +79,7 @@ def decode(text: str, read: ReadFile | None = None) -> Notebook:
         NotebookError: It is none; the message says everything that is wrong.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    blocks = list(_blocks(text))
+    blocks = list(blocks_of(text))
     language, tsconfig = _metadata(blocks)
     problems: list[str] = []
     cells = list(_cells(text.split("\n"), blocks, read, problems))
@@ -115,9 +97,9 @@ def decode(text: str, read: ReadFile | None = None) -> Notebook:
     return notebook
 
 
-def _metadata(blocks: Sequence[_Block]) -> tuple[Language, str]:
+def _metadata(blocks: Sequence[Block]) -> tuple[Language, str]:
     for block in blocks:
-        if block.type == "html_block" and (found := _METADATA.fullmatch(block.content.strip())):
+        if block.type == "html_block" and (found := METADATA.fullmatch(block.content.strip())):
             return _about(found[1])
     raise NotebookError(
         'this is no notebook: it has no line <!-- srcbook:{"language":"typescript"} --> that says so. Add it at the top'
@@ -137,15 +119,13 @@ def _about(told: str) -> tuple[Language, str]:
     return cast("Language", language), tsconfig
 
 
-def _cells(
-    lines: Sequence[str], blocks: Sequence[_Block], read: ReadFile | None, problems: list[str]
-) -> Iterator[Cell]:
+def _cells(lines: Sequence[str], blocks: Sequence[Block], read: ReadFile | None, problems: list[str]) -> Iterator[Cell]:
     """Cells in order. What is wrong goes to ``problems``."""
     border, since, index = 0, 0, 0
     while index < len(blocks):
         block, taken = blocks[index], 1
         made: Cell | None = None
-        if block.type == "html_block" and _METADATA.fullmatch(block.content.strip()):
+        if block.type == "html_block" and METADATA.fullmatch(block.content.strip()):
             pass
         elif block.tag == "h1":
             made = Cell(id=random_id(), kind="title", text=block.content)
@@ -163,7 +143,7 @@ def _cells(
 
 
 def _file(
-    head: _Block, following: Sequence[_Block], lines: Sequence[str], read: ReadFile | None, problems: list[str]
+    head: Block, following: Sequence[Block], lines: Sequence[str], read: ReadFile | None, problems: list[str]
 ) -> tuple[Cell | None, int]:
     """The cell of a file, and how many blocks it takes."""
     body = following[0] if following else None
@@ -184,13 +164,13 @@ def _file(
         return None, 2
 
 
-def _holds_file(block: _Block) -> bool:
+def _holds_file(block: Block) -> bool:
     if block.type == "paragraph_open":
         return _LINK.fullmatch(block.content.strip()) is not None
     return block.type in ("fence", "code_block")
 
 
-def _markdown(lines: Sequence[str], blocks: Sequence[_Block], first: int, end: int) -> Iterator[Cell]:
+def _markdown(lines: Sequence[str], blocks: Sequence[Block], first: int, end: int) -> Iterator[Cell]:
     """The Markdown cell between two lines, if there is any; ``blocks`` are those between them."""
     kept: list[str] = []
     taken = first
@@ -211,62 +191,3 @@ def _without_gaps(lines: Sequence[str]) -> Iterator[str]:
         if line or last != "":
             yield line
         last = line
-
-
-def heading_says(title: str) -> bool:
-    """Whether a first-level heading with this text comes back as it is."""
-    blocks = list(_blocks(f"# {title}\n"))
-    return len(blocks) == 1 and (blocks[0].tag, blocks[0].content) == ("h1", title)
-
-
-def problem_with_markdown(text: str) -> str:
-    """What keeps ``text`` from being a cell among others; ``""`` for nothing."""
-    if not text.strip():
-        return "it is empty"
-    blocks = list(_blocks(f"{text}\n\n# end\n"))
-    if not blocks or (blocks[-1].tag, blocks[-1].content) != ("h1", "end"):
-        return "something in it stays open, such as a code block or a comment, and would take in what follows; close it"
-    for block in blocks[:-1]:
-        if block.tag in ("h1", "h6"):
-            return (
-                f"line {block.first + 1} is a heading of level {block.tag[1]}; level 1 is for the title and level 6 "
-                "for the names of files. Use levels 2 to 5"
-            )
-        if block.type == "html_block" and _METADATA.fullmatch(block.content.strip()):
-            return f"line {block.first + 1} is the comment that begins a notebook"
-    return ""
-
-
-def with_other_headings(text: str) -> tuple[str, int]:
-    """``text`` with headings of levels 1 and 6 as levels 2 and 5, and how many there were."""
-    lines, changed = text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 0
-    for block in _blocks("\n".join(lines)):
-        if block.tag not in ("h1", "h6"):
-            continue
-        changed += 1
-        if lines[block.first].lstrip().startswith("#"):
-            marks = ("#", "##") if block.tag == "h1" else ("######", "#####")
-            lines[block.first] = lines[block.first].replace(*marks, 1)
-        else:
-            lines[block.end - 1] = lines[block.end - 1].replace("=", "-")
-    return "\n".join(lines), changed
-
-
-_parser: MarkdownIt | None = None
-
-
-def _blocks(text: str) -> Iterator[_Block]:
-    """Blocks that stand in no other, in order."""
-    global _parser  # noqa: PLW0603 - made when it is first used, because it takes long to import
-    if _parser is None:
-        from markdown_it import MarkdownIt
-
-        made = MarkdownIt("commonmark").enable("table")
-        made.core.ruler.enableOnly(["normalize", "block"])
-        _parser = made
-    tokens: Sequence[Token] = _parser.parse(text)
-    for number, token in enumerate(tokens):
-        if token.level == 0 and token.nesting >= 0 and token.map is not None:
-            after = tokens[number + 1 : number + 2]
-            inner = after[0] if after and after[0].type == "inline" else token
-            yield _Block(token.type, token.map[0], token.map[1], inner.content, token.tag)

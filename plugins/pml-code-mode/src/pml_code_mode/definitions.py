@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .plugin import DESCRIBE, RUN_CODE
-
+RUN_CODE, DESCRIBE = "run_code", "describe_code_tools"
 _CALL = {
     "typescript": "await tools.server.tool({name: value})",
     "javascript": "await tools.server.tool({name: value})",

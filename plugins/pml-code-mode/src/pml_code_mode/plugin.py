@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pml_hookspecs import GATEWAY_SERVER, MetaTool, ToolFilter, hookimpl, setting
 
+from .definitions import DESCRIBE, DESCRIBE_CODE_TOOLS, RUN_CODE, run_code
+
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Services, Session
-
-RUN_CODE, DESCRIBE = "run_code", "describe_code_tools"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,6 @@ settings_type = Settings
 @hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     """``run_code``, and ``describe_code_tools`` beside it, which is never listed."""
-    from .definitions import DESCRIBE_CODE_TOOLS, run_code
     from .describing import DescribeCodeTools
     from .running import RunCode
 

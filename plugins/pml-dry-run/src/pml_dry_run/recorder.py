@@ -7,11 +7,12 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pml_hookspecs import CapabilityRun, CodeRun, Outcome, Phase, RawObject, ToolCall
 
 from .pace import Budget, Pace
+from .writing import Noted
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task
@@ -35,17 +36,6 @@ BATCH_S = 0.001
 NOTE_S = 20e-6
 """What it costs a call to be noted, in a gateway that does little else [s]."""
 MOST_REMEMBERED = 4096
-
-
-class Noted(NamedTuple):
-    """A call that was answered, not looked at yet."""
-
-    entry: CatalogEntry
-    principal: str
-    task: ToolCall
-    outcome: Outcome
-    size: int
-    """Of arguments and answer, as far as they came as bytes [bytes]."""
 
 
 class Recorder:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import RawObject, encode
 
@@ -19,9 +19,8 @@ from .recordings import COLLECTION, DEFINITIONS, marks_of
 from .remembered import Remembered
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Documents, Services
+    from pml_hookspecs import CatalogEntry, Documents, Outcome, Services, ToolCall
 
-    from .recorder import Noted
     from .recordings import Recordings
     from .settings import Settings
 
@@ -34,6 +33,17 @@ SLACK = 10
 def epoch() -> str:
     """A name for this run of the gateway that sorts after all before."""
     return f"{time.time_ns() // 1000:016x}{os.urandom(3).hex()}"
+
+
+class Noted(NamedTuple):
+    """A call that was answered, not looked at yet."""
+
+    entry: CatalogEntry
+    principal: str
+    task: ToolCall
+    outcome: Outcome
+    size: int
+    """Of arguments and answer, as far as they came as bytes [bytes]."""
 
 
 class Writing:

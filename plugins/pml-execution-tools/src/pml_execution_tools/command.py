@@ -11,6 +11,7 @@ from pml_hookspecs import AccessEvent, InvalidArguments, Scope
 
 from .definitions import LIST_RECENT_EXECUTIONS, SEARCH_EXECUTIONS
 from .shapes import MOST_FOUND, STATUSES, TRIGGERS
+from .time_options import add_times, times_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -69,28 +70,6 @@ def _hours(text: str) -> float:
     """As JSON has it: a whole number is one."""
     value = float(text)
     return int(value) if value.is_integer() else value
-
-
-def add_times(parser: argparse.ArgumentParser) -> None:
-    """``--since`` and ``--until``."""
-    since = "from when on, in place of --hours and as far back as history is kept: 30d, or a date or time here"
-    parser.add_argument("--since", metavar="WHEN", help=since)
-    parser.add_argument("--until", metavar="WHEN", help="until when; of a date, until its end")
-
-
-def times_of(arguments: argparse.Namespace) -> dict[str, str | None]:
-    """As a tool takes them. On a command line, a time without a zone is that of this machine.
-
-    Raises:
-        InvalidArguments: One is no time.
-    """
-    from .amounts import moment
-
-    now, since, until = datetime.now(UTC), arguments.since, arguments.until
-    return {
-        "since": moment(since, "--since", now, local=True).isoformat() if since else None,
-        "until": moment(until, "--until", now, local=True, ends=True).isoformat() if until else None,
-    }
 
 
 def _add_filters(parser: argparse.ArgumentParser, *, hours: int | None) -> None:

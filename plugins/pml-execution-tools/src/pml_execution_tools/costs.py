@@ -22,7 +22,7 @@ ONE_DAY = timedelta(days=1)
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    from .command import add_times
+    from .time_options import add_times
 
     parser.add_argument("--by", choices=list(GROUPINGS), default="agent", help="what to add up by")
     parser.add_argument("--per-day", action="store_true", help="each day by itself")
@@ -76,8 +76,8 @@ def zone() -> str:
 
 
 def _asked(arguments: argparse.Namespace, by: Grouping) -> ExecutionQuery:
-    from .command import times_of
     from .history import span
+    from .time_options import times_of
 
     if not 0 < arguments.days <= LONGEST_DAYS:
         raise InvalidArguments(f"--days must be more than 0 and at most {LONGEST_DAYS}, not {arguments.days:g}")

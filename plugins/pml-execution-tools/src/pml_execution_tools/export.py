@@ -61,7 +61,7 @@ async def run(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _asked(arguments: argparse.Namespace) -> ExecutionQuery:
-    from .command import times_of
+    from .time_options import times_of
 
     times = {name: datetime.fromisoformat(text) if text else None for name, text in times_of(arguments).items()}
     return ExecutionQuery(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .executor import Dag, Settings
+from .executor import Dag
+from .settings import Settings
 
 __all__ = ["Dag", "Settings"]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from pml_hookspecs import Failure, Outcome, Status, Workflow, setting
+from pml_hookspecs import Failure, Outcome, Status, Workflow
 
 from .agreement import is_agreed_on
 from .fields import refusal
 from .jobs import UNDO, milliseconds_since, without_running
 from .missing_tools import has_begun, missing_tools
 from .plan import graph_of, layers
-from .results import failure_of, report
+from .report import failure_of, report
 from .scheduler import Scheduler
+from .settings import Settings
 from .undo import Undone, undo, with_undone
 
 if TYPE_CHECKING:
@@ -23,26 +24,7 @@ if TYPE_CHECKING:
 
     from .plan import Node
 
-DAY_S = 24 * 3600.0
 HAS_FAILED = Failure("workflow.over", "Not run: the workflow has failed.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """``[plugins.dag]``."""
-
-    max_parallel: int = setting(100, "Most tasks of one workflow under way at once [tasks].", ge=1, le=1000)
-    confidence_mode: Literal["explicit_required", "suggestion", "speculative_execution"] = setting(
-        "suggestion",
-        "What may come of an intent without a plan: only a request for a plan, a suggestion, or its execution.",
-    )
-    suggest_at: float = setting(0.5, "Least confidence of a plan that is suggested.", ge=0, le=1)
-    execute_at: float = setting(
-        0.85, "Least confidence of a plan that is run at once, in the mode speculative_execution.", ge=0, le=1
-    )
-    keep_s: float = setting(
-        7 * DAY_S, "How long a workflow that waits for somebody can be continued [s].", ge=60, le=365 * DAY_S
-    )
 
 
 class Dag:

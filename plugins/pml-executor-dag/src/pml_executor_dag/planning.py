@@ -16,7 +16,7 @@ from .writing import written
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Run, Services, Session
 
-    from .executor import Settings
+    from .settings import Settings
 
 MOST_SUGGESTIONS = 3
 MOST_TOOLS, LONGEST_DESCRIPTION, LARGEST_SCHEMA = 8, 300, 4000

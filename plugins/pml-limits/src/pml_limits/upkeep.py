@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .use import COLLECTION, of_limiter
+from .use import COLLECTION
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -44,7 +45,7 @@ async def upkeep(limiter: Limiter, services: Services) -> AsyncIterator[None]:
 async def _tell(limiter: Limiter, services: Services) -> None:
     told_before = False
     while True:
-        told = of_limiter(limiter)
+        told = _use_of(limiter)
         if told or told_before:
             services.store.documents.put_soon(
                 COLLECTION,
@@ -58,3 +59,19 @@ async def _tell(limiter: Limiter, services: Services) -> None:
 
 def _gateway() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _use_of(limiter: Limiter) -> list[dict[str, Any]]:
+    """What this process counts by itself, as it is told in the store."""
+    now_s = time.time()
+    told: dict[str, dict[str, Any]] = {}
+    rates = () if limiter.rates is None else [rated for limits in limiter.rules.seen() for rated in limits.rates]
+    windows = {} if limiter.rates is None else limiter.rates.windows.windows
+    for limit, _, place, *_ in rates:
+        window = windows.get(place)
+        if window is not None and window.used(now_s) >= 1:
+            told[place] = {"rule": limit.name, "whose": dict(limit.whose), "what": "rate", **window.plain()}
+    for key, count in limiter.slots.taken.items():
+        limit = limiter.slots.limits[key]
+        told[key] = {"rule": limit.name, "whose": dict(limit.whose), "what": "concurrency", "used": count}
+    return list(told.values())

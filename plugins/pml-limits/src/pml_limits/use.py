@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pml_hookspecs import Documents, Services
 
     from .settings import Rule, Settings
-    from .wrapper import Limiter
 
 WINDOWS = "limits.windows"
 COLLECTION = "limits.use"
@@ -46,22 +45,6 @@ class Use:
             "allowed": self.allowed,
             "gateway": self.gateway,
         }
-
-
-def of_limiter(limiter: Limiter) -> list[dict[str, Any]]:
-    """What this process counts by itself, as it is told in the store."""
-    now_s = time.time()
-    told: dict[str, dict[str, Any]] = {}
-    rates = () if limiter.rates is None else [rated for limits in limiter.rules.seen() for rated in limits.rates]
-    windows = {} if limiter.rates is None else limiter.rates.windows.windows
-    for limit, _, place, *_ in rates:
-        window = windows.get(place)
-        if window is not None and window.used(now_s) >= 1:
-            told[place] = {"rule": limit.name, "whose": dict(limit.whose), "what": "rate", **window.plain()}
-    for key, count in limiter.slots.taken.items():
-        limit = limiter.slots.limits[key]
-        told[key] = {"rule": limit.name, "whose": dict(limit.whose), "what": "concurrency", "used": count}
-    return list(told.values())
 
 
 async def all_uses(services: Services, settings: Settings) -> list[Use]:

@@ -86,13 +86,13 @@ async def advise_command(arguments: argparse.Namespace, services: Services) -> i
 
 async def eval_command(arguments: argparse.Namespace, services: Services) -> int:
     """``pml eval``."""
-    from .evaluation import run
+    from .eval_command import run
 
     return await run(arguments, services)
 
 
 async def metrics_command(arguments: argparse.Namespace, services: Services) -> int:
     """``pml metrics``."""
-    from .usage import run
+    from .metrics_command import run
 
     return await run(arguments, services)

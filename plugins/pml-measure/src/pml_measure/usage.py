@@ -1,33 +1,25 @@
-"""``pml metrics``: how tools were reached, by which mode, and what answers cost, from the executions in the store."""
+"""How tools were reached, by which mode, and what answers cost, from the executions in the store."""
 
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments, Status
+from pml_hookspecs import Status
 from pml_hookspecs.tokens import text_of_result
 
 from .adoption import Adoption, ordered, week_of
-from .counting import Counter, counter
-from .modes import Sizes, variants
-from .output import number, print_json, print_table, say, share
-from .queries import MOST_RECORDS, SEARCH_TOOL, records
-from .tokens import current, measure
+from .counting import Counter
+from .queries import MOST_RECORDS, SEARCH_TOOL
 
 if TYPE_CHECKING:
-    import argparse
+    from pml_hookspecs import ExecutionRecord
 
-    from pml_hookspecs import ExecutionRecord, Services
-
-LONGEST_LOOK_BACK_DAYS = 3650
 WAYS = ("direct", "workflow", "code", "search")
 """How tools are reached: called by the client (listed or not, and through call_tool), inside a workflow or code, or
 looked for."""
-LAST_CHANGES = 10
 
 
 @dataclass
@@ -93,34 +85,6 @@ class Report:
         }
 
 
-async def run(arguments: argparse.Namespace, services: Services) -> int:
-    """Print the tables; the exit status.
-
-    Raises:
-        InvalidArguments: An option does not fit.
-    """
-    if not 0 < arguments.days <= LONGEST_LOOK_BACK_DAYS:
-        raise InvalidArguments(f"--days {arguments.days}: give 1 to {LONGEST_LOOK_BACK_DAYS}.")
-    if arguments.watch:
-        from .watch import watch
-
-        return await watch(arguments, services)
-    count = counter(arguments.tokenizer)
-    since = datetime.now(UTC) - timedelta(days=arguments.days)
-    found = [record async for record in records(services, since)]
-    report = summary(found, lambda record: answer_tokens(record, count))
-    costs = await measure(await variants(services), services, Sizes(services, count))
-    mode = current(costs)
-    if arguments.json:
-        about = {"days": arguments.days, "tokenizer": count.as_json(), "mode": mode.as_json()}
-        print_json({**about, "modes": [cost.as_json() for cost in costs], **report.as_json()})
-        return 0
-    say(f"Mode now: {mode.variant.mode}, {number(mode.typical)} tokens in each client's context.")
-    _show(report, arguments.days)
-    say(count.about)
-    return 0
-
-
 def summary(found: Sequence[ExecutionRecord], tokens_of: Callable[[ExecutionRecord], int]) -> Report:
     """The report on these executions, newest first; ``tokens_of`` tells what an answer cost [tokens]."""
     report = Report(cut=len(found) >= MOST_RECORDS)
@@ -158,57 +122,6 @@ def way_of(record: ExecutionRecord, kinds: dict[Any, str]) -> str | None:
     return {"workflow": "workflow", "code": "code", "capability": "code"}.get(above, "direct")
 
 
-def _show(report: Report, days: int) -> None:
-    if not report.total.ways:
-        say(f"No tool was called or searched for in the last {days} days.")
-        return
-    header = ("CALLS", "DIRECT", "WORKFLOW", "CODE", "SEARCH", "PLANNED", "FAILED", "ANSWER TOKENS")
-    say()
-    print_table(("WEEK", *header), _rows({**report.weeks, "all": report.total}.items()))
-    say()
-    print_table(("AGENT", *header), _rows(report.agents.items()))
-    if report.modes:
-        say()
-        print_table(("MODE", *header), _rows(in_order(report.modes)))
-        _show_adoption(report.adoption)
-    say()
-    print_table(("TOOL", "CALLS"), [(tool, number(calls)) for tool, calls in report.tools.most_common(10)])
-    say()
-    if report.cut:
-        say(f"Only the latest {number(MOST_RECORDS)} executions are counted.")
-
-
 def in_order(modes: dict[str, Usage]) -> list[tuple[str, Usage]]:
     """As on the way from full_proxy to meta_only, then others by name."""
     return [(mode, modes[mode]) for mode in ordered(modes)]
-
-
-def _show_adoption(adoption: Adoption) -> None:
-    say()
-    names = adoption.modes()
-    rows = [
-        (name, week, *(share(counts[mode] / counts.total()) for mode in names))
-        for name, endpoint in sorted(adoption.endpoints.items())
-        for week, counts in endpoint.weeks.items()
-    ]
-    print_table(("ENDPOINT", "WEEK", *(mode.upper() for mode in names)), rows)
-    changes = adoption.changes()
-    if changes:
-        say()
-        say(f"Changes of mode ({adoption.conversion()}):")
-    for change in changes[-LAST_CHANGES:]:
-        say(f"  {change.at:%Y-%m-%d %H:%M} {change.endpoint}, {change.principal}: {change.before} → {change.after}")
-
-
-def _rows(items: Iterable[tuple[str, Usage]]) -> list[tuple[str, ...]]:
-    return [
-        (
-            name,
-            number(usage.calls),
-            *(number(usage.ways[way]) for way in WAYS),
-            share(usage.planned),
-            number(usage.failed),
-            number(usage.answer_tokens),
-        )
-        for name, usage in items
-    ]

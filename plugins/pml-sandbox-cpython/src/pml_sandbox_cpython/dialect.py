@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pml_sandbox.child import Command
 from pml_sandbox.endings import Raised
 
 from .interpreter import Interpreter
+from .jails import BOOT, Jails
 
-if TYPE_CHECKING:
-    from .executor import Jails
-
-BOOT = Path(__file__).with_name("boot.py")
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
 """All of it."""
 

@@ -11,15 +11,9 @@ from pml_hookspecs import CodeRun, Verdict, setting
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Run, Services, Session, Task
     from pml_sandbox.bridge import Bridge
-    from pml_sandbox.jail import Jail
 
-    from .interpreter import Interpreter
 
 MIB = 1 << 20
-FILE_BYTES = 64 * MIB
-"""One file that code may write [bytes]."""
-LIBRARY_BYTES = 256 * MIB
-"""Addresses that programs and libraries take up beside the memory that code uses [bytes]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +112,7 @@ class CPython:
 
         from .dialect import PythonDialect
         from .interpreter import find
+        from .jails import Jails
 
         chosen = self._settings
         # The interpreter is started and says where it lies, which takes what it takes.
@@ -141,34 +136,3 @@ class CPython:
         if self._entered:
             made.open()
         return made
-
-
-class Jails:
-    """Makes jails for an interpreter; the one without a folder once."""
-
-    def __init__(self, interpreter: Interpreter, memory_bytes: int) -> None:
-        """Take the interpreter and what code may use."""
-        self._interpreter, self._memory_bytes = interpreter, memory_bytes
-        self._usual: Jail | None = None
-
-    def __call__(self, folder: str | None, *, writable: bool = True) -> Jail:
-        """One with that folder to write in, or only to read and remove from."""
-        if folder is not None:
-            return self._jail((folder,), ()) if writable else self._jail((), (folder,))
-        self._usual = self._usual or self._jail((), ())
-        return self._usual
-
-    def _jail(self, write: tuple[str, ...], remove: tuple[str, ...]) -> Jail:
-        from pml_sandbox.jail import Jail, system_files
-
-        from .dialect import BOOT
-
-        return Jail(
-            read=(str(BOOT), *self._interpreter.packages),
-            run=(*self._interpreter.parts, *system_files()),
-            write=write,
-            remove=remove,
-            memory_bytes=self._memory_bytes,
-            address_bytes=self._memory_bytes + LIBRARY_BYTES,
-            file_bytes=FILE_BYTES,
-        )

@@ -18,7 +18,8 @@ from pml_sandbox.child import Listener, start
 from pml_sandbox.execution import cpu_limit_s
 from pml_sandbox.stubs import TypeScriptStubs
 
-from .dialect import V8_BYTES, DenoCheck
+from .dialect import DenoCheck
+from .jails import V8_BYTES
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CodeRun, Json

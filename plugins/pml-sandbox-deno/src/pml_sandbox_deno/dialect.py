@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pml_sandbox.child import Command
 from pml_sandbox.endings import Raised
 from pml_sandbox.jail import Jail, system_files
 from pml_sandbox.spawning import SCRATCH
 
-if TYPE_CHECKING:
-    from .executor import Jails
+from .jails import BOOT, Jails, packages_of
 
-V8_BYTES = 560 << 20
-"""Memory that Deno counts as its own before it runs anything (RLIMIT_DATA) [bytes]."""
 FLAGS = (
     "--quiet",
     "--no-prompt",
@@ -28,14 +25,11 @@ FLAGS = (
     "--ignore-env",
 )
 """No permission but for a folder, nothing fetched, nothing read that lies around."""
-PACKAGES = ("node_modules", "../node_modules")
-"""Where packages are, seen from the folder of the code: those in it come first, as everywhere."""
 PACKAGE_FLAGS = (*(flag for flag in FLAGS if flag != "--no-npm"), "--node-modules-dir=manual")
 """What is installed is used and nothing else. Deno itself lets code read any folder of that name then, wherever it is:
 only inside a jail that keeps files."""
 ENVIRONMENT = {"DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"}
 """All of it, but for the folder of Deno's caches."""
-BOOT = Path(__file__).with_name("boot.js")
 _PLACE = re.compile(r"(?:blob:null/[0-9a-f-]{36}|file://\S*/\.pml-[0-9a-f]{12}\.m[tj]s):(\d+):(\d+)")
 _BOOTSTRAP = re.compile(r"^.*boot\.js:\d+:\d+.*\n?", re.MULTILINE)
 _ANSWERED = re.compile(r"(?<=\S) at file://\S*boot\.js:\d+:\d+$", re.MULTILINE)
@@ -134,11 +128,6 @@ class DenoDialect:
     def wants_memory(self, error: Raised) -> bool:
         """What cannot be allocated outside of the heap is a ``RangeError``."""
         return error.name == "RangeError" and "allocation failed" in error.message
-
-
-def packages_of(folder: str) -> tuple[str, ...]:
-    """Those of :data:`PACKAGES` that are there; a link is none."""
-    return tuple(one for one in PACKAGES if (path := Path(folder, one)).is_dir() and not path.is_symlink())
 
 
 def _followed(printed: str) -> str:

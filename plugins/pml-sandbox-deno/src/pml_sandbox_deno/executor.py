@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Run, Services, Session, Task
     from pml_sandbox.bridge import Bridge
     from pml_sandbox.endings import Ending
-    from pml_sandbox.jail import Jail, Wall
+    from pml_sandbox.jail import Wall
 
     from .checking import Checking
 
 MIB = 1 << 20
-FILE_BYTES = 64 * MIB
-"""One file that code may write [bytes]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +166,7 @@ class Deno:
             from pml_sandbox.limits import Limits
 
             from .dialect import DenoDialect
+            from .jails import Jails
 
             chosen = self._settings
             limits = Limits(
@@ -212,30 +211,3 @@ def way_out(folder: Path) -> Path | None:
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
                 return path
     return None
-
-
-class Jails:
-    """Makes jails for Deno."""
-
-    def __init__(self, program: Path, memory_bytes: int) -> None:
-        """Take Deno's program and what code may use."""
-        self._program, self._memory_bytes = program, memory_bytes
-
-    def __call__(self, folder: str | None, *, writable: bool = True) -> Jail:
-        """One with that folder to write in, or only to read and remove from, and one for Deno's own caches."""
-        from pml_sandbox.jail import Jail, system_files
-        from pml_sandbox.spawning import SCRATCH
-
-        from .dialect import BOOT, V8_BYTES, packages_of
-
-        own = () if folder is None else (folder,)
-        packages = () if folder is None else tuple(str(Path(folder, one).resolve()) for one in packages_of(folder))
-
-        return Jail(
-            read=(str(BOOT), *packages),
-            run=(str(self._program), *system_files()),
-            write=(SCRATCH, *own) if writable else (SCRATCH,),
-            remove=() if writable else own,
-            memory_bytes=V8_BYTES + self._memory_bytes,
-            file_bytes=FILE_BYTES,
-        )

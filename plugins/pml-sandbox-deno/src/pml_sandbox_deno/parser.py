@@ -13,7 +13,8 @@ from pml_sandbox.jail import Jail, system_files
 from pml_sandbox.spawning import SCRATCH
 from pml_sandbox.verdicts import SYNTAX, Mistake
 
-from .dialect import ENVIRONMENT, FLAGS, V8_BYTES
+from .dialect import ENVIRONMENT, FLAGS
+from .jails import V8_BYTES
 
 if TYPE_CHECKING:
     from pml_hookspecs import CodeRun

@@ -15,9 +15,10 @@ from pml_hookspecs import AccessEvent, InvalidArguments
 
 from .ledger import ENDED, QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
+from .plan_file import read_plan
 from .settings import Schedule, Settings, to_plain
 from .showing import print_json, print_table, say, told
-from .work import doubt, read_plan
+from .work import doubt
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services

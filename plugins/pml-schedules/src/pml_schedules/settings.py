@@ -94,7 +94,7 @@ class Schedule:
         if self.agent and not self.message:
             raise ValueError("message: is missing; say what the agent is to do")
         if isinstance(self.workflow, Mapping):
-            from .work import check_plan
+            from .plan_file import check_plan
 
             check_plan(self.workflow)
 

@@ -19,7 +19,7 @@ from .errors import EmbeddingError
 from .folder import Folder
 
 if TYPE_CHECKING:
-    from .plugin import Settings
+    from .settings import Settings
 
 PROBE_S = 5.0
 TITLE = "embedder"

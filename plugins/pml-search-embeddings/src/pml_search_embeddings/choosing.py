@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .plugin import Settings
+from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import Embedder, Services

@@ -17,7 +17,7 @@ from .errors import EmbeddingError, RefusedError
 if TYPE_CHECKING:
     import httpx2
 
-    from .plugin import Settings
+    from .settings import Settings
 
 TRY_AGAIN = frozenset((408, 425, 429, 500, 502, 503, 504))
 FIRST_DELAY_S, MOST_DELAY_S = 0.5, 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,8 @@ from .errors import EmbeddingError
 from .folder import Folder
 
 if TYPE_CHECKING:
-    from .plugin import Settings
-
-Encode = Callable[[Sequence[str], bool], Any]
-"""Texts, and whether they are queries, to an array of one row each."""
+    from .runtimes import Encode
+    from .settings import Settings
 
 
 class Local:

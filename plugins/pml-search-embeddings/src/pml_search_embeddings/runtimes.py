@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .folder import Folder
-    from .local import Encode
-    from .plugin import Settings
+    from .settings import Settings
 
+Encode = Callable[[Sequence[str], bool], Any]
+"""Texts, and whether they are queries, to an array of one row each."""
 _numbers = itertools.count(1)
 
 

@@ -75,7 +75,7 @@ class Http(Transport):
             NotImplementedError: The configuration has other credentials for the server.
             TransportError: The login failed.
         """
-        from .credentials import Login
+        from .login import Login
 
         target, vault = self._login_of(endpoint)
         from . import oauth

@@ -12,10 +12,10 @@ import httpx2
 
 from pml_hookspecs import TransportError
 
-from .credentials import FORBIDDEN, UNAUTHORIZED, Refusal
 from .envelope import shown
 from .errors import BrokenError, RefusedError, UnreachableError
 from .http1 import Http1
+from .login import FORBIDDEN, UNAUTHORIZED, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping

@@ -19,12 +19,12 @@ from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuth
 
 from pml_hookspecs import TransportError
 
-from .credentials import UNAUTHORIZED
+from .login import UNAUTHORIZED
 from .oauth import TIMEOUT_S, Kept, drive
 from .options import ASSERTION
 
 if TYPE_CHECKING:
-    from .credentials import Login, Refusal
+    from .login import Login, Refusal
     from .options import Idp, Target
     from .options import Login as LoginOptions
 

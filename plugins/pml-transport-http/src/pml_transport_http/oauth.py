@@ -29,7 +29,7 @@ from pydantic import AnyUrl
 
 from pml_hookspecs import TransportError
 
-from .credentials import Login, Refusal, fresh
+from .login import UNAUTHORIZED, Login, Refusal, fresh
 from .redirects import Redirects
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 CLIENT_NAME = "PML"
 TIMEOUT_S = 30.0
-UNAUTHORIZED = 401
 PROBE = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 """Any message does: a server that wants a login refuses it before it reads it."""
 HEADERS = {

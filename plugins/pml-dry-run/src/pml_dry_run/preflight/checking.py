@@ -65,8 +65,6 @@ async def preflight(workflow: Workflow, run: Run, services: Services) -> Report:
 
     For occasional use: what one pre-flight compiles, the next could have used again (:class:`Preflights`).
     """
-    from .plugin import recordings_for
-
     return await Preflights(services, recordings_for(services), Settings()).of(workflow, run)
 
 
@@ -189,3 +187,13 @@ class _Examination:
         if limit_usd is not None and cost_usd is not None and cost_usd > limit_usd:
             message = f"the plan costs about {cost_usd:g} USD, and max_cost_usd is {limit_usd:g}"
             self._findings.append(warning("budget.cost", "", message))
+
+
+def recordings_for(services: Services) -> Recordings:
+    """Those of the plugin ``dry_run`` of the same gateway, by whose settings they are kept; without it, by default."""
+    from pml_dry_run.plugin import _parts
+    from pml_dry_run.recordings import Recordings
+    from pml_dry_run.settings import Settings as OfRecordings
+
+    beside = (parts.recordings for other, parts in list(_parts.items()) if other.catalog is services.catalog)
+    return next(beside, None) or Recordings(services, OfRecordings())

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pml_dry_run.recordings import Past as Recorded
 from pml_dry_run.recordings import Recordings
-from pml_hookspecs import CapabilityRun, CatalogEntry, ServerStatus, Session, Task, ToolCall
+from pml_hookspecs import CapabilityRun, CatalogEntry, CodeRun, ServerStatus, Session, Task, ToolCall, Verdict
 
+from .code import PYTHON, Read
 from .graph import Graph, Node
 from .history import History, Past
 from .near import Near
@@ -17,10 +18,24 @@ from .near import Near
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
-    from .foreseen import Foreseen
-
 MOST_LOOKED_FOR = 10
 """Unknown tools for which near names are looked for; comparing with thousands of names takes its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What is known of the code of one step before it runs."""
+
+    verdict: Verdict
+    code: CodeRun | None = None
+    """What it runs in the end, where that is code."""
+    read: Read | None = None
+    """That code, read here."""
+
+    @property
+    def is_guessed(self) -> bool:
+        """Whether only brackets and quotes were looked at, as nobody was there, or had the time, to parse it."""
+        return self.verdict.checked == "nothing" and self.code is not None and self.code.language != PYTHON
 
 
 @dataclass(slots=True)

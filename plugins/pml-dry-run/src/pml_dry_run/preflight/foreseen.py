@@ -4,38 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Verdict
 
-from .code import PYTHON, Read, read
+from .code import PYTHON, read
+from .facts import Facts, Foreseen
 from .graph import Graph, Node
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services, Session
 
-    from .facts import Facts
-
 DEEPEST = 4
 """Tasks that stand for one another."""
 NOTHING = Verdict()
-
-
-@dataclass(frozen=True, slots=True)
-class Foreseen:
-    """Of one step."""
-
-    verdict: Verdict
-    code: CodeRun | None = None
-    """What it runs in the end, where that is code."""
-    read: Read | None = None
-    """That code, read here."""
-
-    @property
-    def is_guessed(self) -> bool:
-        """Whether only brackets and quotes were looked at, as nobody was there, or had the time, to parse it."""
-        return self.verdict.checked == "nothing" and self.code is not None and self.code.language != PYTHON
 
 
 class Foreseer:

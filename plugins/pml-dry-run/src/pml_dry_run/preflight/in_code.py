@@ -10,9 +10,9 @@ from pml_hookspecs import CatalogEntry, CodeRun, Verdict
 
 from .code import Call, Read, undefined, uses
 from .effects import NOTHING, UNKNOWN, Effects, of_tool, worst
-from .facts import Facts
+from .facts import Facts, Foreseen
 from .findings import Finding, error, warning
-from .foreseen import Foreseen, names_given
+from .foreseen import names_given
 from .graph import Node
 from .named import Named
 from .report import StepReport

@@ -15,7 +15,6 @@ from pml_hookspecs import Failure, Outcome, Phase, RawObject, Status, Workflow, 
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_dry_run.recordings import Recordings
     from pml_hookspecs import CallNext, ExecutionId, Run, Services, Task, Wrapper
 
     from .checking import Preflights
@@ -95,7 +94,7 @@ class Preflight:
 
     def _examiner(self) -> Preflights:
         if self._made is None:
-            from .checking import Preflights
+            from .checking import Preflights, recordings_for
 
             settings: Settings = self._services.settings or Settings()
             self._made = Preflights(self._services, recordings_for(self._services), settings)
@@ -113,16 +112,6 @@ def refusal(wrong: Sequence[str]) -> str:
 
 def _unexamined(why: str) -> Mapping[str, Any]:
     return {"text": why, "ok": False, "errors": [{"code": "preflight.failed", "message": why}]}
-
-
-def recordings_for(services: Services) -> Recordings:
-    """Those of the plugin ``dry_run`` of the same gateway, by whose settings they are kept; without it, by default."""
-    from pml_dry_run.plugin import _parts
-    from pml_dry_run.recordings import Recordings
-    from pml_dry_run.settings import Settings as OfRecordings
-
-    beside = (parts.recordings for other, parts in list(_parts.items()) if other.catalog is services.catalog)
-    return next(beside, None) or Recordings(services, OfRecordings())
 
 
 def with_report(outcome: Outcome, about: Mapping[str, Any]) -> Outcome:
