@@ -8,7 +8,6 @@ import json
 import pytest
 
 import pml_cells.plugin
-from pml_cells.show import _printable
 from pml_core.cli import main
 
 SRCMD = """\
@@ -160,10 +159,6 @@ def test_mistakes_are_told_without_a_traceback(pml, tmp_path) -> None:
         assert (status, out) == (2, ""), words
         assert says in err
         assert "Traceback" not in err
-
-
-def test_what_code_prints_is_not_for_the_terminal_to_obey() -> None:
-    assert _printable("a\x1b[2J\u202eb\tc") == "a\\x1b[2J\\u202eb\tc"
 
 
 def parsed(*words: str) -> argparse.Namespace:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pml_executor_dag.expansion import MOST_OF_TASK, MOST_OF_WORKFLOW, Expansion, size_of
-from pml_executor_dag.references import TooLargeError, parse
+from pml_executor_dag.references import TooLargeError
+from pml_kit.references import parse
 
 (ONCE,) = parse("{{a}}")
 HALF = "x" * (MOST_OF_TASK // 2)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_executor_dag.references import MissingError, Reference, Slot, fill, find, look_up, parse, path_text, pointer
+from pml_executor_dag.references import MissingError, Slot, fill, find, look_up, path_text, pointer
+from pml_kit.references import Reference, parse
 
 RESULT = {"items": [{"name": "a"}, {"name": "b"}], "Due date": "today", "none": None, "0": "zero"}
 

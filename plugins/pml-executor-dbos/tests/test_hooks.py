@@ -14,9 +14,10 @@ from durable_kit import REQUEST, Gateway, PlanRun, call, plan
 
 from pml_executor_dbos import Dbos, Settings, hooks
 from pml_executor_dbos.ledger import Ledger
-from pml_executor_dbos.liveness import Worker, machine
+from pml_executor_dbos.liveness import Worker
 from pml_executor_dbos.watching import Lookout, check
 from pml_hookspecs import Failure, InvalidArguments, Session, Status
+from pml_kit.processes import machine
 from pml_testing.fakes import FakeServices, outcome
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from pml_executor_dbos import liveness
-from pml_executor_dbos.liveness import Watch, Worker, born, is_gone, machine
+from pml_executor_dbos.liveness import Watch, Worker, is_gone
+from pml_kit.processes import machine, started
 
 HERE = machine()
 linux = pytest.mark.skipif(not HERE, reason="only Linux tells when a process began: elsewhere the lease alone counts")
@@ -21,13 +22,13 @@ def worker(id_: str = "/x", *, beat: int = 1, on: str = "elsewhere", pid: int = 
 
 @linux
 def test_this_process_is_not_gone() -> None:
-    assert not is_gone(worker(on=HERE, pid=os.getpid(), since=born(os.getpid())), HERE)
+    assert not is_gone(worker(on=HERE, pid=os.getpid(), since=started(os.getpid())), HERE)
 
 
 @linux
 def test_a_process_that_ended_is_gone_even_before_its_parent_has_looked() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
-    since = born(process.pid)
+    since = started(process.pid)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert is_gone(worker(on=HERE, pid=process.pid, since=since), HERE)
     process.wait()

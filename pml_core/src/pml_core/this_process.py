@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import platform
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self
+
+from pml_kit.processes import is_surely_gone, machine, started
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Process:
     def current(cls) -> Self:
         """This one."""
         pid = os.getpid()
-        return cls(uuid.uuid4().hex, _machine(), pid, _started(pid))
+        return cls(uuid.uuid4().hex, machine(), pid, started(pid))
 
     @classmethod
     def from_plain(cls, id: str, plain: Mapping[str, Any]) -> Self:
@@ -39,23 +39,4 @@ class Process:
 
     def is_surely_gone(self) -> bool:
         """Whether it ran on this machine and does not any more; False when that cannot be told."""
-        if not self.started or not self.machine or self.machine != _machine():
-            return False
-        return _started(self.pid) != self.started
-
-
-def _machine() -> str:
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-        return f"{platform.node()} {boot} {Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""
-
-
-def _started(pid: int) -> str:
-    """When the kernel started it, in its own ticks; a process that ended and was not waited for has gone."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in ("Z", "X") else fields[19]
+        return is_surely_gone(self.pid, self.started, self.machine)

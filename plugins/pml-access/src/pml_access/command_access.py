@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_table
 
-from .output import operator, say, say_json, show_table
+from .output import operator, say, say_json
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -62,7 +63,7 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
     elif not shown:
         say("Nothing is said of any agent: everybody may call all of them, and agents with keys none.")
     else:
-        show_table(COLUMNS, [_row(one) for one in shown])
+        print_table(COLUMNS, [_row(one) for one in shown], whole=COLUMNS[:1])
     return 0
 
 
@@ -90,7 +91,7 @@ async def _change(arguments: argparse.Namespace, services: Services) -> int:
     if arguments.json:
         say_json(shown)
     else:
-        show_table(COLUMNS, [_row(shown)])
+        print_table(COLUMNS, [_row(shown)], whole=COLUMNS[:1])
     return 0
 
 

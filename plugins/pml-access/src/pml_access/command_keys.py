@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_table, printable
 
-from .output import operator, printable, say, say_json, show_table, tell
+from .output import operator, say, say_json, tell
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -156,7 +157,7 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
     elif not shown:
         say("There are no keys; pml keys create makes one.")
     else:
-        show_table(COLUMNS, [_row(key, about) for key, about in zip(found, shown, strict=True)])
+        print_table(COLUMNS, [_row(key, about) for key, about in zip(found, shown, strict=True)], whole=COLUMNS[:1])
     return 0
 
 
@@ -185,7 +186,11 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
     if arguments.json:
         say_json(shown)
     else:
-        show_table(("of the key", shown["id"]), [(name, _said(value)) for name, value in shown.items() if name != "id"])
+        print_table(
+            ("of the key", shown["id"]),
+            [(name, _said(value)) for name, value in shown.items() if name != "id"],
+            whole=["of the key"],
+        )
     return 0
 
 

@@ -8,7 +8,9 @@ from collections import OrderedDict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from .output import printable, tell
+from pml_kit.terminal import printable
+
+from .output import tell
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 
@@ -22,25 +21,6 @@ def tell(text: str) -> None:
 def say_json(value: Any) -> None:
     """For programs."""
     say(json.dumps(value, indent=2))
-
-
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """For people; the first column, which they copy, is never cut."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*columns)
-    first = table.columns[0]
-    first.no_wrap, first.overflow, first.min_width = True, "ignore", max(len(row[0]) for row in rows)
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    Console().print(table)
-
-
-def printable(text: str) -> str:
-    """What others wrote is not for the terminal to obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def operator() -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pml_hookspecs import Identity, InvalidArguments, RawObject, ToolCall, ToolId
+from pml_kit.terminal import print_table, printable
 
 from .settings import SERVER, Settings
 
@@ -61,7 +62,7 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
     elif not rows:
         _print("There are no agents: [plugins.agents.agents] is empty.")
     else:
-        _table(("agent", "is", "what", "runs", "waits", "description"), [tuple(row_of(row)) for row in rows])
+        print_table(("agent", "is", "what", "runs", "waits", "description"), [tuple(row_of(row)) for row in rows])
     return 0
 
 
@@ -123,7 +124,7 @@ def _show(outcome: Outcome, arguments: argparse.Namespace) -> None:
     if content.get("response"):
         _print(str(content["response"]))
     if error is not None:
-        sys.stderr.write(f"{_printable(error)}\n")
+        sys.stderr.write(f"{printable(error)}\n")
     elif (cost_usd := content.get("cost_usd")) is not None:
         sys.stderr.write(f"{outcome.duration_ms / 1000:.1f} s, {cost_usd:.4f} USD\n")
 
@@ -151,30 +152,14 @@ async def _queue(arguments: argparse.Namespace, services: Services) -> int:
         _print("No agent runs, and nobody waits for one.")
     else:
         names = ("agent_name", "state", "execution_id", "parallel", "gateway", "seconds")
-        _table(names, [tuple(str(row[name]) for name in names) for row in rows])
+        print_table(names, [tuple(str(row[name]) for name in names) for row in rows])
     return 0
-
-
-def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*names)
-    for row in rows:
-        table.add_row(*(Text(_printable(cell)) for cell in row))
-    Console().print(table)
 
 
 def _print(text: str) -> None:
     lines = text.splitlines() or [""]
-    sys.stdout.write("".join(f"{_printable(line)}\n" for line in lines))
+    sys.stdout.write("".join(printable(line, keep="\t") + "\n" for line in lines))
 
 
 def _print_json(value: Any) -> None:
     sys.stdout.write(f"{json.dumps(value, indent=2, ensure_ascii=False)}\n")
-
-
-def _printable(text: str) -> str:
-    """What agents write is not for the terminal to obey."""
-    return "".join(char if char.isprintable() or char == "\t" else repr(char)[1:-1] for char in text)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_table
 
 from .settings import Settings
 
@@ -67,21 +68,14 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _show_table(found: Sequence[Request]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("id", "state", "what", "with", "for", "asked at")
-    # People copy ids: the other columns make room.
-    id = table.columns[0]
-    id.no_wrap, id.overflow, id.min_width = True, "ignore", max(len(request.id) for request in found)
+    rows = []
     for request in found:
         value = request.value
         shown = json.dumps(value["request"], ensure_ascii=False)
         shown = shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
         cells = (request.id, request.state, value["target"], shown, value["intent"] or "-", value["requested_at"][:19])
-        table.add_row(*(Text(_printable(cell)) for cell in cells))
-    Console().print(table)
+        rows.append(cells)
+    print_table(("id", "state", "what", "with", "for", "asked at"), rows, whole=["id"])
 
 
 async def _show(arguments: argparse.Namespace, services: Services) -> int:
@@ -115,11 +109,6 @@ async def _one(id: str, services: Services) -> Request:
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
-
-
-def _printable(text: str) -> str:
-    """What agents write is not for the terminal to obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _plain(request: Request) -> dict[str, Any]:

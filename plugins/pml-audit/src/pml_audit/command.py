@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_table, printable
 
 from .settings import Settings, folder_of
 
@@ -67,17 +68,13 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _show_table(rows: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("row", "at", "kind", "principal", "what", "more")
+    shown = []
     for row in rows:
         more = ", ".join(f"{name} {_short(value)}" for name, value in row.items() if name not in SHOWN)
         more = more if len(more) <= WIDEST else f"{more[: WIDEST - 1]}…"
         cells = (str(row["n"]), row.get("at", "")[:19], row.get("kind", ""), row.get("principal", "-"))
-        table.add_row(*(Text(_printable(str(cell))) for cell in (*cells, row.get("target", "-"), more)))
-    Console().print(table)
+        shown.append([str(cell) for cell in (*cells, row.get("target", "-"), more)])
+    print_table(("row", "at", "kind", "principal", "what", "more"), shown)
 
 
 def _short(value: Any) -> str:
@@ -98,7 +95,7 @@ async def _verify(arguments: argparse.Namespace, services: Services) -> int:
 
 def _tell(report: Report, folder: Path) -> None:
     for line in report.notes:
-        _say(f"Note: {_printable(line)}")
+        _say(f"Note: {printable(line)}")
     if report.broken is not None:
         _say(_broken(report.broken))
         _say(f"{report.rows} rows before it are as they were written.")
@@ -109,7 +106,7 @@ def _tell(report: Report, folder: Path) -> None:
 
 
 def _broken(broken: Broken) -> str:
-    return f"Broken: {_printable(f'{broken.file}, line {broken.line}: {broken.problem}')}"
+    return f"Broken: {printable(f'{broken.file}, line {broken.line}: {broken.problem}')}"
 
 
 async def _export(arguments: argparse.Namespace, services: Services) -> int:
@@ -196,8 +193,3 @@ def _folder(services: Services) -> Path:
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
-
-
-def _printable(text: str) -> str:
-    """What clients write is not for the terminal to obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, InvalidArguments, Scope
+from pml_kit.terminal import printable
 
 from .graph import graph, used_together
 from .library import Library, by_intent, library_of
@@ -180,12 +181,7 @@ def print_json(value: Any) -> None:
 
 def say(text: str) -> None:
     """Write a line that cannot control a terminal."""
-    sys.stdout.write(_printable(text) + "\n")
-
-
-def _printable(text: str) -> str:
-    """``text`` without what would control a terminal."""
-    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+    sys.stdout.write(printable(text, keep="\n\t") + "\n")
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -196,5 +192,5 @@ def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _cell(text: str) -> str:
-    shown = _printable(" ".join(text.split()))
+    shown = printable(" ".join(text.split()))
     return shown if len(shown) <= LONGEST_CELL else f"{shown[: LONGEST_CELL - 1]}…"

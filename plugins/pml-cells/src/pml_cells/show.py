@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pml_kit.terminal import print_table, printable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -54,12 +56,12 @@ def print_sessions(sessions: Sequence[Session]) -> None:
         )
         for session in sessions
     ]
-    _print_table(("id", "title", "language", "cells", "owner", "changed at"), rows)
+    print_table(("id", "title", "language", "cells", "owner", "changed at"), rows, whole=["id"])
 
 
 def print_packages(folder: Path) -> None:
     """How packages are installed that cells of all notebooks in ``folder`` can import."""
-    place = shlex.quote(_printable(str(folder)))
+    place = shlex.quote(printable(str(folder)))
     sys.stdout.write(f"packages for cells of all notebooks (Linux): npm install --prefix {place} NAME\n")
 
 
@@ -69,9 +71,9 @@ def print_session(session: Session) -> None:
         (str(number), cell.id, cell.kind, cell.filename or "-", _first_line(cell.problem or cell.text))
         for number, cell in enumerate(session.notebook.cells)
     ]
-    _print_table(("", "id", "type", "file", "begins with"), rows)
+    print_table(("", "id", "type", "file", "begins with"), rows, whole=["id"])
     tools = ", ".join(session.tools) or "none"
-    sys.stdout.write(f"language: {session.notebook.language}, tools: {_printable(tools)}\n")
+    sys.stdout.write(f"language: {session.notebook.language}, tools: {printable(tools)}\n")
 
 
 def print_results(cells: Sequence[Cell], ran: Sequence[tuple[Cell, Executed]]) -> None:
@@ -86,7 +88,7 @@ def print_results(cells: Sequence[Cell], ran: Sequence[tuple[Cell, Executed]]) -
         said = executed.stderr if executed.exit_code else executed.stdout
         row = (cell.filename, str(executed.exit_code), f"{executed.execution_time_ms} ms", _last_line(said))
         rows.append(row)
-    _print_table(("cell", "exit", "time", "last line"), rows)
+    print_table(("cell", "exit", "time", "last line"), rows)
 
 
 class CellProgress:
@@ -94,12 +96,12 @@ class CellProgress:
 
     def __init__(self, console: Console | None, progress: Progress | None, title: str, total: int) -> None:
         self._console, self._progress = console, progress
-        self._bar = None if progress is None else progress.add_task(_printable(title), total=total)
+        self._bar = None if progress is None else progress.add_task(printable(title), total=total)
 
     def begins(self, cell: Cell) -> None:
         """The next one."""
         if self._progress is not None and self._bar is not None:
-            self._progress.update(self._bar, description=_printable(cell.filename))
+            self._progress.update(self._bar, description=printable(cell.filename))
 
     def ended(self, cell: Cell, executed: Executed) -> None:
         """What it printed."""
@@ -108,9 +110,8 @@ class CellProgress:
         self._progress.advance(self._bar)
         for text in (executed.stdout, executed.stderr):
             for line in text.splitlines():
-                self._console.print(
-                    f"{cell.filename} | {_printable(line)}", markup=False, highlight=False, soft_wrap=True
-                )
+                shown = printable(line, keep="\t")
+                self._console.print(f"{cell.filename} | {shown}", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -128,20 +129,6 @@ def progress(title: str, total: int, *, shown: bool) -> Iterator[CellProgress]:
         yield CellProgress(console, bar, title, total)
 
 
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*header)
-    for n, column in enumerate(table.columns):
-        if column.header == "id":  # people copy ids: the other columns make room
-            column.no_wrap, column.overflow, column.min_width = True, "ignore", max(len(row[n]) for row in rows)
-    for row in rows:
-        table.add_row(*(Text(_printable(cell), overflow="fold") for cell in row))
-    Console().print(table)
-
-
 def _first_line(text: str) -> str:
     return _short(next((line for line in text.splitlines() if line.strip()), ""))
 
@@ -152,8 +139,3 @@ def _last_line(text: str) -> str:
 
 def _short(line: str) -> str:
     return line if len(line) <= WIDEST else f"{line[: WIDEST - 1]}…"
-
-
-def _printable(text: str) -> str:
-    """What code prints is not for the terminal to obey."""
-    return "".join(char if char.isprintable() or char == "\t" else repr(char)[1:-1] for char in text)

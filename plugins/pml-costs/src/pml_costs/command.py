@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import GATEWAY_SERVER, InvalidArguments
+from pml_kit.terminal import print_table, printable
 
 from .prices import Prices, tokens_of
 from .settings import PATHS, Price, Settings
@@ -55,7 +56,7 @@ async def _check(arguments: argparse.Namespace, services: Services) -> int:
         return 0
     if rows:
         cells = [(row["tool"], row.get("price", "-"), row.get("pattern") or "-") for row in rows]
-        _table(("tool", "price", "by"), cells)
+        print_table(("tool", "price", "by"), cells)
     unpriced = sum(not row["priced"] for row in rows)
     sys.stdout.write(f"{len(rows) - unpriced} of {len(rows)} tools have a price.\n")
     return 0
@@ -97,10 +98,10 @@ async def _estimate(arguments: argparse.Namespace, services: Services) -> int:
         return 0
     if rows:
         shown = ("task", "tool", "times", "at least USD")
-        _table(shown, [(r["task"], r["tool"], r["times"] or "?", _money(r["at_least_usd"])) for r in rows])
+        print_table(shown, [(r["task"], r["tool"], r["times"] or "?", _money(r["at_least_usd"])) for r in rows])
     sys.stdout.write(f"At least {total:g} USD; what results say and how long they are is not known before.\n")
     if unpriced:
-        sys.stdout.write(f"Without a price: {', '.join(map(_printable, unpriced))}\n")
+        sys.stdout.write(f"Without a price: {', '.join(map(printable, unpriced))}\n")
     return 0
 
 
@@ -144,21 +145,5 @@ def _times(task: Mapping[str, Any]) -> int | None:
     return 1 if each is None else None
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*names)
-    for row in rows:
-        table.add_row(*(Text(_printable(str(cell))) for cell in row))
-    Console().print(table)
-
-
 def _print_json(value: Any) -> None:
     sys.stdout.write(f"{json.dumps(value, indent=2, ensure_ascii=False)}\n")
-
-
-def _printable(text: str) -> str:
-    """What servers call their tools is not for the terminal to obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

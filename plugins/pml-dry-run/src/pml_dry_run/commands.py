@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, InvalidArguments
+from pml_kit.terminal import printable
 
 from .outputs import forget
 from .recording import Recording, RecordingError
@@ -182,7 +183,7 @@ async def _all(services: Services) -> list[Recording]:
     _documents(services)
     found, refused = await _recordings(services).all()
     for reason in refused:
-        sys.stderr.write(_printable(f"pml: {reason}; it is not used\n"))
+        sys.stderr.write(printable(f"pml: {reason}; it is not used\n"))
     return found
 
 
@@ -224,19 +225,14 @@ def _say(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _printable(text: str) -> str:
-    """What servers write is not for the terminal to obey."""
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
-
-
 def _print_table(found: Iterable[Recording], services: Services) -> None:
     rows: list[Sequence[str]] = [("ID", "TOOL", "ARGUMENTS", "KIND", "STATE", "TIMES", "MS", "RECORDED AT")]
     for recording in found:
-        shown = _printable(recording.arguments)
+        shown = printable(recording.arguments)
         shown = shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
         state = _state(recording, services) + (", redacted" if recording.redacted else "")
         ms, times, at = str(recording.duration_ms), str(recording.times), recording.recorded_at[:19]
-        rows.append((recording.id, _printable(recording.tool), shown, recording.kind, state, times, ms, at))
+        rows.append((recording.id, printable(recording.tool), shown, recording.kind, state, times, ms, at))
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     for row in rows:
         _say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

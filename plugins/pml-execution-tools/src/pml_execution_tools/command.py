@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, InvalidArguments, Scope
+from pml_kit.terminal import printable
 
 from .definitions import LIST_RECENT_EXECUTIONS, SEARCH_EXECUTIONS
 from .shapes import MOST_FOUND, STATUSES, TRIGGERS
@@ -147,7 +148,7 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _show_one(execution: dict[str, Any]) -> None:
-    from .screen import UNKNOWN, at, json_line, money, printable, say, took
+    from .screen import UNKNOWN, at, json_line, money, say, took
 
     lines = {
         "id": execution["id"],
@@ -176,8 +177,6 @@ def _show_one(execution: dict[str, Any]) -> None:
 
 def _text(text: str) -> str:
     """Line by line, as it may be a report."""
-    from .screen import printable
-
     return "\n".join(printable(line) for line in text.splitlines())
 
 
@@ -206,7 +205,7 @@ async def _summary(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _show_agent(answer: dict[str, Any]) -> None:
-    from .screen import UNKNOWN, at, money, percent, printable, say, took
+    from .screen import UNKNOWN, at, money, percent, say, took
 
     summary = answer["summary"]
     busy = "busy" if summary["is_busy"] else "idle"

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import ExecutionId, Scope
+from pml_kit.terminal import printable
 
 from .records import PUBLIC, brief, listed
-from .screen import at, json_line, money, printable, row_of, say, took
+from .screen import at, json_line, money, row_of, say, took
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionQuery, ExecutionRecord, Executions

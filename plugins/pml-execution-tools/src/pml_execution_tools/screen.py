@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pml_kit.terminal import printable
+
 COLOURS = {"success": "green", "failed": "red", "running": "yellow", "pending": "cyan"}
 UNKNOWN = "-"
 LEAST_WIDTH = 24
@@ -85,11 +87,6 @@ def _fitted(widths: Mapping[str, int], wide: str, optional: Sequence[str], room:
         if left >= min(kept[wide], LEAST_WIDTH) or not names:
             return {**kept, wide: min(kept[wide], max(left, 1))}
         kept.pop(names.pop(0), None)
-
-
-def printable(text: str) -> str:
-    """What agents and servers write is not for the terminal to obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def at(zulu: str | None) -> str:

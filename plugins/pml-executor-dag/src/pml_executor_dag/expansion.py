@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .references import Expanded, Reference, TooLargeError
+from pml_kit.references import Reference
+
+from .references import Expanded, TooLargeError
 
 MOST_OF_TASK = 4 * 1024 * 1024
 """What references bring into the arguments of one task, each result's first use aside [characters, about]."""

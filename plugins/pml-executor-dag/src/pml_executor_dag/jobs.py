@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task, ToolCall, Workflow
+from pml_kit.references import Reference
 
 from .expansion import Expansion
 from .plan import INDEX, ITEM, values_of
-from .references import MissingError, Reference, Slot, fill, in_code, look_up, pointer
+from .references import MissingError, Slot, fill, in_code, look_up, pointer
 
 USELESS = frozenset({"arguments", "budget", "condition", "dry_run", "executor", "for_each", "reference", "workflow"})
 """First words of codes of failures that come again whenever the same is tried."""

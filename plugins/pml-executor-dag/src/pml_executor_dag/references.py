@@ -1,10 +1,8 @@
 r"""References to earlier results inside arguments.
 
 A string that is exactly ``{{task_id.path}}`` is replaced by the value it points at, with its type. Inside a longer
-string the value is put in as text: strings as they are, everything else as JSON. The path walks the result value with
-``.name``, ``[0]`` (first item) and ``["any name"]``; ``{{task_id}}`` is the whole value. ``\{{`` is plain ``{{``;
-two backslashes before ``{{`` are one backslash and a reference. Names of members are never replaced, and what a
-reference brings in is not looked at again.
+string the value is put in as text: strings as they are, everything else as JSON. Names of members are never replaced,
+and what a reference brings in is not looked at again. How they are spelt: :mod:`pml_kit.references`.
 """
 
 from __future__ import annotations
@@ -14,37 +12,22 @@ import re
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from pml_hookspecs import Failure, encode
+from pml_kit.references import STEP, Path, Reference, parse, path_of, references_in
 
-_OPENING = re.compile(r"(\\*)\{\{")
-_STEP = r"""\.[^\s.\[\]{}"]+|\[\d{1,9}\]|\["[^"\\]+"\]"""
-_REFERENCE = re.compile(rf"""\{{\{{\s*([^\s.\[\]{{}}"]+)((?:{_STEP})*)\s*\}}\}}""")
-_STEPS = re.compile(_STEP)
 _PLAIN_NAME = re.compile(r"""[^\s.\[\]{}"]+""")
 
-_OTHERS = re.compile(rf"""\$\{{\s*([A-Za-z0-9_-]+)((?:{_STEP})*)\s*\}}|\$([A-Za-z_][A-Za-z0-9_-]*)((?:{_STEP})+)""")
+_OTHERS = re.compile(rf"""\$\{{\s*([A-Za-z0-9_-]+)((?:{STEP})*)\s*\}}|\$([A-Za-z_][A-Za-z0-9_-]*)((?:{STEP})+)""")
 """How other languages write references."""
 
-Path: TypeAlias = tuple[str | int, ...]
 MOST_KEYS = 20
 """Names of members that a message lists."""
 MOST_CHARACTERS = 80
 """Of a value that a message shows."""
 MOST_LITERAL = 200_000
 """Of a text that is read as a Python literal [characters]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """One ``{{…}}``."""
-
-    text: str
-    """As written."""
-    task: str
-    path: Path
-    """Names and positions below the result value; empty for the whole of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,39 +74,6 @@ class Expanded(Protocol):
         ...
 
 
-def parse(text: str) -> tuple[str | Reference, ...]:
-    """Split ``text`` into plain text and references.
-
-    Raises:
-        ValueError: A ``{{`` starts no reference; the message is the part of the text that it stands in.
-    """
-    parts: list[str | Reference] = []
-    plain, at = "", 0
-    while found := _OPENING.search(text, at):
-        backslashes = len(found[1])
-        plain += text[at : found.start()] + "\\" * (backslashes // 2)
-        if backslashes % 2:
-            plain, at = plain + "{{", found.end()
-            continue
-        reference = _REFERENCE.match(text, found.end() - 2)
-        if reference is None:
-            raise ValueError(text[found.end() - 2 :][:40])
-        if plain:
-            parts.append(plain)
-        path = tuple(_key(step) for step in _STEPS.findall(reference[2]))
-        parts.append(Reference(reference[0], reference[1], path))
-        plain, at = "", reference.end()
-    if rest := plain + text[at:]:
-        parts.append(rest)
-    return tuple(parts)
-
-
-def _key(step: str) -> str | int:
-    if step.startswith("."):
-        return step[1:]
-    return step[2:-2] if step.startswith('["') else int(step[1:-1])
-
-
 def find(arguments: Mapping[str, Any]) -> tuple[list[Slot], list[tuple[Path, str]]]:
     """Every string with a ``{{`` in it.
 
@@ -163,15 +113,12 @@ def meant(text: str) -> Reference | None:
     if found is None:
         return None
     task, path = found[1] or found[3], (found[2] if found[1] else found[4]) or ""
-    return Reference(f"{{{{{task}{path}}}}}", task, tuple(_key(step) for step in _STEPS.findall(path)))
+    return Reference(f"{{{{{task}{path}}}}}", task, path_of(path))
 
 
 def in_code(source: str, tasks: Container[str]) -> Reference | None:
     """The first reference to one of ``tasks`` that stands in code, where none is filled in."""
-    for found in _REFERENCE.finditer(source):
-        if found[1] in tasks:
-            return Reference(found[0], found[1], tuple(_key(step) for step in _STEPS.findall(found[2])))
-    return None
+    return next((reference for reference in references_in(source) if reference.task in tasks), None)
 
 
 def fill(

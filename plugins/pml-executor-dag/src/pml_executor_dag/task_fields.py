@@ -8,9 +8,9 @@ from typing import Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Json, Retry, Step, Task, ToolCall, ToolId, Workflow
 from pml_hookspecs.executor import ONCE
+from pml_kit.references import parse
 
 from .fields import LONGEST_CODE, Fields, kind, one_of
-from .references import parse
 
 MOST_ATTEMPTS = 20
 MOST_ITEMS = 1000

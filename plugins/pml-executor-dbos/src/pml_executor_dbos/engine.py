@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import ExecutionId, Failure, Outcome, Scope, Status, Workflow
 from pml_hookspecs.plain import session_from, to_plain
+from pml_kit.processes import machine, started
 
 from .journal import RunJournal
 from .ledger import Ledger
-from .liveness import Watch, Worker, born, machine
+from .liveness import Watch, Worker
 from .passes import UNREADABLE, Pass, ended, in_doubt, lost_run, plan_of, resumed, with_ways
 from .rows import RunRow
 
@@ -44,7 +45,7 @@ class Engine:
         """``main``: the task that the gateway's life is bound to."""
         self._settings, self._services, self._log, self._main = settings, services, services.log, main
         self.ledger = Ledger(settings)
-        self.me = Worker(f"{settings.worker}/{uuid.uuid4().hex[:12]}", 0, machine(), pid := os.getpid(), born(pid))
+        self.me = Worker(f"{settings.worker}/{uuid.uuid4().hex[:12]}", 0, machine(), pid := os.getpid(), started(pid))
         self._watch = Watch(settings.lease, self.me)
         self._passes: dict[str, Pass] = {}
         self._resumed: dict[str, float] = {}

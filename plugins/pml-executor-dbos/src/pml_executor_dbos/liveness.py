@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+
+from pml_kit.processes import started
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,29 +29,9 @@ class Worker:
         return self.id.rpartition("/")[0]
 
 
-def machine() -> str:
-    """The running kernel and its process namespace; ``""`` where the system does not tell."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""
-
-
-def born(pid: int) -> str:
-    """When process ``pid`` began, in the kernel's own terms; ``""`` if there is none, or the system does not tell."""
-    try:
-        about = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    # The name of the program, in parentheses, may hold spaces and parentheses. State is the field after it.
-    fields = about.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
 def is_gone(worker: Worker, here: str) -> bool:
     """Whether ``worker`` ran on the machine ``here`` and does not any more."""
-    return bool(here) and worker.machine == here and born(worker.pid) != worker.born
+    return bool(here) and worker.machine == here and started(worker.pid) != worker.born
 
 
 class Watch:

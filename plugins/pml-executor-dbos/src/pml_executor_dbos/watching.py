@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Check
+from pml_kit.processes import machine
 
-from .liveness import Watch, Worker, machine
+from .liveness import Watch, Worker
 
 if TYPE_CHECKING:
     from .executor import Dbos

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pml_kit.terminal import print_table
+
 from .settings import PATTERNS, Settings
 
 if TYPE_CHECKING:
@@ -44,25 +46,20 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _show_tables(rules: Mapping[str, Rule], uses: Sequence[Use], *, shared: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
-    table = Table("rule", "of", "for each", "allows")
-    for name, rule in rules.items():
-        cells = (name, _scope(rule), ", ".join(rule.per) or "-", _allows(rule))
-        table.add_row(*(Text(_printable(cell)) for cell in cells))
-    console.print(table)
+    print_table(
+        ("rule", "of", "for each", "allows"),
+        [(name, _scope(rule), ", ".join(rule.per) or "-", _allows(rule)) for name, rule in rules.items()],
+    )
     if not uses:
-        console.print("Nothing of it is used just now.")
+        sys.stdout.write("Nothing of it is used just now.\n")
         return
-    table = Table("rule", "for", "what", "used", "of", *(() if shared else ("counted by",)))
+    columns = ("rule", "for", "what", "used", "of", *(() if shared else ("counted by",)))
+    rows = []
     for use in uses:
         whose = ", ".join(f"{part} {value}" for part, value in use.whose.items()) or "all"
         shown = (use.rule, whose, use.what, f"{use.used:g}", f"{use.allowed:g}", use.gateway or "all")
-        table.add_row(*(Text(_printable(cell)) for cell in shown[: len(table.columns)]))
-    console.print(table)
+        rows.append(shown[: len(columns)])
+    print_table(columns, rows)
 
 
 def _scope(rule: Rule) -> str:
@@ -82,8 +79,3 @@ def _allows(rule: Rule) -> str:
     if rule.daily_usd:
         allowed.append(f"{rule.daily_usd:g} USD a day")
     return ", ".join(allowed)
-
-
-def _printable(text: str) -> str:
-    """What clients call themselves is not for the terminal to obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

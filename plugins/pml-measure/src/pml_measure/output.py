@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from pml_kit.terminal import printable
+
 
 @contextmanager
 def working() -> Iterator[Callable[[str], None]]:
@@ -38,11 +40,6 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
             for n, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
-
-
-def printable(text: str) -> str:
-    """``text`` without what would control a terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def number(value: float) -> str:

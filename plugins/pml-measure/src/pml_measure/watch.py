@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import printable
 
 from .counting import Counter, counter
 from .modes import Sizes, Variant
-from .output import number, printable, share
+from .output import number, share
 from .queries import records
 from .usage import WAYS, Report, Usage, answer_tokens, in_order, summary
 

@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, InvalidArguments
+from pml_kit.terminal import print_table
 
 from .ledger import ENDED, QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
 from .plan_file import read_plan
 from .settings import Schedule, Settings, to_plain
-from .showing import print_json, print_table, say, told
+from .showing import print_json, say, told
 from .work import doubt
 
 if TYPE_CHECKING:
@@ -294,7 +295,9 @@ async def list_all(arguments: argparse.Namespace, services: Services) -> int:
         columns = ("name", "what", "when", "state", "next", "last", "ended")
         shown = [told(plan, state, last) for plan, state, last in rows]
         print_table(
-            columns, [[_cell(row, column) for column in columns] for row in shown], ("name", "next", "last", "ended")
+            columns,
+            [[_cell(row, column) for column in columns] for row in shown],
+            whole=("name", "next", "last", "ended"),
         )
     for name, problem in sorted(unfit.items()):
         sys.stderr.write(f"pml: {name}: does not fit: {problem}\n")
@@ -349,7 +352,7 @@ async def history(arguments: argparse.Namespace, services: Services) -> int:
     elif not rows:
         say("It has not run yet.")
     else:
-        print_table(Told.COLUMNS, [row.cells() for row in rows], ("due", "status", "execution"))
+        print_table(Told.COLUMNS, [row.cells() for row in rows], whole=("due", "status", "execution"))
     return 0
 
 

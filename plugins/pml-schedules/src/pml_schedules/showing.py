@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -41,23 +40,3 @@ def say(text: str) -> None:
 def print_json(value: Any) -> None:
     """Print a document."""
     say(json.dumps(value, indent=2))
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], whole: Sequence[str]) -> None:
-    """Print a table, columns named in ``whole`` never cut; what is in it is text, whatever it looks like."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table()
-    for i, column in enumerate(columns):
-        width = max(len(printable(row[i])) for row in rows) if column in whole else None
-        table.add_column(column, no_wrap=width is not None, min_width=width)
-    for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    Console().print(table)
-
-
-def printable(text: str) -> str:
-    """What agents write is not for the terminal to obey."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)

@@ -9,10 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_dry_run.validator import Validator
+from pml_kit.references import Path, Reference
 
 from .findings import Finding, error, warning
 from .lenient import may_be_taken, reads_as
-from .references import Path, Reference, Scanned, Slot
+from .references import Scanned, Slot
 from .shapes import Lost, Part, branches, clash, follow
 from .words import a, did_you_mean, either, kind, listed, nearest, path_text, short
 

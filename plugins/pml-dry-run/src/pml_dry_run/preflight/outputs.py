@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pml_hookspecs import CodeRun, ToolCall, Workflow
+from pml_kit.references import Reference
 
 from .facts import Facts
 from .findings import Finding, error, note, warning
 from .graph import INDEX, ITEM, Node, Scope
-from .references import Reference, Scanned
+from .references import Scanned
 from .shapes import ANYTHING, INTEGER, Lost, Part, clash, follow, of_value, unpromised
 from .words import path_text
 

@@ -5,30 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-Path: TypeAlias = tuple[str | int, ...]
-_OPENING = re.compile(r"(\\*)\{\{")
-_STEP = r"""\.[^\s.\[\]{}"]+|\[\d{1,9}\]|\["[^"\\]+"\]"""
-_REFERENCE = re.compile(rf"""\{{\{{\s*([^\s.\[\]{{}}"]+)((?:{_STEP})*)\s*\}}\}}""")
-_STEPS = re.compile(_STEP)
+from pml_kit.references import Path, Reference, parse
+
 _FOREIGN = re.compile(
     r"\$\{\s*(?P<braced>[A-Za-z0-9_-]+)(?P<inside>(?:\.[\w-]+|\[\d+\])*)\s*\}"
     r"|\$(?P<bare>[A-Za-z_][\w-]*)(?P<behind>(?:\.[A-Za-z_][\w-]*|\[\d+\])+)"
 )
 RESULT = re.compile(r"\.(?:result|output)(?![\w-])")
 """What other languages of plans have between a task and its result."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """One ``{{…}}``."""
-
-    text: str
-    """As written."""
-    task: str
-    path: Path
-    """Below the result value; empty for the whole of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +75,7 @@ def scan(value: Any) -> Scanned:
 
     def text_of(text: str, path: Path) -> str:
         try:
-            parts = list(_parts(text))
+            parts = parse(text)
         except ValueError as exc:
             unreadable.append((path, str(exc)))
             return text
@@ -108,33 +94,3 @@ def _foreign(text: str, at: Path) -> Iterator[Foreign]:
         result = RESULT.match(path)
         right = f"{{{{{task}{path[result.end() :] if result else path}}}}}"
         yield Foreign(at, found[0], task, right, meant=result is not None or (braced and found[0] == text.strip()))
-
-
-def _parts(text: str) -> Iterator[str | Reference]:
-    """Plain text and references.
-
-    Raises:
-        ValueError: A ``{{`` starts no reference; the message is the text there.
-    """
-    plain, at = "", 0
-    while found := _OPENING.search(text, at):
-        backslashes = len(found[1])
-        plain += text[at : found.start()] + "\\" * (backslashes // 2)
-        if backslashes % 2:
-            plain, at = plain + "{{", found.end()
-            continue
-        reference = _REFERENCE.match(text, found.end() - 2)
-        if reference is None:
-            raise ValueError(text[found.end() - 2 :][:40])
-        if plain:
-            yield plain
-        yield Reference(reference[0], reference[1], tuple(_key(step) for step in _STEPS.findall(reference[2])))
-        plain, at = "", reference.end()
-    if rest := plain + text[at:]:
-        yield rest
-
-
-def _key(step: str) -> str | int:
-    if step.startswith("."):
-        return step[1:]
-    return step[2:-2] if step.startswith('["') else int(step[1:-1])

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from pml_dry_run.budget import PER_STEP, Budget, OverBudgetError
 from pml_hookspecs.schemas import target_of
+from pml_kit.references import Path
 
-from .references import Path
 from .words import either, listed, nearest, path_text, short
 
 DEEPEST = 24
