@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import pytest
 from mcp import Client, ClientSessionGroup, StdioServerParameters, stdio_client
+from mcp.types import ResourceUpdatedNotification
 
 from .conftest import Site
 
@@ -63,7 +65,7 @@ async def test_two_gateways_do_not_collide_in_a_group_of_sessions(tmp_path):
 
 TWIN = """
 import sys
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ResourceLink
 server = MCPServer(sys.argv[1])
 
@@ -81,6 +83,12 @@ def links() -> list[ResourceLink]:
     return [ResourceLink(type="resource_link", uri=uri, name="x") for uri in uris]
 
 server.run("stdio")
+@server.tool()
+async def touch(context: Context) -> str:
+    for uri in ("demo://doc", "demo://of/7"):
+        await context.session.send_resource_updated(uri)
+    return "touched"
+
 """
 
 
@@ -100,3 +108,39 @@ async def test_links_of_two_servers_of_one_make_lead_back(tmp_path, mode):
             read = [(await client.read_resource(uri)).contents[0].text for uri in given]
         assert read == expected
         assert (given == links) == (name == "left")
+
+
+async def test_changes_that_two_servers_of_one_make_tell_unasked_lead_back(tmp_path):
+    (tmp_path / "server.py").write_text(TWIN)
+    commands = {name: [sys.executable, str(tmp_path / "server.py"), name] for name in ("left", "right")}
+    site = Site(tmp_path)
+    site.configure(**commands)
+
+    async def told(client, heard, tool):
+        """The URIs that the client is told of, and what is read from there."""
+        heard.clear()
+        await client.call_tool(tool, {})
+        async with asyncio.timeout(30):
+            while len(heard) < 2:  # noqa: ASYNC110 - the handler is the client's
+                await asyncio.sleep(0.01)
+        return list(heard), [(await client.read_resource(uri)).contents[0].text for uri in heard]
+
+    def listening(heard):
+        async def handler(message):
+            if isinstance(message, ResourceUpdatedNotification):
+                heard.append(str(message.params.uri))
+
+        return handler
+
+    direct, heard = {}, []
+    for name, (command, *arguments) in commands.items():
+        transport = stdio_client(StdioServerParameters(command=command, args=arguments))
+        async with Client(transport, mode="legacy", message_handler=listening(heard)) as client:
+            direct[name] = await told(client, heard, "touch")
+    async with site.connect(message_handler=listening(heard)) as client:
+        await client.list_resources()
+        await client.list_resource_templates()
+        for name, (uris, texts) in direct.items():
+            given, read = await told(client, heard, f"{name}__touch")
+            assert read == texts
+            assert (given == uris) == (name == "left")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from .identities import session_of
 from .introduction import about, greeting
 from .lengths import ABOUT_CLIENT, bounded
 from .listeners import Listeners
-from .members import meta_of, read_strictly
+from .members import meta_of, read_strictly, with_member
 from .modern import Modern
 from .naming import name_of
 from .relay import LegacyMethod, Relay
@@ -64,6 +65,8 @@ class Conversation:
         """Progress tokens of questions that the client is answering, and who asked."""
         self.listeners = Listeners()
         self.at_large: Client = ModernAtLarge(self) if peer.stateless else LegacyExchange(self, link)
+        self._unasked = asyncio.Lock()
+        """Held by what servers tell unasked, so that it stays in order."""
         self.relay = Relay(gateway, self)
         self._modern = Modern(gateway, self)
         self._methods: dict[str, LegacyMethod] = {
@@ -132,6 +135,17 @@ class Conversation:
         return self._gateway.may_know(server, self.session)
 
     def closed(self, error: TransportError | None) -> None:
+    def hear_unasked(self, server: str, params: RawObject) -> None:
+        """Tell the client of a changed resource that it did not ask about, by the URI that reads it."""
+        self._gateway.soon(self._tell_unasked, server, params)
+
+    async def _tell_unasked(self, server: str, params: RawObject) -> None:
+        async with self._unasked:
+            current_client.set(self.at_large)
+            uri = str(params.get("uri"))
+            shown = await self._gateway.links.readable(server, uri, self.session)
+            self._link.notify(UPDATED, params if shown == uri else with_member(params, "uri", shown))
+
         """The client is gone."""
         self._gateway.left(self)
 

@@ -115,7 +115,7 @@ class LegacyExchange:
         for shown in told:
             self._link.notify(method, with_member(params, "uri", shown))
         if unasked and not told:
-            self._link.notify(method, params)
+            conversation.hear_unasked(server, params)
 
     def progress(self, note: Mapping[str, Any]) -> None:
         """Tell of progress; ``note`` has the client's own token."""

@@ -112,7 +112,7 @@ class Gateway:
         self.conversations: set[Conversation] = set()
         self.upstream = Upstream(self.conversations, one_client=one_client)
         self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog.pages)
-        self.extensions = Extensions(self.servers)
+        self.links, self.extensions = Links(self.features, self.allows), Extensions(self.servers)
         self.parking = Parking(config.gateway.answer_wait_s, MOST_PARKED)
         self.wrappers: list[Wrapped] = []
         self.suggesters: list[tuple[str, Suggester]] = []
@@ -355,8 +355,8 @@ class Gateway:
             return
 
     async def _fold_chain(self, store: Store) -> Any:
-        followable = Links(self.features, self.allows).followable
-        downstream = Downstream(self.servers, self.extensions.learn, started=self._connect, followable=followable)
+        followable, learn = self.links.followable, self.extensions.learn
+        downstream = Downstream(self.servers, learn, started=self._connect, followable=followable)
         direct = DirectExecutor(downstream, self.own_tools)
         executors = self._executors = Executors(direct, self.catalog, self.rehearsals)
         named = set(self.config.gateway.executors.values())

@@ -53,11 +53,7 @@ class Links:
             return result
         if not self._features.several and b"://pml" not in result.raw and b"pml://" not in result.raw:
             return result
-
-        def keeps(server: str, own: str) -> bool:
-            return self._allows(name_of(server, "resource", own), session)
-
-        claims = await self._features.claims(keeps)
+        claims = await self._claims(session)
 
         def read(uri: str) -> str:
             return _shown(server.name, uri, claims, to_be_read=True)
@@ -71,6 +67,18 @@ class Links:
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             return result  # no link of it can be followed; what it is, its client sees for itself
         return join({**members, **changed}) if changed else result
+
+    async def readable(self, server: str, uri: str, session: Session) -> str:
+        """``uri`` of a resource of ``server``, by name, as ``session`` reads it."""
+        if not self._features.several and not is_own(uri):
+            return uri
+        return _shown(server, uri, await self._claims(session), to_be_read=True)
+
+    async def _claims(self, session: Session) -> Claims:
+        def keeps(server: str, own: str) -> bool:
+            return self._allows(name_of(server, "resource", own), session)
+
+        return await self._features.claims(keeps)
 
 
 def _shown(server: str, uri: str, claims: Claims, *, to_be_read: bool) -> str:
