@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import types
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import Identity, MetaTool, RpcError, Selection, hookimpl
 from pml_hookspecs.tokens import estimate
-from pml_testing.gateway import Client, ScriptedServer, running, until
+from pml_testing.gateway import ABOUT_CLIENT, Client, ScriptedServer, running, until
 
 pytestmark = pytest.mark.anyio
 ABOUT = {"name": "files", "title": "Files of the project", "version": "4.2", "websiteUrl": "https://files.invalid"}
@@ -113,7 +114,7 @@ async def test_the_gateways_own_words_are_told_apart():
 async def test_what_it_said_last_time_is_told_while_it_starts(modern, quick):
     store, fs = MemoryStore(), server()
     async with gateway({"fs": fs}, store=store) as made:
-        await until(lambda: made.servers["fs"].words.about)
+        await until(lambda: made.servers["fs"].greeting.words.about)
     fs.refuse = "not yet"
     async with gateway({"fs": fs}, store=store, list_wait_s=0.01) as made:
         who, said, _ = await greeted(made, modern=modern)
@@ -210,3 +211,45 @@ async def test_what_a_filter_drops_is_not_told_of():
         said = (await greeted(made))[1]
     assert "look" not in said
     assert "Tools that are not listed can be used with use." in said
+
+
+class Silent(ScriptedServer):
+    """Never answers some requests."""
+
+    def __init__(self, *unanswered):
+        super().__init__(["read"])
+        self.about, self._unanswered = ABOUT, unanswered
+
+    async def serve(self, method, params):
+        if method in self._unanswered:
+            await asyncio.Event().wait()
+        return await super().serve(method, params)
+
+
+PATIENT = {"list_wait_s": 600, "start_timeout_s": 600, "one_client": True}
+WITHIN_S = 60
+"""Who waits for a server that never answers waits longer."""
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_at_its_very_first_start_the_only_server_is_waited_for_and_not_for_its_tools(modern):
+    fs = Silent("tools/list")
+    async with asyncio.timeout(WITHIN_S), gateway({"fs": fs}, settings={"era": "legacy"}, **PATIENT) as made:
+        assert (await greeted(made, modern=modern))[0] == ABOUT
+        assert fs.hello["clientInfo"] == ABOUT_CLIENT
+
+
+async def test_an_only_server_that_never_answers_is_waited_for_once():
+    store = MemoryStore()
+    async with asyncio.timeout(WITHIN_S):
+        for wait_s in (0.2, 600):
+            options = {**PATIENT, "list_wait_s": wait_s}
+            async with gateway({"fs": Silent("initialize")}, store=store, **options) as made:
+                for _client in range(2):
+                    assert (await greeted(made))[0]["name"] == "pml"
+
+
+async def test_one_of_several_servers_is_not_waited_for():
+    servers = {name: Silent("initialize") for name in ("one", "two")}
+    async with asyncio.timeout(WITHIN_S), gateway(servers, **PATIENT) as made:
+        assert (await greeted(made))[0]["name"] == "pml"

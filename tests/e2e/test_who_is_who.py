@@ -25,6 +25,9 @@ server.run("stdio")
 """
 
 
+PATIENT = ("--set", "gateway.list_wait_s=600")
+
+
 def site_of(folder, name):
     folder.mkdir()
     (folder / "server.py").write_text(SERVER)
@@ -39,21 +42,17 @@ async def test_the_only_server_is_seen_as_it_is_directly(tmp_path, mode):
     direct = StdioServerParameters(command=sys.executable, args=[str(site.folder / "server.py"), "clock"])
     async with Client(stdio_client(direct), mode=mode) as client:
         expected = (client.server_info, client.instructions)
-    async with site.connect(mode=mode):
-        pass  # a gateway greets before its servers are up: what they say is known from then on
-    async with site.connect("--mode", "full_proxy", mode=mode, listed=False) as client:
-        assert client.server_info == expected[0]
-        assert client.instructions.startswith(expected[1])
+    for _start in ("first", "second"):
+        async with site.connect("--mode", "full_proxy", *PATIENT, mode=mode, listed=False) as client:
+            assert client.server_info == expected[0]
+            assert client.instructions.startswith(expected[1])
 
 
 async def test_two_gateways_do_not_collide_in_a_group_of_sessions(tmp_path):
-    sites = [site_of(tmp_path / name, name) for name in ("left", "right")]
-    for site in sites:
-        async with site.connect():
-            pass
+    sites = {name: site_of(tmp_path / name, name) for name in ("left", "right")}
     async with ClientSessionGroup(component_name_hook=lambda name, info: f"{info.name}.{name}") as group:
-        for site in sites:
-            command, *arguments = site.serve()
+        for site in sites.values():
+            command, *arguments = site.serve(*PATIENT)
             await group.connect_to_server(
                 StdioServerParameters(command=command, args=arguments, env=site.environment, cwd=site.folder)
             )
@@ -82,13 +81,13 @@ def links() -> list[ResourceLink]:
     uris = ("demo://doc", "demo://of/7")
     return [ResourceLink(type="resource_link", uri=uri, name="x") for uri in uris]
 
-server.run("stdio")
 @server.tool()
 async def touch(context: Context) -> str:
     for uri in ("demo://doc", "demo://of/7"):
         await context.session.send_resource_updated(uri)
     return "touched"
 
+server.run("stdio")
 """
 
 

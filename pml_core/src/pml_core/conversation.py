@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, Link, Origin, Peer, RawObject, RpcError, Session, TransportError, encode
@@ -64,9 +65,9 @@ class Conversation:
         self.askers: dict[Any, Asker] = {}
         """Progress tokens of questions that the client is answering, and who asked."""
         self.listeners = Listeners()
-        self.at_large: Client = ModernAtLarge(self) if peer.stateless else LegacyExchange(self, link)
         self._unasked = asyncio.Lock()
         """Held by what servers tell unasked, so that it stays in order."""
+        self.at_large: Client = ModernAtLarge(self) if peer.stateless else LegacyExchange(self, link)
         self.relay = Relay(gateway, self)
         self._modern = Modern(gateway, self)
         self._methods: dict[str, LegacyMethod] = {
@@ -134,7 +135,6 @@ class Conversation:
             return self._gateway.allows(name_of(server, "resource", str(params.get("uri"))), self.session)
         return self._gateway.may_know(server, self.session)
 
-    def closed(self, error: TransportError | None) -> None:
     def hear_unasked(self, server: str, params: RawObject) -> None:
         """Tell the client of a changed resource that it did not ask about, by the URI that reads it."""
         self._gateway.soon(self._tell_unasked, server, params)
@@ -146,6 +146,7 @@ class Conversation:
             shown = await self._gateway.links.readable(server, uri, self.session)
             self._link.notify(UPDATED, params if shown == uri else with_member(params, "uri", shown))
 
+    def closed(self, error: TransportError | None) -> None:
         """The client is gone."""
         self._gateway.left(self)
 
@@ -157,7 +158,8 @@ class Conversation:
         self._introduced(params.get("clientInfo"), protocol)
         self.capabilities = able if isinstance(able, dict) else {}
         self.at_large = LegacyExchange(self, self._link)
-        said, meta = await greeting(self._gateway, self.session)
+        hello = partial(self._gateway.upstream.said_hello, self.capabilities, self.info, modern=False)
+        said, meta = await greeting(self._gateway, self.session, hello)
         answer = {
             "protocolVersion": protocol,
             "capabilities": self._gateway.capabilities(),
@@ -165,7 +167,7 @@ class Conversation:
             **said,
             **({"_meta": meta} if meta else {}),
         }
-        self._gateway.upstream.said_hello(self.capabilities, self.info, modern=False)  # servers start behind it
+        hello()  # servers start behind it
         return answer
 
     def met_modern(

@@ -128,6 +128,19 @@ class Fleet:
             left_s = until_s - asyncio.get_running_loop().time()
             await asyncio.wait([one.task for one in readings], timeout=max(0.0, left_s))
 
+    def is_new(self, server: Server) -> bool:
+        """Whether it is being started and was never seen, nor waited for in vain."""
+        return server in self._unseen() and not (server.greeting.words.about or server.slow or server.in_vain)
+
+    async def met(self, server: Server, within_s: float) -> None:
+        """Wait until a server has said who it is, counted from its start."""
+        self.open()
+        server.hurry()
+        now_s = asyncio.get_running_loop().time()
+        since_s = now_s if server.began_s is None else server.began_s
+        if not await server.greeting.heard(max(0.0, since_s + within_s - now_s)):
+            server.waited_in_vain()
+
     def _servers_of(self, tool: str) -> list[Server]:
         """The servers that a tool of such a name would be of."""
         servers = self._gateway.servers

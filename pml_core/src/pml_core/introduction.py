@@ -1,13 +1,13 @@
 """What clients are told when they connect: who it is that answers, its use, and what the servers say of theirs.
 
 With one server behind the gateway, that server speaks: its name, its version, its instructions, and the gateway beside
-it. With several the gateway does, and has a few words of each. Nobody waits for a server: where one is not up yet, what
-it said last time is told.
+it. With several the gateway does, and has a few words of each. Where a server is not up yet, what it said last time is
+told; it is waited for only where it is the only one and was never seen before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -59,11 +59,19 @@ def about(gateway: Gateway, session: Session) -> Mapping[str, Any]:
     The same object as long as it says the same.
     """
     server = only_server(gateway, session)
-    return gateway_itself(gateway.version) if server is None or not server.words.about else server.words.about
+    return (server and server.greeting.words.about) or gateway_itself(gateway.version)
 
 
-async def greeting(gateway: Gateway, session: Session) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of the result by which a client learns who answers: members, and members of its ``_meta``."""
+async def greeting(
+    gateway: Gateway, session: Session, hello: Callable[[], None]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Of the result by which a client learns who answers: members, and members of its ``_meta``.
+
+    ``hello`` tells servers of the client, which they wait for.
+    """
+    if (server := only_server(gateway, session)) is not None and gateway.fleet.is_new(server):
+        hello()
+        await gateway.fleet.met(server, gateway.config.gateway.list_wait_s / 2)  # the list gets the rest
     text = await introduction(gateway, session)
     is_servers = about(gateway, session) is not gateway_itself(gateway.version)
     return {"instructions": text} if text else {}, {META_GATEWAY: gateway_itself(gateway.version)} if is_servers else {}
@@ -76,7 +84,7 @@ async def introduction(gateway: Gateway, session: Session) -> str:
     """
     listed = await listed_own(gateway, session)
     server = only_server(gateway, session)
-    if server is not None and server.words.about:
+    if server is not None and server.greeting.words.about:
         return _of_one(gateway, server, listed)
     return _of_several(gateway, session, listed)
 
@@ -120,7 +128,7 @@ def _of_one(gateway: Gateway, server: Server, listed: list[CatalogEntry] | None)
     prefix = server.settings.prefix
     names = f"{server.name}{SEPARATOR}" if prefix is None else prefix
     own = _use(gateway, listed) if listed is not None else [f"Tools are listed as {names}tool."] if names else []
-    said = server.words.instructions
+    said = server.greeting.words.instructions
     if not own or not said.strip():
         return said if not own else "\n".join(own)
     whose = f"The words above are those of the server {server.name!r}. It is reached through PML, a gateway:"

@@ -136,14 +136,15 @@ class Modern:
     # Methods of this revision
 
     async def _discover(self, _params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
-        said, meta = await greeting(self._gateway, self._conversation.session)
+        hello = partial(self._gateway.upstream.said_hello, exchange.capabilities, exchange.info, modern=True)
+        said, meta = await greeting(self._gateway, self._conversation.session, hello)
         answer = {
             "supportedVersions": list(MODERN_REVISIONS),
             "capabilities": with_tasks(self._gateway.capabilities()),
             **said,
             **({"_meta": meta} if meta else {}),
         }
-        self._gateway.upstream.said_hello(exchange.capabilities, exchange.info, modern=True)
+        hello()
         return answer
 
     async def _listen(self, params: RawObject, _exchange: ModernExchange, origin: Origin) -> Mapping[str, Any]:

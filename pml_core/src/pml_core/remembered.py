@@ -52,9 +52,9 @@ class Remembered:
             server.on_listed, server.on_status = self._save_tools, self._save_status
             server.slow = server.slow or key_of(server.name, server.settings) in slow
             server.on_slow = self._save_slow
-            server.on_words = self._save_words
-            if server.words == Words():
-                server.words = said.get(key_of(server.name, server.settings), server.words)
+            server.greeting.on_said = self._save_words
+            if server.greeting.words == Words():
+                server.greeting.words = said.get(key_of(server.name, server.settings), Words())
             else:
                 self._save_words(server)
             if server.status.state == "up":
@@ -75,8 +75,9 @@ class Remembered:
         self._store.documents.put_soon(SLOW, key_of(server.name, server.settings), {"slow": server.in_vain})
 
     def _save_words(self, server: Server) -> None:
-        words = {"about": dict(server.words.about), "instructions": server.words.instructions}
-        self._store.documents.put_soon(WORDS, key_of(server.name, server.settings), words)
+        words = server.greeting.words
+        kept = {"about": dict(words.about), "instructions": words.instructions}
+        self._store.documents.put_soon(WORDS, key_of(server.name, server.settings), kept)
 
     # What was accepted
 

@@ -16,7 +16,6 @@ from pml_core.definitions import Change, fingerprint
 from pml_core.features import Kind
 from pml_core.starts import Starts
 from pml_core.upstream import Upstream
-from pml_core.words import Words
 from pml_hookspecs import (
     CatalogEntry,
     Link,
@@ -31,6 +30,7 @@ from pml_hookspecs import (
 
 from .calls import Sink, progress_of
 from .eras import Era
+from .greeting import Greeting
 from .instance import Instance
 from .lists import WAIT_S
 from .notices import Notices
@@ -59,9 +59,6 @@ class Server:
     in_vain = False
     """Whether somebody waited for it in vain in this run."""
     on_slow: Callable[[Server], None] | None = None
-    words = Words()
-    """What it said of itself when it came up last, in this run or before."""
-    on_words: Callable[[Server], None] | None = None
     on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
     on_changed: Callable[[Server, list[Change]], None] | None = None
     on_status: Callable[[ServerStatus], None] | None = None
@@ -100,7 +97,7 @@ class Server:
         self._catalog, self._log, self._redact = catalog, log.bind(server=name), redact
         self._call_timeout_s = settings.timeout_s or call_timeout_s
         self._upstream = upstream or Upstream(set(), one_client=False)
-        self.quota = Quota(self._log)
+        self.quota, self.greeting = Quota(self._log), Greeting(self)
         self._wiring = Wiring(
             name=name,
             settings=settings,
@@ -183,13 +180,10 @@ class Server:
             await instance.client_left(conversation)
 
     async def _ready(self, instance: Instance, link: Link) -> None:
+        self.greeting.hear(instance.offer.words)
         entries = await self.tools.read(instance, link)
         self.status = replace(self.status, description=instance.offer.description)
         self.tools.have(entries)
-        if self.words != instance.offer.words:
-            self.words = instance.offer.words
-            if self.on_words is not None:
-                self.on_words(self)
 
     async def _ready_apart(self, instance: Instance, link: Link) -> None:
         await self.own_lists.ready(instance, link)

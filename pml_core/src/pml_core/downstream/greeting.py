@@ -1,0 +1,41 @@
+"""What a server says of itself when a connection begins, and who waits for that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pml_core.words import Words
+
+if TYPE_CHECKING:
+    from .server import Server
+
+
+class Greeting:
+    """Keeps what one server said last, in this run or before."""
+
+    on_said: Callable[[Server], None] | None = None
+    """Is told when it says something else than before."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.words = Words()
+        self._heard = asyncio.Event()
+
+    def hear(self, words: Words) -> None:
+        """It has just said this."""
+        changed, self.words = words != self.words, words
+        self._heard.set()
+        if changed and self.on_said is not None:
+            self.on_said(self._server)
+
+    async def heard(self, within_s: float) -> bool:
+        """Wait until it has said something or its first start has failed; whether that came in time."""
+        waiting = [asyncio.ensure_future(one) for one in (self._heard.wait(), self._server.tried())]
+        try:
+            done, _ = await asyncio.wait(waiting, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+        return bool(done)
