@@ -251,5 +251,5 @@ async def test_an_only_server_that_never_answers_is_waited_for_once():
 
 async def test_one_of_several_servers_is_not_waited_for():
     servers = {name: Silent("initialize") for name in ("one", "two")}
-    async with asyncio.timeout(WITHIN_S), gateway(servers, **PATIENT) as made:
-        assert (await greeted(made))[0]["name"] == "pml"
+    async with asyncio.timeout(WITHIN_S), gateway(servers, name="both", **PATIENT) as made:
+        assert (await greeted(made))[0]["name"] == "both"

@@ -28,11 +28,12 @@ server.run("stdio")
 PATIENT = ("--set", "gateway.list_wait_s=600")
 
 
-def site_of(folder, name):
+def site_of(folder, name, *others):
     folder.mkdir()
     (folder / "server.py").write_text(SERVER)
     made = Site(folder)
-    made.configure(one=[sys.executable, str(folder / "server.py"), name])
+    servers = {"one": name, **{other: other for other in others}}
+    made.configure(**{key: [sys.executable, str(folder / "server.py"), called] for key, called in servers.items()})
     return made
 
 
@@ -48,11 +49,12 @@ async def test_the_only_server_is_seen_as_it_is_directly(tmp_path, mode):
             assert client.instructions.startswith(expected[1])
 
 
-async def test_two_gateways_do_not_collide_in_a_group_of_sessions(tmp_path):
-    sites = {name: site_of(tmp_path / name, name) for name in ("left", "right")}
+@pytest.mark.parametrize("others", [(), ("two",)], ids=["one server each", "two servers each"])
+async def test_two_gateways_do_not_collide_in_a_group_of_sessions(tmp_path, others):
+    sites = {name: site_of(tmp_path / name, name, *others) for name in ("left", "right")}
     async with ClientSessionGroup(component_name_hook=lambda name, info: f"{info.name}.{name}") as group:
-        for site in sites.values():
-            command, *arguments = site.serve(*PATIENT)
+        for name, site in sites.items():
+            command, *arguments = site.serve(*PATIENT, *(("--set", f"gateway.name={name}") if others else ()))
             await group.connect_to_server(
                 StdioServerParameters(command=command, args=arguments, env=site.environment, cwd=site.folder)
             )

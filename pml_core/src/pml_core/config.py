@@ -29,6 +29,7 @@ DEFAULT_ENDPOINT = "default"
 class GatewaySettings:
     """``[gateway]``."""
 
+    name: str = setting("pml", "What it calls itself to clients that have several servers behind it.")
     tools_exposure: str = setting("meta_only", "Exposure mode: which tools clients see. An installed mode's name.")
     intent: str = setting("", "Hint at what the clients of this gateway do, for modes that select by it.")
     execution_mode: Literal["real", "dry_run"] = setting(
@@ -72,9 +73,7 @@ class GatewaySettings:
         5.0, "Time that work in the background gets to end when the gateway stops; what waits is kept [s].", ge=0
     )
     answer_wait_s: float = setting(
-        600.0,
-        "Longest wait for a client's answer to a server's question, where there is no session [s].",
-        ge=1,
+        600.0, "Longest wait for a client's answer to a server's question, where there is no session [s].", ge=1
     )
     record_bytes: int = setting(65536, "Longest request or response kept whole in the history [bytes].", ge=256)
     durability: Literal["soon", "full"] = setting(

@@ -48,9 +48,13 @@ def only_server(gateway: Gateway, session: Session) -> Server | None:
 
 
 @cache
-def gateway_itself(version: str) -> Mapping[str, Any]:
-    """Who the gateway is; always the same object."""
-    return {"name": "pml", "title": "PML gateway", "version": version}
+def _itself(name: str, version: str) -> Mapping[str, Any]:
+    return {"name": name, "title": "PML gateway", "version": version}
+
+
+def gateway_itself(gateway: Gateway) -> Mapping[str, Any]:
+    """Who the gateway is; the same object as long as it says the same."""
+    return _itself(gateway.config.gateway.name, gateway.version)
 
 
 def about(gateway: Gateway, session: Session) -> Mapping[str, Any]:
@@ -59,7 +63,7 @@ def about(gateway: Gateway, session: Session) -> Mapping[str, Any]:
     The same object as long as it says the same.
     """
     server = only_server(gateway, session)
-    return (server and server.greeting.words.about) or gateway_itself(gateway.version)
+    return (server and server.greeting.words.about) or gateway_itself(gateway)
 
 
 async def greeting(
@@ -73,8 +77,8 @@ async def greeting(
         hello()
         await gateway.fleet.met(server, gateway.config.gateway.list_wait_s / 2)  # the list gets the rest
     text = await introduction(gateway, session)
-    is_servers = about(gateway, session) is not gateway_itself(gateway.version)
-    return {"instructions": text} if text else {}, {META_GATEWAY: gateway_itself(gateway.version)} if is_servers else {}
+    is_servers = about(gateway, session) is not gateway_itself(gateway)
+    return {"instructions": text} if text else {}, {META_GATEWAY: gateway_itself(gateway)} if is_servers else {}
 
 
 async def introduction(gateway: Gateway, session: Session) -> str:
