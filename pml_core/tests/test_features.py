@@ -92,11 +92,67 @@ async def test_a_bare_name_with_separators_in_it_is_found_too():
             assert a.asked[-1] == ("prompts/get", {"name": name})
 
 
-@pytest.mark.parametrize("name", ["nope", "a__nope", "a:nope", "", "greet ", "Greet"])
+@pytest.mark.parametrize("name", ["nope", "b__nope", "b:nope", "", "greet ", "Greet"])
 async def test_a_name_that_no_prompt_has_is_unknown(name):
     async with running({"a": Prompts("greet")}) as made:
         error = await error_of(Client(made), name)
         assert (error.code, error.message) == (-32602, f"Unknown prompt: {name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "offers"),
+    [
+        ("a__secret", None, ["prompts"]),
+        ("a:secret", None, ["prompts"]),
+        ("a__secret", None, []),
+        ("secret", "", ["prompts"]),
+        ("secret", "", []),
+        ("x_secret", "x_", ["prompts"]),
+    ],
+)
+async def test_a_prompt_that_is_not_listed_is_its_servers_to_answer(name, prefix, offers):
+    a = Prompts("greet")
+    a.offers = {"tools": {}, **{capability: {} for capability in offers}}
+    settings = None if prefix is None else {"prefix": prefix}
+    async with running({"a": a}, settings=settings) as made:
+        client = Client(made)
+        assert await client.request("prompts/get", {"name": name}) == {"messages": []}
+        assert a.asked[-1] == ("prompts/get", {"name": "secret"})
+        await client.request("completion/complete", {"ref": {"type": "ref/prompt", "name": name}})
+        assert a.asked[-1] == ("completion/complete", {"ref": {"type": "ref/prompt", "name": "secret"}})
+        del a.others["prompts/get"]
+        refusal = await error_of(client, name)  # in the server's own words
+        assert (refusal.code, refusal.message) == (-32601, "Method not found: prompts/get")
+
+
+async def test_a_prompt_that_is_not_listed_and_may_be_of_several_is_of_those_that_have_prompts():
+    a, b = Prompts("greet"), Prompts("greet")
+    async with running({"a": a, "b": b}, settings={"prefix": ""}) as made:
+        assert (await error_of(Client(made), "secret")).message == "Unknown prompt: secret"
+    b.offers = {"tools": {}}
+    async with running({"a": a, "b": b}, settings={"prefix": ""}) as made:
+        assert await Client(made).request("prompts/get", {"name": "secret"}) == {"messages": []}
+        assert a.asked[-1] == ("prompts/get", {"name": "secret"})
+
+
+async def test_a_prompt_that_is_not_listed_and_is_refused_is_asked_of_nobody():
+    policy, a = types.ModuleType("policy"), Prompts("greet")
+    policy.pml_filter_tools = hookimpl(lambda services: [lambda entry, session: "secret" not in entry.id])
+    async with running({"a": a}, plugins={("hooks", "policy"): policy}) as made:
+        assert "is not allowed here" in (await error_of(Client(made), "a__secret")).message
+        assert "prompts/get" not in [method for method, _ in a.asked]
+
+
+async def test_the_only_server_is_asked_for_resources_that_it_does_not_declare():
+    a, b = Prompts(), Prompts()
+    a.offers = b.offers = {"tools": {}}
+    params = {"uri": "r:2"}
+    async with running({"a": a}) as made:
+        assert await Client(made).request("resources/read", params) == {"messages": []}
+        assert a.asked[-1] == ("resources/read", params)
+    async with running({"a": a, "b": b}) as made:
+        with pytest.raises(RpcError, match="Resource not found"):
+            await Client(made).request("resources/read", params)
 
 
 async def test_completion_knows_bare_names_as_well():

@@ -191,7 +191,7 @@ async def test_prompts_carry_their_servers_name_and_both_spellings_work():
         for name in ("a__greet", "a:greet"):
             assert await client.request("prompts/get", {"name": name, "arguments": {"who": "x"}}) == answer
             assert server.asked[-1] == ("prompts/get", {"name": "greet", "arguments": {"who": "x"}})
-        assert (await error_of(client, "prompts/get", {"name": "a__nope"})).code == -32602
+        assert (await error_of(client, "prompts/get", {"name": "nope"})).code == -32602
 
 
 async def test_completion_goes_to_the_server_of_the_prompt_or_the_template():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from pml_hookspecs import RpcError, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
 from .addresses import alias, is_own, template_alias, unaliased
-from .naming import SEPARATOR
+from .naming import SEPARATOR, own_name, servers_of
 
 if TYPE_CHECKING:
     from .downstream import Server
@@ -127,7 +127,7 @@ class Features:
         """The server that has a prompt, and its own name for it; one that ``keeps`` does not keep only for want of one.
 
         Its name as it is listed is known, ``server__prompt`` and ``server:prompt``, and the bare name where one server
-        alone has it.
+        alone has it. A name that no server lists is for the server that it says, or that alone has bare names.
 
         Raises:
             RpcError: There is none, or several servers have one of that name.
@@ -138,10 +138,27 @@ class Features:
         if len(found) == 1:
             return found[0][0], found[0][1]["name"]
         if not found:
-            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
+            return self._unlisted_prompt(name)
         candidates = [shown["name"] for _, _, shown in found]
         message = f"Several servers have a prompt {name}: say which of {', '.join(candidates)}"
         raise RpcError(INVALID_PARAMS, message, {"candidates": candidates})
+
+    def _unlisted_prompt(self, name: str) -> tuple[Server, str]:
+        prefixes = {s.name: s.settings.prefix for s in self._servers.values() if s.settings.enabled}
+        named, bare = servers_of(name, prefixes)
+        if (server := self._only([self._servers[one] for one in named or bare], "prompts")) is None:
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
+        return server, own_name(name, server.name, server.settings.prefix)
+
+    @staticmethod
+    def _only(servers: Iterable[Server], capability: str) -> Server | None:
+        """The one that is to be asked for what none lists; None where it may be of several.
+
+        Servers need not list what they have, and some that have it do not declare that they do.
+        """
+        enabled = [server for server in servers if server.settings.enabled]
+        able = [server for server in enabled if server.offers(capability)] or enabled
+        return able[0] if len(able) == 1 else None
 
     async def _prompts(self, name: str, keeps: Keeps) -> list[Item]:
         """Those of that name; one that is not kept only for want of one that is."""
@@ -161,9 +178,8 @@ class Features:
             found = await self._listed_resource(uri, keeps)
         if found is not None:
             return found
-        able = [s for s in self._servers.values() if s.offers("resources")]
-        if len(able) == 1:  # servers need not list what they have
-            return able[0], uri
+        if (server := self._only(self._servers.values(), "resources")) is not None:
+            return server, uri
         raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
 
     def _aliased(self, uri: str) -> tuple[Server, str] | None:
