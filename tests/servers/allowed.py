@@ -66,6 +66,10 @@ def _own_meta(found: Difference) -> bool:
     return all(str(name).startswith("pml/") for name in names)
 
 
+def _note(found: Difference) -> bool:
+    return found.part.startswith("tools/call ") and found.path == ("note",) and found.direct is None
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "the gateway's own name and greeting",
@@ -116,5 +120,12 @@ RULES: tuple[Rule, ...] = (
         "The _meta property/parameter is reserved by MCP to allow clients and servers to attach additional metadata to "
         "their interactions",
         "basic",
+    ),
+    Rule(
+        "what the gateway notes after an error, where the arguments do not fit the schema",
+        _note,
+        "Tool Execution Errors contain actionable feedback that language models can use to self-correct and retry with "
+        "adjusted parameters",
+        "server/tools",
     ),
 )

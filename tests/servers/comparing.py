@@ -13,6 +13,8 @@ from ways import prefix
 
 OWN = "pml://"
 """Resources of the gateway itself."""
+NOTE = "Note by the gateway: "
+"""Begins what the gateway adds to a server's error."""
 _WORD = re.compile(r"\w+|\W")
 Path = tuple[str | int, ...]
 
@@ -116,8 +118,26 @@ def compared(entry: Entry, way: str, direct: Sequence[Recording], through: Recor
                 yield Difference(entry.name, way, part, (), wanted, have[part])
             continue
         moving = dict(unstable([wanted, *(other.get(part) for other in others)]))
-        for path, left, right in differences(wanted, have.get(part), moving):
+        told, note = without_note(have.get(part))
+        if note is not None:
+            yield Difference(entry.name, way, part, ("note",), None, note)
+        for path, left, right in differences(wanted, told, moving):
             yield Difference(entry.name, way, part, path, left, right)
+
+
+def without_note(answer: Any) -> tuple[Any, str | None]:
+    """An error as the server gave it, and what the gateway added after it; ``None`` where it added nothing."""
+    found = answer if isinstance(answer, dict) else {}
+    message, between, note = str(found.get("error", {}).get("message", "")).partition(f"\n{NOTE}")
+    if between:
+        return {**found, "error": {**found["error"], "message": message}}, NOTE + note
+    result = found.get("result", {})
+    content: Any = (result.get("content") if result.get("isError") else None) or [None]
+    last = content[-1]
+    text = last.get("text") if isinstance(last, dict) else None
+    if not isinstance(text, str) or not text.startswith(NOTE):
+        return answer, None
+    return {**found, "result": {**result, "content": content[:-1]}}, text
 
 
 def is_list(part: str) -> bool:

@@ -82,6 +82,18 @@ def test_the_order_of_a_list_is_explained_and_a_missing_item_is_not():
     assert not explanation(Difference("git", "stdio", "tools/list", ("order",), ("b", "a"), ("a",)))
 
 
+def test_what_the_gateway_notes_after_an_error_is_told_apart_from_the_servers_own_words():
+    own, note = {"type": "text", "text": "no"}, {"type": "text", "text": f"{comparing.NOTE}$.a is missing"}
+    failed = {"result": {"isError": True, "content": [own, note]}}
+    assert comparing.without_note(failed) == ({"result": {"isError": True, "content": [own]}}, note["text"])
+    error = {"error": {"code": -32602, "message": f"no\n{note['text']}"}}
+    assert comparing.without_note(error) == ({"error": {"code": -32602, "message": "no"}}, note["text"])
+    fine = {"result": {"content": [own, note]}}
+    assert comparing.without_note(fine) == (fine, None)
+    assert explanation(Difference("git", "stdio", "tools/call log: nothing", ("note",), None, note["text"]))
+    assert not explanation(Difference("git", "stdio", "tools/call log: nothing", ("note",), "other", note["text"]))
+
+
 def test_what_a_gateway_of_all_has_for_all_is_not_compared():
     assert comparing.skipped("all", "initialize")
     assert comparing.skipped("all", "later: resources/list")

@@ -34,8 +34,6 @@ TITLES: Mapping[str, str] = {
 }
 """The ways through the gateway, with their titles."""
 START_S, STOP_S = 90.0, 20.0
-_UNLISTED = ("argument_validation",)
-"""Plugins that are left out: what the server says to wrong arguments is compared, not what the gateway says first."""
 
 
 class BrokenWayError(Exception):
@@ -96,7 +94,7 @@ async def direct(command: Sequence[str], folder: Path) -> AsyncIterator[Connecti
 
 
 def _configured(servers: Mapping[str, Sequence[str]], folder: Path, mode: str) -> Path:
-    lines = ["[gateway]", f'tools_exposure = "{mode}"', f"block = {json.dumps(_UNLISTED)}"]
+    lines = ["[gateway]", f'tools_exposure = "{mode}"']
     lines += [f"start_timeout_s = {START_S}", f"list_wait_s = {START_S}"]
     for name, command in servers.items():
         # Strings and lists of them are written in TOML as in JSON.
