@@ -24,7 +24,7 @@ SERVERS = Path(__file__).with_name("servers")
 INSTALLER = Path(__file__).with_name("install_node_tools.sh")
 INSTALL_S = 300.0
 SERVING, LISTENING_S = "serving MCP at ", 60.0
-STARTED_S = 10.0
+STARTED_S = 120.0
 PML = str(Path(sys.executable).with_name("pml"))
 FETCH = Environment(runtime="python", requirements=("mcp-server-fetch==2026.10.24",), servers=("fetch",))
 

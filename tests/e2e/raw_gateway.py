@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SERVER = Path(__file__).with_name("servers") / "walls.py"
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 LEGACY = "2025-11-25"
 
 

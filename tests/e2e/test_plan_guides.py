@@ -32,7 +32,7 @@ STEP = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 NAME = re.compile(r"<([a-z_]+)>")
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 """How long a command is tried again: what it shows may still be on its way to the store."""
 
 

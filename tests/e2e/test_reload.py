@@ -17,7 +17,7 @@ from mcp import Client
 pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-10")]
 META_TOOLS = {"call_tool", "execute_workflow", "search_tools"}
 TOOLS = {"plain__echo", "plain__fail", "plain__write_note", "typed__add"}
-TOLD_S = 20.0
+TOLD_S = 120.0
 UNTOLD_S = 3.0
 """Longer than the gateway takes to look at its files and to tell of it [s]."""
 

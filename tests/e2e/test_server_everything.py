@@ -22,7 +22,7 @@ TEXTS, BLOBS = "demo://resource/dynamic/text/{resourceId}", "demo://resource/dyn
 TIME = re.compile(r"\d{1,2}:\d\d:\d\d [AP]M")
 ROOTS = [Root(uri="file:///srv/tides", name="tides"), Root(uri="file:///srv/moon", name="moon")]
 FILLED_IN = {"name": "Ada", "check": True, "integer": 7, "number": 2.5, "untitledMultipleSelectEnum": ["Bass"]}
-LISTED_S = 30.0
+LISTED_S = 120.0
 FOR_ABLE_CLIENTS = {
     "get-roots-list",
     "simulate-research-query",

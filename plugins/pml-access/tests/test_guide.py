@@ -35,7 +35,7 @@ import sys
 from pml_core.cli import main
 sys.exit(main())
 """
-START_S = 30.0
+START_S = 120.0
 
 
 @pytest.fixture

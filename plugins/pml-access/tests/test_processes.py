@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 

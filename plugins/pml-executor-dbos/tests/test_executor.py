@@ -24,7 +24,7 @@ from pml_testing.executor import CLEAN_UP_S, ContractRun, ExecutorContract
 from pml_testing.fakes import FakeServices, outcome
 
 pytestmark = pytest.mark.anyio
-SOON_S = 20.0
+SOON_S = 120.0
 
 
 async def run_is(ledger: Ledger, run: str, *states: RunState) -> Any:

@@ -19,7 +19,7 @@ from pml_testing.fakes import FakeServices
 
 pytestmark = pytest.mark.anyio
 SECOND = timedelta(seconds=1)
-WAITS_S = 20.0
+WAITS_S = 120.0
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
