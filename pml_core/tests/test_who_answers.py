@@ -124,6 +124,23 @@ async def test_what_it_said_last_time_is_told_while_it_starts(modern, quick):
         assert (await greeted(made, modern=modern))[1].startswith("Reads other files.")
 
 
+@pytest.mark.parametrize("modern", [False, True])
+async def test_what_it_declared_last_time_is_declared_while_it_starts(modern, quick):
+    store, fs = MemoryStore(), server()
+    fs.offers = {"tools": {}, "tasks": {"list": {}}, "extensions": {"org.example/ui": {"mimeTypes": ["text/html"]}}}
+    async with gateway({"fs": fs}, store=store) as made:
+        await until(lambda: made.servers["fs"].words.about)
+    fs.refuse = "not yet"
+    async with gateway({"fs": fs}, store=store, list_wait_s=0.01) as made:
+        client = Client(made, modern=modern)
+        said = await (client.request("server/discover") if modern else client.initialize())
+        assert said["capabilities"]["tasks"] == {"list": {}}
+        assert said["capabilities"]["extensions"]["org.example/ui"] == {"mimeTypes": ["text/html"]}
+        fs.refuse, fs.offers = "", {"tools": {}}
+        await until(lambda: made.catalog.status("fs").state == "up")
+        assert "tasks" not in (await Client(made).initialize())["capabilities"]
+
+
 async def test_before_anything_is_known_the_gateway_speaks(quick):
     fs = server()
     fs.refuse = "not yet"

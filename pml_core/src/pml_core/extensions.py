@@ -12,6 +12,7 @@ from pml_hookspecs.protocol import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from .naming import name_of
 from .server_views import is_operator
+from .words import MAPS
 
 if TYPE_CHECKING:
     from pml_hookspecs import Session
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 REMEMBERED = 10_000
 """Tasks of each principal that are kept, the newest."""
-MAPS = ("extensions", "experimental", "tasks")
-"""Members of the capabilities by which servers and clients tell of what the gateway need not understand."""
 TASK_METHODS = frozenset({"tasks/get", "tasks/list", "tasks/result", "tasks/cancel", "tasks/update"})
 """Of both eras (MCP 2025-11-25, tasks; extension io.modelcontextprotocol/tasks)."""
 LONGEST_ID = 80
@@ -62,7 +61,7 @@ class Extensions:
         """Server and id of the tasks of each principal, the newest last: nobody's make way for another's."""
 
     def declared(self) -> dict[str, Any]:
-        """What all connected servers declare together; the first by name wins where two say the same."""
+        """What all servers declare together; the first by name wins where two say the same."""
         merged: dict[str, Any] = {}
         for name in sorted(self._servers, reverse=True):
             for capabilities in self._servers[name].declared:

@@ -24,6 +24,8 @@ MOST = 1000
 """Of these that are read [documents]."""
 WORDS = "core.words"
 """Documents, one for each server and what it is started from: what it said of itself when it came up last."""
+SAID = ("about", "instructions", "declared")
+"""Members of these documents."""
 ACCEPTED_S = 1.0
 """How often it is looked whether what is held was accepted [s]."""
 MOST_NAMED = 20
@@ -44,7 +46,7 @@ class Remembered:
         found = await self._store.documents.find(SLOW, limit=MOST)
         slow = {one.key for one in found.items if one.value["slow"]}
         found = await self._store.documents.find(WORDS, limit=MOST)
-        said = {one.key: Words.of(one.value.get("about"), one.value.get("instructions")) for one in found.items}
+        said = {one.key: Words.of(*(one.value.get(member) for member in SAID)) for one in found.items}
         for server in servers.values():
             kept = await self._store.documents.get(COLLECTION, key_of(server.name, server.settings))
             server.on_changed = self._changed
@@ -75,8 +77,7 @@ class Remembered:
         self._store.documents.put_soon(SLOW, key_of(server.name, server.settings), {"slow": server.in_vain})
 
     def _save_words(self, server: Server) -> None:
-        words = server.greeting.words
-        kept = {"about": dict(words.about), "instructions": words.instructions}
+        kept = {member: getattr(server.greeting.words, member) for member in SAID}
         self._store.documents.put_soon(WORDS, key_of(server.name, server.settings), kept)
 
     # What was accepted

@@ -19,6 +19,10 @@ LONGEST_INSTRUCTIONS = 16_000
 """More of a server's instructions is handed to nobody [characters]."""
 ABOUT_BYTES = 16_384
 """Of who somebody is; of more, the name, the title and the version are left [bytes]."""
+MAPS = ("extensions", "experimental", "tasks")
+"""Members of the capabilities by which servers and clients tell of what the gateway need not understand."""
+MAPS_BYTES = 65_536
+"""Of all of them; more is forgotten when the server is not up [bytes]."""
 SHORT = 200
 """Of each of those [characters]."""
 UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co"})
@@ -30,16 +34,19 @@ SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Who a server says that it is, and what it says of its use."""
+    """Who a server says that it is, and what it says of its use and of what it can do."""
 
     about: Mapping[str, Any] = field(default_factory=dict)
     """MCP ``serverInfo``; empty where it said nothing that clients would take."""
     instructions: str = ""
+    declared: Mapping[str, Any] = field(default_factory=dict)
+    """Of its capabilities, :data:`MAPS`; empty where there are none."""
 
     @classmethod
-    def of(cls, about: Any, instructions: Any) -> Words:
+    def of(cls, about: Any, instructions: Any, capabilities: Any) -> Words:
         """The words of a server, of whatever it sent."""
-        return cls(seen(identity(about)), clean(instructions if isinstance(instructions, str) else ""))
+        text = clean(instructions if isinstance(instructions, str) else "")
+        return cls(seen(identity(about)), text, _maps(capabilities))
 
 
 def identity(about: Any) -> dict[str, Any]:
@@ -50,6 +57,12 @@ def identity(about: Any) -> dict[str, Any]:
     if len(encode(known)) <= ABOUT_BYTES:
         return known
     return {name: known[name][:SHORT] for name in ("name", "title", "version") if isinstance(known.get(name), str)}
+
+
+def _maps(capabilities: Any) -> dict[str, Any]:
+    able = capabilities if isinstance(capabilities, Mapping) else {}
+    found = {name: able[name] for name in MAPS if isinstance(able.get(name), Mapping)}
+    return found if len(encode(found)) <= MAPS_BYTES else {}
 
 
 def seen(value: Any) -> Any:

@@ -59,7 +59,7 @@ class Offer:
     info: Mapping[str, Any] | None = None
     """Who it was told that its client is; None where it was told of the gateway."""
     words: Words = field(default_factory=Words)
-    """Who it says that it is, and what it says of its use."""
+    """Who it says that it is, and what it says of its use and of what it can do."""
 
     @property
     def takes_subscriptions(self) -> bool:
@@ -91,8 +91,8 @@ async def shake_hands(
     link.notify("notifications/initialized", EMPTY)
     protocol = answer.get("protocolVersion")
     about, protocol = answer.get("serverInfo"), str(protocol or HANDSHAKE_REVISIONS[-1])
-    description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
     offered = _object(answer, "capabilities")
+    description, words = _description(answer, about), Words.of(about, answer.get("instructions"), offered)
     return Offer("legacy", protocol, offered, description, info=info, words=words)
 
 
@@ -132,8 +132,8 @@ async def discover(
     if not isinstance(supported, list) or MODERN_REVISIONS[-1] not in supported:
         raise RpcError(UNSUPPORTED_PROTOCOL_VERSION, f"it speaks {supported}, not {MODERN_REVISIONS[-1]}")
     about, protocol = meta_of(answer).get(META_SERVER_INFO), MODERN_REVISIONS[-1]
-    description, words = _description(answer, about), Words.of(about, answer.get("instructions"))
     offered = _object(answer, "capabilities")
+    description, words = _description(answer, about), Words.of(about, answer.get("instructions"), offered)
     return Offer("modern", protocol, offered, description, info=info, words=words)
 
 

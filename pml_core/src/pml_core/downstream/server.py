@@ -307,8 +307,8 @@ class Server:
 
     @property
     def declared(self) -> Sequence[Mapping[str, Any]]:
-        """What it declared on each of its connections: it may offer more in one era than in the other."""
-        return [instance.capabilities for instance in (self._main, *self._others)]
+        """What it declared on each of its connections, which may differ by era; last time if it was not up yet."""
+        return [i.capabilities if i.known else self.greeting.words.declared for i in (self._main, *self._others)]
 
     def offers(self, capability: str) -> bool:
         """Whether it declared ``capability``; False while it is neither connected nor stopped for want of use."""
