@@ -19,11 +19,11 @@ import entries
 import jail
 import report
 from entries import Entry
-from playing import played
+from playing import listed, played
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from running import Outcome, Told, compare, judged, prepared
-from ways import TITLES, through
+from ways import TITLES, patience_s, through
 
 
 def parsed() -> argparse.Namespace:
@@ -56,7 +56,10 @@ class UnknownServerError(Exception):
 async def _together(outcomes: list[Outcome], folder: Path, told: Told) -> None:
     """All servers behind one gateway, asked one after the other."""
     present = {each.entry.name: each for each in outcomes if not each.absent}
-    async with through("all", {name: each.command for name, each in present.items()}, folder / "all") as opened:
+    commands = {name: each.command for name, each in present.items()}
+    async with through("all", commands, folder / "all") as opened:
+        told(f"all: {len(commands)} servers start")
+        await listed(opened, "tools/list", patience_s(commands))
         for name, outcome in present.items():
             told(f"all: {name}")
             await judged(outcome, "all", partial(played, opened, "all", name, outcome.steps), folder / name)

@@ -15,7 +15,7 @@ OWN = "pml://"
 """Resources of the gateway itself."""
 NOTE = "Note by the gateway: "
 """Begins what the gateway adds to a server's error."""
-_WORD = re.compile(r"\w+|\W")
+_WORD = re.compile(r"\d+(?:\.\d+)*(?!\w)|\w+|\W")
 Path = tuple[str | int, ...]
 
 
@@ -54,17 +54,28 @@ def unstable(recordings: Sequence[Any], path: Path = ()) -> Iterator[tuple[Path,
 def _alike(variants: Sequence[Any], found: Any) -> bool:
     """Whether a text has the words that all variants share, or one's words in another order.
 
+    Words with a digit in them are times, sizes and numbers of processes where a text moves, and are not compared.
     Anything but a text of as many words is alike.
     """
     if not all(isinstance(each, str) for each in (*variants, found)):
+        return all(type(each) is type(found) for each in variants) or len({type(each) for each in variants}) > 1
+    words = [["0" if any(map(str.isdigit, word)) else word for word in _WORD.findall(each)] for each in variants]
+    own = ["0" if any(map(str.isdigit, word)) else word for word in _WORD.findall(found)]
+    if any(sorted(each) == sorted(own) for each in words):
         return True
-    words = [_WORD.findall(each) for each in (*variants, found)]
-    if any(sorted(each) == sorted(words[-1]) for each in words[:-1]):
+    if len({len(each) for each in words}) != 1:
         return True
-    if len({len(each) for each in words[:-1]}) != 1:
-        return True
-    return len(words[-1]) == len(words[0]) and all(
-        len(set(each[:-1])) > 1 or each[-1] == each[0] for each in zip(*words, strict=True)
+    return len(own) == len(words[0]) and all(
+        len(set(each[:-1])) > 1 or each[-1] == each[0] for each in zip(*words, own, strict=True)
+    )
+
+
+def _among(moving: Mapping[Path, Sequence[Any]], path: Path, found: Any) -> bool:
+    """Whether a direct run had this at another place of the same list, whose items it mixes."""
+    return any(
+        found in variants
+        for place, variants in moving.items()
+        if len(place) == len(path) and {type(a) for a, b in zip(place, path, strict=True) if a != b} == {int}
     )
 
 
@@ -73,7 +84,7 @@ def differences(
 ) -> Iterator[tuple[Path, Any, Any]]:
     """Where they differ, apart from the places that move."""
     if path in moving:
-        if not _alike(moving[path], through):
+        if not _alike(moving[path], through) and not _among(moving, path, through):
             yield path, direct, through
     elif isinstance(direct, dict) and isinstance(through, dict):
         for name in sorted(direct.keys() | through.keys()):

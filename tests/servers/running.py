@@ -130,12 +130,12 @@ async def compare(outcome: Outcome, ways: Sequence[str], folder: Path, told: Tol
 
 
 async def judged(outcome: Outcome, way: str, record: Callable[[], Any], folder: Path) -> None:
-    """Record a way and note what differs; before something counts, both are run again."""
+    """Record a way and note what differs; before something counts, it is played directly again."""
     try:
         with anyio.fail_after(LONGEST_S):
             recording = await record()
             found = list(compared(outcome.entry, way, outcome.direct, recording))
-            if any(explanation(each) is None for each in found) and len(outcome.direct) < MOST_RUNS:
+            while any(explanation(each) is None for each in found) and len(outcome.direct) < MOST_RUNS:
                 await again(outcome, folder / DIRECT)
                 found = list(compared(outcome.entry, way, outcome.direct, recording))
             outcome.differences[way] = found

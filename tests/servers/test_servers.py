@@ -59,6 +59,21 @@ def test_only_what_direct_runs_share_is_compared():
     ]
 
 
+def test_numbers_in_a_text_that_moves_are_not_compared_and_its_words_are():
+    moving = {("text",): ["CPU: 0.5, used by 17", "CPU: 0.5, used by 23"]}
+    assert not list(differences({"text": "CPU: 0.5, used by 17"}, {"text": "CPU: 11, used by 17"}, moving))
+    assert list(differences({"text": "CPU: 0.5, used by 17"}, {"text": "CPU: 0.5, kept by 17"}, moving))
+    still = {"text": "CPU: 0.5"}
+    assert list(differences(still, {"text": "CPU: 0.6"}, moving={}))
+
+
+def test_items_of_a_list_that_direct_runs_mix_may_be_mixed_otherwise():
+    runs = [{"content": ["a is missing", "b is missing"]}, {"content": ["b is missing", "c is missing"]}]
+    moving = dict(unstable(runs))
+    assert not list(differences(runs[0], {"content": ["c is missing", "a is missing"]}, moving))
+    assert list(differences(runs[0], {"content": ["d was lost", "a is missing"]}, moving))
+
+
 def test_a_member_that_is_missing_or_more_is_a_difference():
     assert list(differences({"a": 1}, {"b": 2}, {})) == [(("a",), 1, None), (("b",), None, 2)]
 

@@ -93,9 +93,14 @@ async def direct(command: Sequence[str], folder: Path) -> AsyncIterator[Connecti
         yield connection
 
 
+def patience_s(servers: Mapping[str, Sequence[str]]) -> float:
+    """Longest until all servers behind a gateway are up [s]: they share the processors."""
+    return START_S * (1 + len(servers) // 8)
+
+
 def _configured(servers: Mapping[str, Sequence[str]], folder: Path, mode: str) -> Path:
     lines = ["[gateway]", f'tools_exposure = "{mode}"']
-    lines += [f"start_timeout_s = {START_S}", f"list_wait_s = {START_S}"]
+    lines += [f"start_timeout_s = {patience_s(servers)}", f"list_wait_s = {patience_s(servers)}"]
     for name, command in servers.items():
         # Strings and lists of them are written in TOML as in JSON.
         lines += ["", f"[servers.{name}]", f"command = {json.dumps(command[0])}"]
