@@ -129,7 +129,7 @@ async def test_what_it_declared_last_time_is_declared_while_it_starts(modern, qu
     store, fs = MemoryStore(), server()
     fs.offers = {"tools": {}, "tasks": {"list": {}}, "extensions": {"org.example/ui": {"mimeTypes": ["text/html"]}}}
     async with gateway({"fs": fs}, store=store) as made:
-        await until(lambda: made.servers["fs"].words.about)
+        await until(lambda: made.servers["fs"].greeting.words.about)
     fs.refuse = "not yet"
     async with gateway({"fs": fs}, store=store, list_wait_s=0.01) as made:
         client = Client(made, modern=modern)

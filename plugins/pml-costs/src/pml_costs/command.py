@@ -98,7 +98,7 @@ async def _estimate(arguments: argparse.Namespace, services: Services) -> int:
         return 0
     if rows:
         shown = ("task", "tool", "times", "at least USD")
-        print_table(shown, [(r["task"], r["tool"], r["times"] or "?", _money(r["at_least_usd"])) for r in rows])
+        print_table(shown, [(r["task"], r["tool"], str(r["times"] or "?"), _money(r["at_least_usd"])) for r in rows])
     sys.stdout.write(f"At least {total:g} USD; what results say and how long they are is not known before.\n")
     if unpriced:
         sys.stdout.write(f"Without a price: {', '.join(map(printable, unpriced))}\n")
