@@ -19,9 +19,9 @@ from pml_hookspecs import (
     ToolFailed,
     ToolId,
 )
+from pml_kit.cleanup import to_the_end
 
 from .agents import EVERYONE, Agents, Caller
-from .processes import to_the_end
 from .settings import SERVER
 
 if TYPE_CHECKING:
@@ -143,9 +143,9 @@ class ChatWithAgent:
             run.note(recorded_as=id)
 
         try:
-            await to_the_end(start())
+            await to_the_end(start(), name="start of a chat")
         except asyncio.CancelledError:
-            await to_the_end(_stop(services, id))
+            await to_the_end(_stop(services, id), name="stop of a chat")
             raise
 
     async def _in_background(self, call: ToolCall, run: Run, id: ExecutionId, how: How) -> Mapping[str, Any]:
@@ -173,7 +173,7 @@ class ChatWithAgent:
             outcome = await self._ended(id)
         finally:
             if outcome is None:  # also where it would wait for the next gateway: the caller hears that it is over
-                await to_the_end(_stop(services, id))
+                await to_the_end(_stop(services, id), name="stop of a chat")
         return outcome
 
     async def _ended(self, id: ExecutionId) -> Outcome | None:

@@ -7,10 +7,12 @@ import os
 import secrets
 import signal
 import subprocess
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from pml_kit.cleanup import to_the_end
 
 from .remains import MARK, end, living
 from .watchdog import Watchdog
@@ -85,7 +87,7 @@ async def run_program(
         watchdog.watch(popen.pid)
         return await _Talk(popen, limit_bytes, take).until_it_ends(given)
     finally:
-        await to_the_end(_nothing_left(popen, mark, watchdog))
+        await to_the_end(_nothing_left(popen, mark, watchdog), name="end of a process")
 
 
 async def _nothing_left(popen: subprocess.Popen[bytes] | None, mark: str, watchdog: Watchdog) -> None:
@@ -228,29 +230,6 @@ class _End(asyncio.Protocol):
 
 def _same(end: _End) -> _End:
     return end
-
-
-async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Run ``work``, which must be bounded, to its end; a cancellation that comes meanwhile is raised afterwards.
-
-    Raises:
-        asyncio.CancelledError: The caller was cancelled meanwhile.
-        Exception: Whatever ``work`` raises.
-    """
-    # anyio cancels again in every turn of the loop, so without its shield this would spin until the end.
-    from anyio import CancelScope
-
-    task = asyncio.get_running_loop().create_task(work)
-    cancelled: asyncio.CancelledError | None = None
-    with CancelScope(shield=True):
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as exc:
-                cancelled = exc
-    if cancelled is not None:
-        raise cancelled
-    task.result()
 
 
 def signal_name(number: int) -> str:

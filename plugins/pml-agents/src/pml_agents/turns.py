@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pml_hookspecs import encode
 from pml_hookspecs.leases import Leases
+from pml_kit.cleanup import to_the_end
 
 from .failures import AgentError
-from .processes import to_the_end
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -113,7 +113,7 @@ class Turns:
             yield
         finally:
             del self._tickets[token]
-            await to_the_end(self._leave(ticket))
+            await to_the_end(self._leave(ticket), name="end of a turn")
 
     async def _wait(self, ticket: Ticket, waits: Callable[[int], None]) -> None:
         told, failing = -1, False

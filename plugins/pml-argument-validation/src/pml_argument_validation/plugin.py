@@ -15,9 +15,9 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task, Wrapper
+    from pml_kit.json_schema import Validator
 
     from .problems import Problem
-    from .validator import Validator
 
 CODE = "arguments.invalid"
 SERVERS_OWN = frozenset({"tool.failed", "tool.refused"})
@@ -162,7 +162,7 @@ class ArgumentValidation:
         schema = entry.input_schema
         if schema is None:
             return None
-        from .validator import Validator
+        from pml_kit.json_schema import Validator
 
         try:
             return Validator(schema)

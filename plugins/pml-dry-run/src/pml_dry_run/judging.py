@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .validator import Validator
+from pml_kit.json_schema import Validator
 
 MOST = 1024
 Judge = Callable[[Any], bool]
@@ -31,7 +31,7 @@ class Judges:
 
 def _compiled(schema: Mapping[str, Any]) -> Judge:
     try:
-        validator = Validator(schema)
+        validator = Validator(schema, formats=True)  # a server that names a format means it
     except (TypeError, ValueError):
         return lambda _value: False
 

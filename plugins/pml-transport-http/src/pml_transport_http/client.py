@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pml_hookspecs import Origin, RawObject, RpcError, TransportError
-
-from .cleanup import to_the_end
+from pml_kit.cleanup import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable

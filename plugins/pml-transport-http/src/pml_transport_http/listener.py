@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pml_hookspecs import TransportError, UnauthenticatedError
-
-from .cleanup import to_the_end
+from pml_kit.cleanup import to_the_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

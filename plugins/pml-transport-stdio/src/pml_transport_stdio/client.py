@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError
+from pml_kit.cleanup import to_the_end
 
-from .cleanup import to_the_end
 from .process import Child, discard, spawn
 from .wire import Reader, Writer
 

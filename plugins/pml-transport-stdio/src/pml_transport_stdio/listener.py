@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Peer, TransportError
+from pml_kit.cleanup import to_the_end
 
 from .caller import LOCAL, identify
-from .cleanup import to_the_end
 from .command import SCHEME
 from .wire import Reader, Writer, abandoned, can_wait
 

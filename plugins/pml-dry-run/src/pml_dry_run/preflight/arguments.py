@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pml_dry_run.validator import Validator
+from pml_kit.json_schema import Validator
 from pml_kit.references import Path, Reference
 
 from .findings import Finding, error, warning
@@ -89,7 +89,7 @@ def _compiled(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return None
     try:
-        return Validator(schema)
+        return Validator(schema, formats=True)
     except ValueError as exc:
         return str(exc).partition("\n")[0][:MOST_CHARACTERS]
 

@@ -1,4 +1,4 @@
-"""A compiled schema that takes bounded work to make and to ask."""
+"""A compiled JSON Schema that takes bounded work to make and to ask. Who uses it asks for ``jsonschema-rs`` itself."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ MOST_BACKTRACKING = 2_000
 class Validator:
     """Judges values by one schema."""
 
-    def __init__(self, schema: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, formats: bool = False) -> None:
         """Compile ``schema``.
+
+        Args:
+            schema: As an object; booleans are none.
+            formats: Whether ``format`` is an assertion, as whoever made values up would have it, or a note.
 
         Raises:
             ValueError: It is none, is over the bounds of schemas, or refers to other documents.
         """
-        self._bounds, self._compiled = SchemaBounds(schema), _compiled(dict(schema))
+        self._bounds, self._compiled = SchemaBounds(schema), _compiled(dict(schema), formats)
         self.most_bytes = self._bounds.most_bytes
         """Length as JSON up to which every value is admitted [bytes]."""
         self.admits: Callable[[Any], bool] = self._bounds.admits
@@ -49,16 +53,16 @@ class Validator:
         return (error for error in found if not isinstance(error.kind, unsure))
 
 
-def _compiled(schema: dict[str, Any]) -> Any:
+def _compiled(schema: dict[str, Any], formats: bool) -> Any:  # noqa: FBT001 - as the library names it
     from jsonschema_rs import FancyRegexOptions, RegexOptions, validator_for
 
     try:
         linear = RegexOptions(size_limit=SIZE_LIMIT)
-        return validator_for(schema, retriever=_refuse, pattern_options=linear)
+        return validator_for(schema, retriever=_refuse, validate_formats=formats, pattern_options=linear)
     except ValueError:
         # Patterns that look around are common enough in checks of passwords.
         other = FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING, size_limit=SIZE_LIMIT)
-        return validator_for(schema, retriever=_refuse, pattern_options=other)
+        return validator_for(schema, retriever=_refuse, validate_formats=formats, pattern_options=other)
 
 
 def _refuse(uri: str) -> Any:
