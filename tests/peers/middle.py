@@ -12,10 +12,11 @@ import os
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import anyio
 import httpx2
@@ -41,6 +42,10 @@ NAME = "peer"
 OWN = {"resources": "uri", "prompts": "name"}
 BEGINNINGS = ("pml://", "guide_")
 """Of what the gateway adds to lists for itself: its status and its guides."""
+_STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+_ELSEWHERE = tempfile.TemporaryDirectory()
+os.environ["PML_HOME"] = _ELSEWHERE.name
+"""So that nothing is ever read or written in the home of whoever runs this."""
 Run = Callable[[Any, Any], Any]
 """Serves one connection, given a stream to read from and one to write to, until it is closed."""
 
@@ -193,6 +198,11 @@ def _installed() -> list[registry.Record]:
     return [replace(record, deprecated=[]) for record in _discovered()]
 
 
+def _one_starts() -> asyncio.Lock:
+    """Held while a gateway finds its home, which is a variable of the environment, and so of all that start now."""
+    return _STARTING.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+
 @asynccontextmanager
 async def gateway(behind: Behind, *, one_client: bool) -> AsyncIterator[Gateway]:
     """A running gateway with the standard set of plugins and one server behind it, whose names it keeps."""
@@ -204,18 +214,19 @@ async def gateway(behind: Behind, *, one_client: bool) -> AsyncIterator[Gateway]
         server = ServerSettings(address="inside:", sharing="auto" if one_client else "per_client", **table)
     settings = GatewaySettings(tools_exposure="full_proxy", log_level="error")
     config = Config(gateway=settings, servers={NAME: server}, tables={}, sources=())
-    with tempfile.TemporaryDirectory() as home:
-        before, os.environ["PML_HOME"] = os.environ.get("PML_HOME"), home
-        try:
-            records = _installed()
-            if behind.run is not None:
-                records = [*records, registry.provide("pml.transport", "inside", Pipes(behind.run))]
-            async with Gateway(config, Logs("error"), records, one_client=one_client) as running:
-                yield running
-        finally:
-            os.environ.pop("PML_HOME")
-            if before is not None:
+    records = _installed()
+    if behind.run is not None:
+        records = [*records, registry.provide("pml.transport", "inside", Pipes(behind.run))]
+    async with AsyncExitStack() as stack:
+        home = stack.enter_context(tempfile.TemporaryDirectory())
+        async with _one_starts():
+            before, os.environ["PML_HOME"] = os.environ["PML_HOME"], home
+            try:
+                made = Gateway(config, Logs("error"), records, one_client=one_client)
+                running = await stack.enter_async_context(made)
+            finally:
                 os.environ["PML_HOME"] = before
+        yield running
 
 
 class Foreign:
