@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+BUDGETS = "tests/architecture/budgets.toml"
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,32 @@ def lanes_of() -> Callable[[Path], configparser.ConfigParser]:
 def sources() -> list[Path]:
     """Every source file of every distribution."""
     return [path for one in (*OTHERS, *PLUGINS) for path in sorted((one.folder / "src").rglob("*.py"))]
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """What ``budgets.toml`` allows."""
+
+    tables: Mapping[str, Mapping[str, Any]]
+
+    def hold(self, name: str, real: int) -> None:
+        """A number is neither above its budget nor so far below that the budget is out of date."""
+        table = self.tables[name]
+        what, now = table["what"], table["now"]
+        goal = f", the goal {table['goal']}" if "goal" in table else ""
+        assert real <= now, f"{what}: {real}; the budget is {now}{goal}. {table['do']}."
+        low = now - table["room"]
+        assert real >= low, f"{what}: {real}, and {now} are noted. Well done: {BUDGETS}, [{name}]: now = {real}"
+
+    def hold_list(self, name: str, real: Iterable[str]) -> None:
+        """Nothing is there that is not listed, and nothing is listed that is gone."""
+        table = self.tables[name]
+        found, noted = {*real}, {*table["now"]}
+        assert found <= noted, f"{table['what']}: new is {sorted(found - noted)}. {table['do']}."
+        gone = sorted(noted - found)
+        assert not gone, f"{table['what']}: gone is {gone}. Well done: strike it from now under [{name}] in {BUDGETS}"
+
+
+@pytest.fixture(scope="session")
+def budgets() -> Budgets:
+    return Budgets(tomllib.loads((ROOT / BUDGETS).read_text(encoding="utf-8")))

@@ -1,0 +1,213 @@
+"""The core, the contract and the knots of imports only get smaller: ``budgets.toml`` has the numbers of today."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Budgets, Distribution
+
+NO_CODE = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+MOST_MODULES = 15
+"""In a folder."""
+WORD = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
+ALSO_SOMETHING_ELSE = {"capabilities", "dry_run", "http", "store"}
+"""Names of plugins that are words of MCP, of addresses, of the contract or of the configuration, too."""
+Graph = Mapping[str, set[str]]
+
+
+def strings(tree: ast.AST) -> list[ast.Constant]:
+    """Docstrings, of modules, classes, functions and of what stands above them."""
+    found = []
+    for node in ast.walk(tree):
+        body = getattr(node, "body", [])
+        lines = [line.value for line in body if isinstance(line, ast.Expr)] if isinstance(body, list) else []
+        found += [one for one in lines if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    return found
+
+
+def code_lines(text: str) -> int:
+    """Lines without blanks, comments and docstrings."""
+    told = {line for one in strings(ast.parse(text)) for line in range(one.lineno, (one.end_lineno or 0) + 1)}
+    tokens = [one for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type not in NO_CODE]
+    return len({line for one in tokens for line in range(one.start[0], one.end[0] + 1)} - told)
+
+
+def module_of(path: Path) -> str:
+    """The dotted name that a source file is imported by."""
+    parts = path.with_suffix("").parts
+    return ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__")
+
+
+def imported(module: str, tree: ast.AST, *, package: bool) -> Iterator[str]:
+    """All that a module imports, anywhere in it, also for the type checker only: modules or names in modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = module.split(".")[: None if package and node.level == 1 else (1 if package else 0) - node.level]
+            base = ".".join([*(parents if node.level else ()), *([node.module] if node.module else ())])
+            yield from (f"{base}.{name.name}" for name in node.names)
+
+
+def graph_of(texts: Mapping[str, tuple[str, bool]]) -> Graph:
+    """Who imports whom, of these modules.
+
+    Args:
+        texts: By name, what stands in a module and whether it is a package.
+    """
+    graph = {}
+    for module, (text, package) in texts.items():
+        names = set(imported(module, ast.parse(text), package=package))
+        graph[module] = {name if name in texts else name.rpartition(".")[0] for name in names} & texts.keys() - {module}
+    return graph
+
+
+def reached(graph: Graph, start: str) -> set[str]:
+    """What a module imports, and what that imports, and so on."""
+    found: set[str] = set()
+    left = [start]
+    while left:
+        new = graph[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def circles(graph: Graph) -> list[str]:
+    """Each largest set of modules that all import each other in the end, as their names in order."""
+    after = {module: reached(graph, module) for module in graph}
+    found = {tuple(sorted({two for two in after[one] if one in after[two]})) for one in graph if one in after[one]}
+    return [" ".join(circle) for circle in sorted(found)]
+
+
+@pytest.fixture(scope="module")
+def graph(sources: Sequence[Path]) -> Graph:
+    return graph_of({module_of(one): (one.read_text("utf-8"), one.name == "__init__.py") for one in sources})
+
+
+def test_a_budget_says_what_to_do_when_it_is_passed_and_when_it_is_out_of_date(budgets: Budgets) -> None:
+    table = {"what": "rooms", "now": 5, "goal": 3, "room": 1, "do": "Share one"}
+    made = replace(budgets, tables={"rooms": table, "names": {"what": "guests", "now": ["a", "b"], "do": "Ask"}})
+    made.hold("rooms", 5)
+    made.hold("rooms", 4)
+    made.hold_list("names", "ba")
+    with pytest.raises(AssertionError, match=r"^rooms: 6; the budget is 5, the goal 3\. Share one\."):
+        made.hold("rooms", 6)
+    with pytest.raises(AssertionError, match=r"rooms: 3, .*tests/architecture/budgets.toml, \[rooms\]: now = 3"):
+        made.hold("rooms", 3)
+    with pytest.raises(AssertionError, match=r"guests: new is \['c'\]\. Ask\."):
+        made.hold_list("names", "abc")
+    with pytest.raises(AssertionError, match=r"guests: gone is \['b'\]"):
+        made.hold_list("names", "a")
+
+
+def test_the_core_does_not_grow(root: Path, budgets: Budgets) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in (root / "pml_core" / "src").rglob("*.py")]
+    budgets.hold("core_lines", sum(len(text.splitlines()) for text in texts))
+    budgets.hold("core_code", sum(map(code_lines, texts)))
+
+
+def test_no_folder_gets_more_modules(sources: Sequence[Path], root: Path, budgets: Budgets) -> None:
+    found = Counter(path.parent.relative_to(root).as_posix() for path in sources)
+    table = budgets.tables["folders"]
+    now: Mapping[str, int] = table["now"]
+    more = {name: count for name, count in found.items() if count > max(now.get(name, 0), MOST_MODULES)}
+    assert not more, f"{table['what']}: too many in {more}, at most {MOST_MODULES} or as noted. {table['do']}."
+    less = {name: found[name] for name in now if found[name] < now[name] - table["room"]}
+    assert not less, f"{table['what']}: well done, write these under [folders.now] in budgets.toml: {less}"
+
+
+def test_no_new_circle_of_imports(graph: Graph, budgets: Budgets) -> None:
+    real, table = {*circles(graph)}, budgets.tables["circles"]
+    noted = {" ".join(one.split()) for one in table["now"]}
+    new = {one for one in real if not any({*one.split()} <= {*other.split()} for other in noted)}
+    joined = {one: sorted({*one.split()} - {word for other in noted for word in other.split()}) for one in new}
+    assert not new, f"{table['what']}: new, or larger by what is named after it: {joined}. {table['do']}."
+    smaller = {one: sorted(two for two in real if {*two.split()} <= {*one.split()}) for one in noted - real}
+    assert not smaller, f"{table['what']}: well done, write the second in place of the first in budgets.toml: {smaller}"
+
+
+def test_a_circle_is_found_also_when_only_types_close_it() -> None:
+    texts = {
+        "a": ("import a.b", True),
+        "a.b": ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .c import C", False),
+        "a.c": ("def late():\n    from . import b", False),
+        "a.d": ("from a import b, c", False),
+        "a.e": ("from . import f", True),
+        "a.e.f": ("from ..d import D\nfrom .. import e", False),
+    }
+    assert circles(graph_of(texts)) == ["a.b a.c", "a.e a.e.f"]
+
+
+def test_the_contract_does_not_grow(root: Path, budgets: Budgets) -> None:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (root / "hookspecs" / "src").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("pml_")]
+    bases = [ast.unparse(base) for node in nodes if isinstance(node, ast.ClassDef) for base in node.bases]
+    budgets.hold("api_lines", len((root / "hookspecs" / "api.txt").read_text(encoding="utf-8").splitlines()))
+    budgets.hold("hooks", len([one for one in functions if "hookspec" in map(ast.unparse, one.decorator_list)]))
+    budgets.hold("protocols", len([base for base in bases if base.partition("[")[0] == "Protocol"]))
+
+
+def settings_in(tree: ast.AST) -> Iterator[str]:
+    """Names of fields that are described as settings."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Call):
+            yield from [node.target.id] if ast.unparse(node.value.func).rpartition(".")[2] == "setting" else []
+
+
+def tools_in(tree: ast.AST) -> Iterator[str]:
+    """Names in definitions of tools that are written down whole."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            members = zip(node.keys, node.values, strict=True)
+            said = {key.value: value for key, value in members if isinstance(key, ast.Constant)}
+            name = said.get("name")
+            yield from [str(name.value)] if isinstance(name, ast.Constant) and "inputSchema" in said else []
+
+
+@pytest.fixture(scope="module")
+def names(plugins: Sequence[Distribution], root: Path) -> set[str]:
+    """What plugins call themselves, their settings and their tools, as far as it can mean nothing else."""
+    trees = [ast.parse(path.read_text("utf-8")) for one in plugins for path in one.package.rglob("*.py")]
+    found = {name for tree in trees for name in (*settings_in(tree), *tools_in(tree))}
+    found = {name for name in found if "_" in name}
+    for folder in ("hookspecs", "pml_core"):
+        for path in (root / folder / "src").rglob("*.py"):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            fields = (node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign))
+            found -= {field.id for field in fields if isinstance(field, ast.Name)}
+    groups = [entries for one in plugins for entries in one.project.get("entry-points", {}).values()]
+    registered = {name for entries in groups for name in entries}
+    return found | registered - ALSO_SOMETHING_ELSE | {name for one in plugins for name in (one.name, one.module)}
+
+
+def test_the_core_names_no_more_of_plugins(root: Path, names: set[str], budgets: Budgets) -> None:
+    found = set()
+    for path in (root / "pml_core" / "src").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        told = {id(one) for one in strings(tree)}
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
+        for text in {node.value for node in nodes if isinstance(node.value, str)}:
+            # A word without a mark of its own is a name only where nothing else is said.
+            said = {word for word in WORD.findall(text) if "_" in word or "-" in word} | {text}
+            found |= {f"{path.relative_to(root / 'pml_core' / 'src').as_posix()} {name}" for name in said & names}
+    budgets.hold_list("names", found)
