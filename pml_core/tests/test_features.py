@@ -254,6 +254,29 @@ async def test_progress_that_comes_after_the_answer_is_dropped():
         assert len(client.link.notified) == 2
 
 
+@pytest.mark.parametrize(
+    ("method", "member"),
+    [("resources/list", "resources"), ("resources/templates/list", "resourceTemplates"), ("prompts/list", "prompts")],
+)
+async def test_the_only_server_says_itself_that_it_has_no_list_and_one_of_several_hides_no_other(method, member):
+    async def no(_params):
+        raise RpcError(-32603, "connect ECONNREFUSED", {"port": 1})
+
+    broken, other = Prompts("hello"), Prompts("mine")
+    given, broken.others[method] = broken.others[method], no
+    async with running({"a": broken}) as made:
+        for _ in range(2):
+            with pytest.raises(RpcError) as caught:
+                await Client(made).request(method)
+            assert (caught.value.code, caught.value.message) == (-32603, "connect ECONNREFUSED")
+            assert caught.value.data == {"port": 1}
+        broken.others[method] = given
+        assert member in await Client(made).request(method)
+    broken.others[method] = no
+    async with running({"a": broken, "b": other}) as made:
+        assert member in await Client(made).request(method)
+
+
 # Servers that are not there yet
 
 

@@ -87,6 +87,7 @@ class Features:
         self._servers, self._log, self._reserved, self._named = servers, log, reserved, named
         self._late: set[str] = set()
         """Servers whose lists nobody waits for, as they did not come in time."""
+        self._refusals: dict[tuple[str, Kind], RpcError] = {}
 
     @property
     def several(self) -> bool:
@@ -119,6 +120,10 @@ class Features:
     async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
         """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
         return [shown for _, _, shown in await self._items(kind, keeps)]
+
+    def refusal(self, server: str, kind: Kind) -> RpcError | None:
+        """What a server said when its list was asked for last, in place of the list; None where it gave one."""
+        return self._refusals.get((server, kind))
 
     def _came(self, server: str, _task: object) -> None:
         self._late.discard(server)
@@ -233,10 +238,13 @@ class Features:
 
     async def _of(self, server: Server, kind: Kind, wait_s: float | None = None) -> list[dict[str, Any]]:
         """One server's list; empty when it cannot give one, which never hides the others'."""
+        self._refusals.pop((server.name, kind), None)
         try:
             return await server.features(kind, wait_s)
         except (RpcError, TransportError, TimeoutError) as exc:
             self._log.warning("a list could not be read", server=server.name, kind=kind, reason=str(exc))
+            if isinstance(exc, RpcError):
+                self._refusals[server.name, kind] = exc
             return []
 
 

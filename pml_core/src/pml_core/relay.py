@@ -14,6 +14,7 @@ from pml_hookspecs.protocol import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NO
 
 from .exchange import LEVELS, LegacyExchange, ModernExchange
 from .extensions import LONGEST_ID, TASK_METHODS, Route, no_task
+from .introduction import only_server
 from .lengths import bounded
 from .members import with_member
 from .naming import name_of
@@ -79,8 +80,16 @@ class Relay:
         return keeps
 
     async def _listed(self, kind: Kind, member: str, params: RawObject, *more: Any) -> Mapping[str, Any]:
-        keeps = self._keeps("prompt" if kind == "prompts" else "resource")
-        items = [*await self._gateway.features.listed(kind, keeps), *more]
+        """A list of all servers; a client's only server says itself that it cannot give one, as it would directly.
+
+        Raises:
+            RpcError: That server's, or no such page.
+        """
+        keeps, features = self._keeps("prompt" if kind == "prompts" else "resource"), self._gateway.features
+        items = [*await features.listed(kind, keeps), *more]
+        server = only_server(self._gateway, self._conversation.session)
+        if server is not None and (refusal := features.refusal(server.name, kind)) is not None:
+            raise RpcError(refusal.code, refusal.message, refusal.data)
         shown, cursor = page(items, params.get("cursor"), self._gateway.config.gateway.page_size)
         return {member: shown} if cursor is None else {member: shown, "nextCursor": cursor}
 
