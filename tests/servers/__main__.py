@@ -39,7 +39,7 @@ def parsed() -> argparse.Namespace:
         action="append",
         dest="results",
         metavar="FILE",
-        help="run nothing, take what --json wrote; may be repeated",
+        help="run nothing, take what --json wrote; may be repeated, and of each way the last counts",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what came of it, with all details")
     parser.add_argument("--write-docs", action="store_true", help="write the tables into docs/servers.md")
@@ -120,7 +120,7 @@ def main() -> int:
     chosen = parsed()
     try:
         rows = (
-            [found for file in chosen.results for found in json.loads(file.read_text())]
+            report.merged(found for file in chosen.results for found in json.loads(file.read_text()))
             if chosen.results
             else ran(chosen)
         )

@@ -56,6 +56,25 @@ def row(outcome: Outcome) -> Row:
     }
 
 
+def merged(rows: Iterable[Row]) -> list[Row]:
+    """One row for each server, in the order of the first: each way as the last that has it."""
+    found: dict[str, Row] = {}
+    for new in rows:
+        old = found.get(new["name"], new)
+        if old["absent"] or new["absent"]:
+            found[new["name"]] = new if old["absent"] else old
+            continue
+        again = {*new["ways"], *new["broken"]}
+        ran = {*new["ways"], *(way for way in old["ways"] if way not in again)}
+        found[new["name"]] = {
+            **new,
+            "ways": [way for way in TITLES if way in ran],
+            "broken": {way: why for way, why in old["broken"].items() if way not in again} | new["broken"],
+            "differences": [d for d in old["differences"] if d["way"] not in again] + new["differences"],
+        }
+    return list(found.values())
+
+
 def unexplained(found: Row) -> list[Mapping[str, Any]]:
     """The differences of a server that no rule explains."""
     return [each for each in found["differences"] if each["explanation"] is None]

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import comparing
+import report
 from allowed import explanation
 from calls import GOOD, ODD, WRONG, planned
 from comparing import Difference, differences, unstable
@@ -114,6 +115,21 @@ def test_what_a_gateway_of_all_has_for_all_is_not_compared():
     assert comparing.skipped("all", "later: resources/list")
     assert not comparing.skipped("all", "later: tools/list")
     assert comparing.skipped("call_tool", "prompts/get x: all arguments")
+
+
+def test_results_of_several_runs_are_one_row_for_each_server():
+    def row(ways, places=(), *, broken=(), absent=""):
+        found = [{"way": way, "place": place} for way, place in places]
+        ran = {"ways": list(ways), "broken": dict.fromkeys(broken, "late"), "differences": found}
+        return {"name": "git", "absent": absent, **ran}
+
+    first = row(["stdio", "http"], [("stdio", "a"), ("http", "b")], broken=["call_tool"])
+    (found,) = report.merged([first, row(["stdio", "all"], [("all", "c")]), row([], broken=["http"])])
+    assert found["ways"] == ["stdio", "all"]
+    assert found["broken"] == {"call_tool": "late", "http": "late"}
+    assert [each["place"] for each in found["differences"]] == ["c"]
+    assert report.merged([first, row([], absent="does not start")]) == [first]
+    assert report.merged([row([], absent="does not start"), first]) == [first]
 
 
 def test_at_least_forty_servers_have_exact_versions():
