@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from pml_hookspecs import EMPTY, RawObject
+from pml_kit.json_line import json_line
 from pml_transport_stdio import envelope
 from pml_transport_stdio.framing import Oversized
 
@@ -39,7 +40,7 @@ def only(line):
 
 @given(st.integers(min_value=1), st.text(min_size=1), objects)
 def test_a_request_is_read_as_it_was_written(key, method, params):
-    line = joined(envelope.request(key, method, envelope.to_json(params)))
+    line = joined(envelope.request(key, method, json_line(params)))
     assert json.loads(line) == {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
     found = only(line)
     assert (found.id, found.method, json.loads(bytes(found.params))) == (key, method, params)
@@ -57,7 +58,7 @@ def test_a_result_is_read_as_it_was_written(key, value):
 @pytest.mark.parametrize("size", [0, envelope.APART - 100, envelope.APART, 10 * envelope.APART])
 def test_size_changes_nothing_but_the_number_of_pieces(size):
     value = {"text": "x" * size}
-    assert json.loads(joined(envelope.request(1, "m", envelope.to_json(value))))["params"] == value
+    assert json.loads(joined(envelope.request(1, "m", json_line(value))))["params"] == value
     assert json.loads(joined(envelope.result("a", value)))["result"] == value
     assert json.loads(joined(envelope.notification("m", value)))["params"] == value
 
@@ -68,13 +69,13 @@ def test_a_notification_without_params_has_none():
 
 def test_a_large_body_is_not_copied():
     raw = b'{"text":"' + b"x" * envelope.APART + b'"}'
-    assert envelope.to_json(RawObject(raw)) is raw
+    assert json_line(RawObject(raw)) is raw
     assert envelope.result(1, RawObject(raw))[1] is raw
 
 
 def test_what_is_raw_stays_raw_also_further_in():
     inner = RawObject(b'{"b" :  1.0e2}')
-    assert envelope.to_json({"a": inner}) == b'{"a":{"b" :  1.0e2}}'
+    assert json_line({"a": inner}) == b'{"a":{"b" :  1.0e2}}'
 
 
 def test_line_breaks_between_tokens_become_spaces():
@@ -95,24 +96,24 @@ def test_line_breaks_between_tokens_become_spaces():
     ids=str,
 )
 def test_what_msgspec_does_not_take_is_written_all_the_same(value):
-    assert json.loads(envelope.to_json(value)) == json.loads(json.dumps(value, default=dict))
+    assert json.loads(json_line(value)) == json.loads(json.dumps(value, default=dict))
 
 
 @pytest.mark.parametrize(
     "value", [{"a": "\ud800"}, RawObject(b'{"a":"\\ud800"}'), {"a": RawObject(b'"\\ud800"')}], ids=str
 )
 def test_half_a_surrogate_pair_is_not_written(value):
-    written = json.loads(envelope.to_json(value))
+    written = json.loads(json_line(value))
     assert written == {"a": "\ufffd"}
 
 
 def test_not_a_number_is_not_written_as_null():
-    assert envelope.to_json({"a": math.nan, "b": None}) == b'{"a":NaN,"b":null}'
+    assert json_line({"a": math.nan, "b": None}) == b'{"a":NaN,"b":null}'
 
 
 def test_what_is_not_json_is_refused():
     with pytest.raises(TypeError, match="object is not JSON"):
-        envelope.to_json({"a": object()})
+        json_line({"a": object()})
 
 
 @pytest.mark.parametrize("where", [0, (1 << 20) - 1, (1 << 20) + 5])

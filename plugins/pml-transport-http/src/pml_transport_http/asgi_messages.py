@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from pml_hookspecs import EMPTY, RawObject, encode, well_formed
+from pml_hookspecs import EMPTY, RawObject, encode
 from pml_hookspecs.protocol import INVALID_PARAMS, INVALID_REQUEST, META_PROTOCOL_VERSION, PARSE_ERROR
+from pml_kit.json_line import json_line
 
 from .asgi_replies import Refusal
 from .envelope import NOTHING, Message
@@ -112,59 +113,25 @@ def says_modern(message: Message) -> bool:
     return META_PROTOCOL_VERSION in (meta_of(message) or ())
 
 
-def _for_msgspec(value: Any) -> Any:
-    if isinstance(value, RawObject):
-        return Raw(value.raw)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-_encode = msgspec.json.Encoder(enc_hook=_for_msgspec).encode
-
-
-def to_line(value: Any) -> bytes:
-    """JSON text without line breaks.
-
-    Raises:
-        TypeError: ``value`` holds something JSON has no form for.
-        ValueError: The same.
-    """
-    if isinstance(value, RawObject):
-        raw = value.raw
-    else:
-        try:
-            raw = _encode(value)
-        except (UnicodeEncodeError, TypeError):
-            raw = encode(value)
-        else:
-            # msgspec writes null for NaN and the infinities.
-            if b"null" in raw:
-                raw = encode(value)
-    raw = well_formed(raw)
-    # Outside strings a line break is white space, inside it cannot stand.
-    return raw.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in raw or b"\r" in raw else raw
-
-
 def result(id: Any, value: Mapping[str, Any]) -> tuple[bytes, bytes, bytes]:
     """The answer to a client's request, in pieces. ``id`` goes back as it came."""
     name = b"%d" % id if type(id) is int else encode(id)
-    return b'{"jsonrpc":"2.0","id":%b,"result":' % name, to_line(value), b"}"
+    return b'{"jsonrpc":"2.0","id":%b,"result":' % name, json_line(value), b"}"
 
 
 def error(id: Any, wire: Mapping[str, Any]) -> tuple[bytes]:
     """The error answer to a client's request, in pieces."""
-    return (b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id), to_line(wire)),)
+    return (b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(id), json_line(wire)),)
 
 
 def request(id: int, method: str, params: Mapping[str, Any]) -> bytes:
     """A request to a client."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (id, encode(method), to_line(params))
+    return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}' % (id, encode(method), json_line(params))
 
 
 def notification(method: str, params: Mapping[str, Any]) -> bytes:
     """A notification to a client; without params where there are none."""
-    body = to_line(params)
+    body = json_line(params)
     if body == NOTHING:
         return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), body)

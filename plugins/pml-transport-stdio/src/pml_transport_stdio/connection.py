@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from pml_hookspecs import EMPTY, Origin, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import LISTEN
+from pml_kit.json_line import json_line
 
 from . import envelope
 from .framing import Lines, Oversized
@@ -93,7 +94,7 @@ class Connection:
                 "not sent; try again later",
                 retryable=True,
             )
-        body = envelope.to_json(params)
+        body = json_line(params)
         key, answer = self._pending.add(method, timeout_s)
         chunks = envelope.request(key, method, body)
         if self._turns is not None:

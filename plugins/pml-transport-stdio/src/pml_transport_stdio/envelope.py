@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from pml_hookspecs import RawObject, encode, well_formed
+from pml_hookspecs import encode
+from pml_kit.json_line import json_line
 
 if TYPE_CHECKING:
     from .framing import Oversized
@@ -149,39 +150,6 @@ def error_of(raw: bytes) -> tuple[int, str, Any]:
     return code, message if isinstance(message, str) else raw.decode(), value.get("data")
 
 
-def _for_msgspec(value: Any) -> Any:
-    if isinstance(value, RawObject):
-        return Raw(value.raw)
-    if isinstance(value, Mapping):
-        return dict(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
-
-
-_encode = msgspec.json.Encoder(enc_hook=_for_msgspec).encode
-
-
-def to_json(value: Any) -> bytes:
-    """JSON text of ``value`` on one line, with nothing in it that strict readers refuse.
-
-    Raises:
-        TypeError: ``value`` holds something JSON has no form for.
-    """
-    if isinstance(value, RawObject):
-        raw = value.raw
-    else:
-        try:
-            raw = _encode(value)
-        except (UnicodeEncodeError, TypeError):
-            raw = encode(value)
-        else:
-            # msgspec writes null for NaN and the infinities.
-            if b"null" in raw:
-                raw = encode(value)
-    raw = well_formed(raw)
-    # Outside strings a line break is white space, inside it cannot stand.
-    return raw.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in raw or b"\r" in raw else raw
-
-
 def _name(method: str) -> bytes:
     return _kept_name(method) if len(method) <= NAME_KEPT else encode(method)
 
@@ -200,7 +168,7 @@ def request(id: int, method: str, body: bytes) -> tuple[bytes, ...]:
 
 def notification(method: str, params: Mapping[str, Any]) -> tuple[bytes, ...]:
     """A notification, as pieces of one line; without params where there are none."""
-    body = to_json(params)
+    body = json_line(params)
     if body == NOTHING:
         return (b'{"jsonrpc":"2.0","method":%b}\n' % _name(method),)
     return b'{"jsonrpc":"2.0","method":%b,"params":' % _name(method), body, b"}\n"
@@ -208,7 +176,7 @@ def notification(method: str, params: Mapping[str, Any]) -> tuple[bytes, ...]:
 
 def result(id: Any, value: Mapping[str, Any]) -> tuple[bytes, ...]:
     """The answer to a request of the peer's, as pieces of one line. ``id`` goes back as it came."""
-    body, name = to_json(value), b"%d" % id if type(id) is int else encode(id)
+    body, name = json_line(value), b"%d" % id if type(id) is int else encode(id)
     if len(body) < APART:
         return (b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (name, body),)
     return b'{"jsonrpc":"2.0","id":%b,"result":' % name, body, b"}\n"
@@ -216,4 +184,4 @@ def result(id: Any, value: Mapping[str, Any]) -> tuple[bytes, ...]:
 
 def error(id: Any, wire: Mapping[str, Any]) -> tuple[bytes, ...]:
     """The error answer to a request of the peer's, as pieces of one line."""
-    return (b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (encode(id), to_json(wire)),)
+    return (b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (encode(id), json_line(wire)),)
