@@ -136,7 +136,7 @@ async def test_a_changed_list_that_cannot_be_read_leaves_the_old_one(capsys):
         await server.listing.wait()
         await asyncio.sleep(0.01)
         assert (tools_of(made), state(made).state) == (["a"], "up")
-    assert "the changed tool list could not be read" in capsys.readouterr().err
+    assert "the tool list could not be read again" in capsys.readouterr().err
 
 
 async def test_a_start_shows_the_tools_of_last_time_until_the_server_is_up():

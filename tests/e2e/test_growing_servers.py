@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +15,8 @@ pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).with_name("servers") / "growing.py"
 BY_ITSELF = ("--set", 'servers.growing.prefix=""', "--mode", "full_proxy")
 """One server, whose tools have their own names."""
+LISTED_S = 120.0
+CHANGED = {f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts")}
 
 
 @asynccontextmanager
@@ -100,3 +104,52 @@ async def test_a_blacklist_holds_for_what_is_not_listed(site, growing):
         assert by_another.is_error
         assert "delete" not in (site.notes.read_text() if site.notes.exists() else "")
         assert site.text_of(await client.call_tool("growing__unlisted", {})) == "tools unlisted"
+
+
+async def listed(client):
+    """Names of everything that is listed but what is PML's own."""
+    tools = [tool.name for tool in (await client.list_tools()).tools]
+    resources = [str(one.uri) for one in (await client.list_resources()).resources]
+    prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+    prompts = [name for name in prompts if not name.startswith("guide_")]
+    return sorted(tools), sorted(uri for uri in resources if uri.startswith("grow:")), sorted(prompts)
+
+
+async def seen(client, expected):
+    """What is listed, once that is ``expected``: lists that are slow to come are told of."""
+    async with asyncio.timeout(LISTED_S):
+        while (found := await listed(client)) != expected:  # noqa: ASYNC110 - it may be told of before or after
+            await asyncio.sleep(0.1)
+    return found
+
+
+@pytest.mark.parametrize("declares", [(), ("--declares", "false"), ("--declares", "true")])
+async def test_what_came_without_a_word_is_listed_when_a_client_asks_again(site, growing, declares):
+    command = growing(*declares)
+    async with directly(command) as client:
+        before = await listed(client)
+        await client.call_tool("unlock", {})
+        after = await listed(client)
+    told = set()
+
+    async def heard(message):
+        told.add(getattr(message, "method", ""))
+
+    options = (*BY_ITSELF, "--set", "servers.growing.relist_s=0")
+    async with site.connect(*options, message_handler=heard) as client:
+        assert await seen(client, before) == before
+        await client.call_tool("unlock", {})
+        assert await seen(client, after) == after != before
+        async with asyncio.timeout(LISTED_S):
+            while CHANGED - told:  # noqa: ASYNC110 - the client counts no messages
+                await asyncio.sleep(0.1)
+
+
+async def test_lists_that_are_not_old_are_not_read_again(site, growing):
+    growing()
+    async with site.connect(*BY_ITSELF, "--set", "servers.growing.relist_s=inf") as client:
+        before = await listed(client)
+        await client.call_tool("unlock", {})
+        assert [await listed(client) for _ in range(3)] == [before] * 3
+        counted = json.loads(site.text_of(await client.call_tool("count", {})))
+        assert counted == {"tools": 1, "resources": 1, "prompts": 1}

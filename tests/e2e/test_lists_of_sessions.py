@@ -19,12 +19,12 @@ STARTED_S, TOLD_S = 240.0, 120.0
 
 
 @asynccontextmanager
-async def listening():
+async def listening(*options):
     """The server over HTTP: its address."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(sys.executable, VAULT, "--port", str(port))
+    process = await asyncio.create_subprocess_exec(sys.executable, VAULT, "--port", str(port), *options)
     try:
         async with asyncio.timeout(STARTED_S):
             while True:
@@ -98,3 +98,17 @@ async def test_what_a_session_is_listed_is_what_it_is_listed_directly(site, mode
         site.config.write_text(json.dumps({"mcpServers": {"vault": {"url": address}}}))
         async with site.listen("--mode", "full_proxy") as (_, pml):
             assert await seen(pml, mode) == direct
+
+
+async def test_what_a_session_has_without_a_word_is_listed_in_it_alone(site):
+    async def visit(address):
+        one, two = Person(address), Person(address)
+        async with one.client, two.client:
+            shown = [await one.tools_with("unlock"), await two.tools_with("unlock"), await one.call("unlock")]
+            return [*shown, await one.tools_with("inner"), await two.tools(), await one.call("inner")]
+
+    async with listening("--silent") as address:
+        direct = await visit(address)
+        site.config.write_text(json.dumps({"mcpServers": {"vault": {"url": address}}}))
+        async with site.listen("--mode", "full_proxy", "--set", "servers.vault.relist_s=0") as (_, pml):
+            assert await visit(pml) == direct

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from pml_hookspecs import setting
 
 from . import client_configs, project_rules, server_values, trust
-from .config_files import SECTIONS, Source, dig
+from .config_files import SECTIONS, Source, dig, parse_override
 from .errors import OperatorError
 from .tool_rules import ToolRules
 
@@ -135,6 +135,12 @@ class ServerSettings:
         "auto", "One for all clients, or one for each; auto: remote servers have a session for each."
     )
     max_clients: int = setting(16, "Clients that have one of their own at a time, when not shared.", ge=1)
+    relist_s: float = setting(
+        60.0,
+        "Its lists are read again when a client asks for one and they were last read this long ago: servers need not "
+        "tell of changes. 0 for each time, inf for never [s].",
+        ge=0,
+    )
     start: Literal["eager", "lazy"] = setting(
         "eager", "Start it with the gateway, or at its first call; what it has besides tools is listed then."
     )
@@ -270,28 +276,6 @@ def normalise(tree: Mapping[str, Any]) -> dict[str, Any]:
         return dict(tree)  # of the wrong shape, which validation says better
     plugins = {**plugins, **{name: {**table, **plugins.get(name, {})} for name, table in moved.items()}}
     return {**tree, "gateway": {k: v for k, v in gateway.items() if k not in moved}, "plugins": plugins}
-
-
-def parse_override(text: str) -> dict[str, Any]:
-    """``a.b.c=value`` as a tree; the value is TOML, or text when it is not.
-
-    Raises:
-        OperatorError: There is no ``=`` or no path.
-    """
-    path, equals, value = text.partition("=")
-    import tomllib
-
-    parts = [part.strip() for part in path.split(".")]
-    if not equals or not all(parts):
-        raise OperatorError(f"--set {text}: expected PATH=VALUE, such as --set gateway.tools_exposure=hybrid")
-    try:
-        parsed: Any = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value
-    for part in reversed(parts):
-        parsed = {part: parsed}
-    tree: dict[str, Any] = parsed
-    return tree
 
 
 def load(

@@ -1,4 +1,4 @@
-"""The files that a configuration is read from, and what stands in them, not looked at yet."""
+"""What a configuration is read from, and what stands there, not looked at yet."""
 
 from __future__ import annotations
 
@@ -127,6 +127,28 @@ def _read_yaml(text: str, path: Path) -> dict[str, Any]:
 def _with_text_keys(tree: Any) -> Any:
     """YAML has keys of any type; a configuration has names."""
     return {str(k): _with_text_keys(v) for k, v in tree.items()} if isinstance(tree, dict) else tree
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """``a.b.c=value`` as a tree; the value is TOML, or text when it is not.
+
+    Raises:
+        OperatorError: There is no ``=`` or no path.
+    """
+    import tomllib
+
+    path, equals, value = text.partition("=")
+    parts = [part.strip() for part in path.split(".")]
+    if not equals or not all(parts):
+        raise OperatorError(f"--set {text}: expected PATH=VALUE, such as --set gateway.tools_exposure=hybrid")
+    try:
+        parsed: Any = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value
+    for part in reversed(parts):
+        parsed = {part: parsed}
+    tree: dict[str, Any] = parsed
+    return tree
 
 
 def dig(tree: Any, path: Sequence[str]) -> Any:

@@ -119,7 +119,7 @@ class Features:
 
     async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
         """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
-        return [shown for _, _, shown in await self._items(kind, keeps)]
+        return [shown for _, _, shown in await self._items(kind, keeps, lambda server: server.settings.relist_s)]
 
     def refusal(self, server: str, kind: Kind) -> RpcError | None:
         """What a server said when its list was asked for last, in place of the list; None where it gave one."""
@@ -223,10 +223,15 @@ class Features:
                     return server, template
         return await self.resource(template, keeps)
 
-    async def _items(self, kind: Kind, keeps: Keeps | None = None) -> list[Item]:
-        """What servers have, under names that tell nothing of what ``keeps`` does not keep; None keeps all."""
+    async def _items(
+        self, kind: Kind, keeps: Keeps | None = None, max_age_s: Callable[[Server], float | None] = lambda _server: None
+    ) -> list[Item]:
+        """What servers have, under names that tell nothing of what ``keeps`` does not keep; None keeps all.
+
+        ``max_age_s`` says how old each server's list may be, None standing for any age [s].
+        """
         servers = [self._servers[name] for name in sorted(self._servers)]
-        lists = await asyncio.gather(*(self._of(server, kind) for server in servers))
+        lists = await asyncio.gather(*(self._of(server, kind, max_age_s=max_age_s(server)) for server in servers))
         key = LISTINGS[kind].key
         pairs = (
             (server, item)
@@ -236,11 +241,13 @@ class Features:
         )
         return list(_shown(kind, pairs, self._reserved() if kind == "prompts" else ()))
 
-    async def _of(self, server: Server, kind: Kind, wait_s: float | None = None) -> list[dict[str, Any]]:
+    async def _of(
+        self, server: Server, kind: Kind, wait_s: float | None = None, max_age_s: float | None = None
+    ) -> list[dict[str, Any]]:  # fmt: skip
         """One server's list; empty when it cannot give one, which never hides the others'."""
         self._refusals.pop((server.name, kind), None)
         try:
-            return await server.features(kind, wait_s)
+            return await server.features(kind, wait_s, max_age_s)
         except (RpcError, TransportError, TimeoutError) as exc:
             self._log.warning("a list could not be read", server=server.name, kind=kind, reason=str(exc))
             if isinstance(exc, RpcError):

@@ -10,6 +10,7 @@ from pml_hookspecs import EMPTY, CatalogEntry
 
 from .client import current_client
 from .downstream import Server
+from .downstream.lists import GLANCE_S
 from .naming import servers_of
 from .starts import Starts
 
@@ -103,7 +104,7 @@ class Fleet:
             for server in missing:
                 server.hurry()
             await _tried(missing, within_s)
-            await _read(named, within_s)
+            await _read(named, within_s, within_s)
             return
         self.open()
         loop = asyncio.get_running_loop()
@@ -115,18 +116,26 @@ class Fleet:
                     server.waited_in_vain()
                 break
             await _tried(waiting, left_s, until=asyncio.FIRST_COMPLETED)
-        await _read(self._gateway.servers.values(), within_s if listing else self._patience_s(within_s))
+        for server in self._gateway.servers.values():
+            server.look_again()
+        most_s = within_s if listing else self._patience_s(within_s)
+        await _read(self._gateway.servers.values(), most_s, min(most_s, GLANCE_S))
 
     async def settled_for_client(self, tool: str | None) -> None:
         """Wait a moment for what servers list for the current client only: those that ``tool`` names, or all."""
         if (client := current_client.get()) is None:
             return
         named = [] if tool is None else self._servers_of(tool)
-        found = (server.own_lists.reading_for(client) for server in named or self._gateway.servers.values())
-        if readings := [reading for reading in found if reading is not None]:
-            until_s = max(one.began_s for one in readings) + self._patience_s(self._gateway.config.gateway.list_wait_s)
-            left_s = until_s - asyncio.get_running_loop().time()
-            await asyncio.wait([one.task for one in readings], timeout=max(0.0, left_s))
+        found = [
+            server.own_lists.reading_for(client, LOOKED_S if named else server.settings.relist_s)
+            for server in named or self._gateway.servers.values()
+        ]
+        patience_s = self._patience_s(self._gateway.config.gateway.list_wait_s)
+        waits_s = {True: patience_s, False: patience_s if named else min(patience_s, GLANCE_S)}
+        for told, most_s in waits_s.items():
+            if readings := [one for one in found if one is not None and one.told is told]:
+                left_s = max(one.began_s for one in readings) + most_s - asyncio.get_running_loop().time()
+                await asyncio.wait([one.task for one in readings], timeout=max(0.0, left_s))
 
     def is_new(self, server: Server) -> bool:
         """Whether it is being started and was never seen, nor waited for in vain."""
@@ -234,10 +243,15 @@ async def _tried(servers: Sequence[Server], within_s: float, *, until: str = asy
                 one.cancel()
 
 
-async def _read(servers: Iterable[Server], within_s: float) -> None:
-    """Wait for lists that are being read again, until so long after each reading began."""
+async def _read(servers: Iterable[Server], within_s: float, glance_s: float) -> None:
+    """Wait for lists that are being read again, until so long after each reading began.
+
+    Args:
+        within_s: For those that have changed, as their servers said.
+        glance_s: For those that are only read to see whether they have.
+    """
     if reading := [server.tools for server in servers if server.tools.reading]:
-        await asyncio.gather(*(tools.settled(within_s) for tools in reading))
+        await asyncio.gather(*(tools.settled(within_s if tools.unread else glance_s) for tools in reading))
 
 
 async def _stopped(server: Server, task: asyncio.Task[Any]) -> None:

@@ -1,6 +1,7 @@
 """An MCP server made with the SDK whose list depends on who asks, over stdio, or over HTTP at ``--port``.
 
-``unlock`` adds ``inner`` for the session that calls it, and says so; ``form`` is listed for clients that can elicit.
+``unlock`` adds ``inner`` for the session that calls it, and says so unless ``--silent``; ``form`` is listed for clients
+that can elicit.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from mcp.server.stdio import stdio_server
 OBJECT: dict[str, Any] = {"type": "object"}
 unlocked: set[str] = set()
 """Sessions that called ``unlock``."""
+given = argparse.Namespace(port=None, silent=False)
 
 
 def session_of(ctx: ServerRequestContext) -> str:
@@ -45,7 +47,8 @@ async def call_tool(ctx: ServerRequestContext, params: t.CallToolRequestParams) 
         raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name}")
     if params.name == "unlock":
         unlocked.add(session_of(ctx))
-        await ctx.session.send_notification(t.ToolListChangedNotification())
+        if not given.silent:
+            await ctx.session.send_notification(t.ToolListChangedNotification())
     return t.CallToolResult(content=[t.TextContent(text=f"did {params.name}")])
 
 
@@ -56,15 +59,16 @@ async def main() -> None:
     """Serve until the standard input ends, or until ended."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int)
-    port = parser.parse_args().port
-    if port is None:
+    parser.add_argument("--silent", action="store_true")
+    parser.parse_args(namespace=given)
+    if given.port is None:
         async with stdio_server() as (reader, writer):
             options = server.create_initialization_options(NotificationOptions(tools_changed=True))
             await server.run(reader, writer, options)
         return
     import uvicorn
 
-    await uvicorn.Server(uvicorn.Config(server.streamable_http_app(), port=port, log_level="warning")).serve()
+    await uvicorn.Server(uvicorn.Config(server.streamable_http_app(), port=given.port, log_level="warning")).serve()
 
 
 if __name__ == "__main__":

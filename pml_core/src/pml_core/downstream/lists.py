@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_core.features import LISTINGS, Kind
 from pml_core.listing import every_item
@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 WAIT_S = 2.0
 """Longest that a list waits for a server that is starting; who asked is told when it has come up [s]."""
+GLANCE_S = 1.0
+"""Longest that a request waits for a list that is only read to see whether it is still the same, from when that began;
+who was shown the old one is told [s]."""
 CHANGED: Mapping[Kind, str] = {
     "resources": "notifications/resources/list_changed",
     "templates": "notifications/resources/list_changed",
     "prompts": "notifications/prompts/list_changed",
 }
+Items: TypeAlias = list[dict[str, Any]]
+Reading: TypeAlias = "asyncio.Task[Items]"
 
 
 class Lists:
@@ -29,12 +34,18 @@ class Lists:
     def __init__(self, instance: Instance, limit_s: float, changed: Callable[[Iterable[str]], None], log: Any) -> None:
         """``changed`` is given the notifications that clients are to get."""
         self._instance, self._limit_s, self._changed, self._log = instance, limit_s, changed, log
-        self._readings: dict[Kind, asyncio.Task[list[dict[str, Any]]]] = {}
+        self._readings: dict[Kind, Reading] = {}
+        self._again: dict[Kind, asyncio.Task[None]] = {}
+        """Lists that are being read again, or were, to see whether they are still the same."""
+        self._began_s: dict[Kind, float] = {}
+        """When the last reading of each began, on the loop's clock [s]."""
         self._missed: set[Kind] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def get(self, kind: Kind, wait_s: float = WAIT_S) -> list[dict[str, Any]]:
+    async def get(self, kind: Kind, wait_s: float = WAIT_S, max_age_s: float | None = None) -> Items:
         """The list; empty when the server has none, or cannot be asked; one that is starting is given ``wait_s``.
+
+        One that was read ``max_age_s`` ago is read again, which is waited for for a moment; None: whatever its age [s].
 
         Raises:
             TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
@@ -48,10 +59,39 @@ class Lists:
             return []
         reading = self._readings.get(kind)
         if reading is None or (reading.done() and (reading.cancelled() or reading.exception() is not None)):
-            reading = self._readings[kind] = self._begin(self._read(kind))
+            reading = self._readings[kind] = self._begin_reading(kind)
+        elif max_age_s is not None and reading.done():
+            await self._look_again(kind, reading, max_age_s)
+            reading = self._readings.get(kind, reading)
         return await asyncio.shield(reading)
 
-    async def _read(self, kind: Kind) -> list[dict[str, Any]]:
+    def _begin_reading(self, kind: Kind) -> Reading:
+        self._began_s[kind] = asyncio.get_running_loop().time()
+        return self._begin(self._read(kind))
+
+    async def _look_again(self, kind: Kind, before: Reading, max_age_s: float) -> None:
+        """Read a list again that is so old, unless it is being done, and wait a moment for that."""
+        now_s, again = asyncio.get_running_loop().time(), self._again.get(kind)
+        if again is None or again.done():
+            if not self._instance.connected or now_s - self._began_s[kind] < max_age_s:
+                return
+            again = self._again[kind] = self._begin(self._replace(kind, before))
+            self._began_s[kind] = now_s
+        await asyncio.wait((again,), timeout=max(0.0, self._began_s[kind] + GLANCE_S - now_s))
+
+    async def _replace(self, kind: Kind, before: Reading) -> None:
+        now = self._begin_reading(kind)
+        try:
+            items = await now
+        except (RpcError, TransportError, TimeoutError) as exc:
+            self._log.info("a list could not be read again", list=kind, reason=str(exc))
+            return
+        if self._readings.get(kind) is before:  # else it was said meanwhile that it has changed
+            self._readings[kind] = now
+            if items != before.result():
+                self._changed({CHANGED[kind]})
+
+    async def _read(self, kind: Kind) -> Items:
         async def ask(method: str, params: RawObject) -> RawObject:
             return await self._instance.send(method, params, self._limit_s, hands_on=False)
 
@@ -74,7 +114,7 @@ class Lists:
             if reading.done() and not reading.cancelled() and reading.exception() is None:
                 self._begin(self._compare(kind, reading.result()))
 
-    async def _compare(self, kind: Kind, before: list[dict[str, Any]]) -> None:
+    async def _compare(self, kind: Kind, before: Items) -> None:
         try:
             now = await self.get(kind)
         except (RpcError, TransportError, TimeoutError):

@@ -45,6 +45,8 @@ class _Kept(NamedTuple):
 
     listed: Sequence[CatalogEntry]
     """As the server says, accepted or not."""
+    read_s: float
+    """When, on the loop's clock [s]."""
     shown: ToolList
     held: frozenset[str]
 
@@ -54,6 +56,8 @@ class Reading(NamedTuple):
 
     task: asyncio.Task[None]
     began_s: float
+    told: bool
+    """Whether nothing was read before, or the server said that what was read has changed."""
 
 
 class OwnLists:
@@ -138,19 +142,31 @@ class OwnLists:
         found = (self._able_of(client) for client in self._wiring.upstream.clients() if not self._others.alone(client))
         return set(islice((able for able in found if able is not None), MOST_ABLE))
 
-    def reading_for(self, client: Client) -> Reading | None:
-        """What is being read for a client, or begins to be, because it was not yet; None for nothing."""
+    def reading_for(self, client: Client, max_age_s: float) -> Reading | None:
+        """What is being read for a client, or begins to be, because it was not for so long; None for nothing."""
         if not self._main.known or not (self._main.connected or self._main.asleep):
             return None
         key: object = client.conversation
-        if key not in self._own:
+        if (kept := self._own.get(key)) is not None:
+            instance = self._others.own(client)
+            if self._is_older(key, kept, max_age_s) and instance is not None and instance.connected:
+                self._begin(key, self._read_own(instance), told=False)
+        else:
             if (able := self._able_of(client)) is None:
                 return None
-            if able not in self._able and self._may_read(able):
-                self._begin(able, self._read_able(able, client))
+            kept = self._able.get(able)
+            wanted = kept is None or (self._is_older(able, kept, max_age_s) and not self._takes_a_start(able))
+            if wanted and self._may_read(able, max_age_s):
+                self._begin(able, self._read_able(able, client), told=kept is None)
             key = able
         reading = self._readings.get(key)
         return None if reading is None or reading.task.done() else reading
+
+    def _is_older(self, key: object, kept: _Kept, max_age_s: float) -> bool:
+        """Whether a list was last read, or begun to be, so long ago."""
+        before = self._readings.get(key)
+        began_s = kept.read_s if before is None else max(kept.read_s, before.began_s)
+        return (before is None or before.task.done()) and asyncio.get_running_loop().time() - began_s >= max_age_s
 
     def compare(self) -> None:
         """Have the catalog ask what is listed for whom, if that is not the same for all."""
@@ -158,10 +174,10 @@ class OwnLists:
         differs = any(kept.shown is not listed for kept in (*self._own.values(), *self._able.values()))
         self._catalog.tables.apart(self._name, self.of if differs else None)
 
-    def _may_read(self, able: Able) -> bool:
+    def _may_read(self, able: Able, pause_s: float = AGAIN_S) -> bool:
         now_s = asyncio.get_running_loop().time()
         before = self._readings.get(able)
-        if before is not None and now_s < before.began_s + AGAIN_S:
+        if before is not None and now_s < before.began_s + (AGAIN_S if able not in self._able else pause_s):
             return False
         of_able = {key: reading for key, reading in self._readings.items() if isinstance(key, tuple)}
         for key, reading in of_able.items():
@@ -177,12 +193,16 @@ class OwnLists:
         """Whether clients that can do that have connections of their own."""
         return able[0] == "legacy" or self._wiring.settings.sharing == "per_client"
 
+    def _takes_a_start(self, able: Able) -> bool:
+        """Whether a program is started for reading it."""
+        return self._apart(able) and not self._wiring.settings.url
+
     def _shared(self, era: Era) -> Instance | None:
         """The connection of that era that serves all, if it is open."""
         shared = [one for one in (self._main, *self._others) if one.client is None]
         return next((one for one in shared if one.offer.era == era and one.connected), None)
 
-    def _begin(self, key: object, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(self, key: object, work: Coroutine[Any, Any, None], *, told: bool = True) -> None:
         if self._closed:
             work.close()
             return
@@ -191,13 +211,13 @@ class OwnLists:
         loop = asyncio.get_running_loop()
         # Not in the context of the client that asks first: the list may be for others as well.
         task = loop.create_task(work, name=f"own-list:{self._name}", context=contextvars.Context())
-        self._readings[key] = Reading(task, loop.time())
+        self._readings[key] = Reading(task, loop.time(), told)
 
     async def _read_own(self, instance: Instance) -> None:
         try:
             self._have_own(instance, await self._tools.read(instance, await instance.link(0)))
         except (RpcError, TransportError, TimeoutError) as exc:
-            self._log.warning("the changed tool list of a client could not be read", reason=str(exc))
+            self._log.warning("the tool list of a client could not be read again", reason=str(exc))
 
     async def _read_able(self, able: Able, client: Client | None) -> None:
         era, raw = able
@@ -219,7 +239,7 @@ class OwnLists:
             return
         before = self._able.pop(able, None)
         shown_before = self._listed_for_all() if before is None else before.shown
-        self._able[able] = kept = self._judged(entries)
+        self._able[able] = kept = self._judged(entries, asyncio.get_running_loop().time())
         while len(self._able) > MOST_ABLE:
             oldest = next(iter(self._able))
             del self._able[oldest]
@@ -231,7 +251,7 @@ class OwnLists:
         if client is None or self._closed or self._others.own(client) is not instance:
             return
         before = self.of(client) or self._listed_for_all()
-        self._own[client.conversation] = kept = self._judged(entries)
+        self._own[client.conversation] = kept = self._judged(entries, asyncio.get_running_loop().time())
         self._changed(client.conversation, before, kept.shown)
 
     def _listed_for_all(self) -> ToolList | None:
@@ -250,7 +270,7 @@ class OwnLists:
 
     # What was accepted
 
-    def _judged(self, entries: Sequence[CatalogEntry]) -> _Kept:
+    def _judged(self, entries: Sequence[CatalogEntry], read_s: float) -> _Kept:
         definitions = self._tools.definitions
         if definitions is not None:
             shown, held = definitions.compare(entries)
@@ -258,13 +278,13 @@ class OwnLists:
             shown, held = [], frozenset(entry.name for entry in entries)
         else:
             shown, held = list(entries), frozenset()
-        return _Kept(entries, self._catalog.tables.lists.of(self._name, shown), held)
+        return _Kept(entries, read_s, self._catalog.tables.lists.of(self._name, shown), held)
 
     def judge_again(self) -> None:
         """What was accepted may be something else now."""
         if self._wiring.settings.on_change == "hold":
-            self._own = {one: self._judged(kept.listed) for one, kept in self._own.items()}
-            self._able = {able: self._judged(kept.listed) for able, kept in self._able.items()}
+            self._own = {one: self._judged(kept.listed, kept.read_s) for one, kept in self._own.items()}
+            self._able = {able: self._judged(kept.listed, kept.read_s) for able, kept in self._able.items()}
 
     async def check(self, tool: str, client: Client | None, limit_s: float) -> None:
         """See that a tool is what was accepted, also as the client's own list says.
@@ -275,7 +295,7 @@ class OwnLists:
         if client is None:
             return
         reading = self._readings.get(client.conversation)
-        if reading is not None and not reading.task.done():
+        if reading is not None and reading.told and not reading.task.done():
             await asyncio.wait((reading.task,), timeout=limit_s)
             if not reading.task.done():
                 raise HeldError("its server said that its tools have changed, and does not say how")

@@ -32,7 +32,7 @@ from .calls import Sink, progress_of
 from .eras import Era
 from .greeting import Greeting
 from .instance import Instance
-from .lists import WAIT_S
+from .lists import WAIT_S, Items
 from .notices import Notices
 from .others import Others
 from .own_lists import OwnLists
@@ -120,7 +120,8 @@ class Server:
         mine, both = tells(ready=self._ready, up=self._up, down=self._down), settings.era == "client"
         first: Era = "modern" if settings.era == "modern" else "legacy"
         self._main = Instance(self._wiring, mine, era=first, other_era=both, idle_timeout_s=idle_timeout_s)
-        of_others = tells(ready=self._ready_apart, up=self._up_apart, down=_nobody)
+        # The status is that of the connection that serves all.
+        of_others = tells(ready=self._ready_apart, up=self._up_apart, down=lambda _state, _reason: None)
         self._others = Others(self._wiring, self._main, of_others)
         self.own_lists = OwnLists(self._wiring, self._main, self._others, self.tools, catalog)
         self._notices = Notices(name, self._upstream, self._main, self.tools, self.own_lists)
@@ -255,6 +256,10 @@ class Server:
         self.tools.read_if_older(age_s, self._main)
         await self.tools.settled(within_s)
 
+    def look_again(self) -> None:
+        """Somebody asks for a list: have its tools listed again if that was not done for so long."""
+        self.tools.read_if_older(self.settings.relist_s, self._main)
+
     async def call_tool(self, name: str, task: ToolCall, run: Run) -> RawObject:
         """``tools/call``; arguments and other members go through as they came.
 
@@ -314,11 +319,11 @@ class Server:
         """Whether it declared ``capability``; False while it is neither connected nor stopped for want of use."""
         return self._main.offers(capability)
 
-    async def features(self, kind: Kind, wait_s: float | None = None) -> list[dict[str, Any]]:
+    async def features(self, kind: Kind, wait_s: float | None = None, max_age_s: float | None = None) -> Items:
         """Its resources, templates or prompts, as it sent them to the current client; kept until they change.
 
         A server that was not needed yet (``start = "lazy"``) is not started for it, and has none until then.
-        ``wait_s`` is for one that is starting, None for as long as usual [s].
+        ``wait_s`` is for one that is starting, None for as long as usual [s]; ``max_age_s`` is as for :class:`.Lists`.
 
         Raises:
             TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
@@ -326,17 +331,16 @@ class Server:
         client = current_client.get()
         own = self._others.own(client) if client is not None and self._others.alone(client) else None
         usual_s = 0.0 if self.slow else WAIT_S
-        return await (own or self._main).lists.get(kind, usual_s if wait_s is None else wait_s)
+        return await (own or self._main).lists.get(kind, usual_s if wait_s is None else wait_s, max_age_s)
 
     async def wake(self) -> bool:
         """Start it to see what it has, if it was not needed yet; whether that was so."""
         if self._main.known or not self.settings.enabled or self._main.given_up is not None:
             return False
-        try:
+        with suppress(TransportError):
             await self._main.link(self._wiring.start_timeout_s)
-        except TransportError:
-            return False
-        return True
+            return True
+        return False
 
     async def subscribe(self, uri: str, params: RawObject) -> RawObject:
         """Hear of changes of a resource.
@@ -388,7 +392,3 @@ def _first_status(name: str, *, enabled: bool) -> ServerStatus:
         return ServerStatus(name=name, state="starting")
     reason = f"it is disabled; set enabled = true in [servers.{name}]"
     return ServerStatus(name=name, state="disabled", reason=reason)
-
-
-def _nobody(_state: str, _reason: str) -> None:
-    """The status is that of the connection that serves all."""

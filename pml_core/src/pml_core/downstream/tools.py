@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,8 +34,8 @@ class Tools:
         self._stale: Instance | None = None
         """The connection that told of a change of the list which was not read yet."""
         self._relist: asyncio.Task[None] | None = None
-        self._unread = False
-        """Whether what is listed is known to be old."""
+        self.unread = False
+        """Whether what is listed is known to be old, as the server said so."""
         self._began_s = 0.0
         """When the last reading began, on the loop's clock [s]."""
 
@@ -57,7 +58,7 @@ class Tools:
 
     def have(self, entries: Sequence[CatalogEntry]) -> None:
         """Take what was read."""
-        self.listed, self._unread = entries, self._stale is not None
+        self.listed, self.unread = entries, self.unread and self._stale is not None
         shown, changes = (list(entries), []) if self.definitions is None else self.definitions.judge(entries)
         self._publish(shown, changes)
 
@@ -69,7 +70,7 @@ class Tools:
 
     def changed(self, instance: Instance) -> None:
         """The server says that its list has changed."""
-        self._stale, self._unread = instance, True
+        self._stale, self.unread = instance, True
         self.read_again()
 
     def read_again(self) -> None:
@@ -77,8 +78,9 @@ class Tools:
         waiting = self._stale is not None and self._stale.connected
         if waiting and (self._relist is None or self._relist.done()):
             self._began_s = asyncio.get_running_loop().time()
+            # Not in the context of the client that asks first: the list is for all.
             self._relist = asyncio.get_running_loop().create_task(
-                self._list_again(), name=f"relist:{self._wiring.name}"
+                self._list_again(), name=f"relist:{self._wiring.name}", context=contextvars.Context()
             )
 
     def read_if_older(self, age_s: float, instance: Instance) -> None:
@@ -103,9 +105,14 @@ class Tools:
         while (instance := self._stale) is not None and instance.connected:
             self._stale = None
             try:
-                self.have(await self.read(instance, await instance.link(0)))
+                entries = await self.read(instance, await instance.link(0))
             except (RpcError, TransportError, TimeoutError) as exc:
-                self._log.warning("the changed tool list could not be read", reason=str(exc))
+                self._log.warning("the tool list could not be read again", reason=str(exc))
+                continue
+            if [(one.name, one.digest) for one in entries] == [(one.name, one.digest) for one in self.listed]:
+                self.unread = self.unread and self._stale is not None
+            else:
+                self.have(entries)
 
     async def check(self, tool: str, instance: Instance, limit_s: float) -> None:
         """See that a tool is still what was accepted, as far as the server says.
@@ -117,9 +124,9 @@ class Tools:
         await instance.link(limit_s)  # a server that starts lists its tools first
         if self.definitions is None:
             raise HeldError("what was accepted of it is not known yet")
-        if self._unread and self._relist is not None:
+        if self.unread and self._relist is not None:
             await asyncio.wait((self._relist,), timeout=limit_s)
-        if self._unread:
+        if self.unread:
             raise HeldError("its server said that its tools have changed, and does not say how")
         self.definitions.check(tool)
 
