@@ -137,7 +137,10 @@ class Conversation:
 
     def hear_unasked(self, server: str, params: RawObject) -> None:
         """Tell the client of a changed resource that it did not ask about, by the URI that reads it."""
-        self._gateway.soon(self._tell_unasked, server, params)
+        if self._gateway.links.is_plain(str(params.get("uri"))):
+            self._link.notify(UPDATED, params)
+        else:
+            self._gateway.soon(self._tell_unasked, server, params)
 
     async def _tell_unasked(self, server: str, params: RawObject) -> None:
         async with self._unasked:

@@ -68,10 +68,12 @@ class Links:
             return result  # no link of it can be followed; what it is, its client sees for itself
         return join({**members, **changed}) if changed else result
 
+    def is_plain(self, uri: str) -> bool:
+        """Whether ``uri`` can only mean one thing: there is one server, and it is none of the gateway's own."""
+        return not self._features.several and not is_own(uri)
+
     async def readable(self, server: str, uri: str, session: Session) -> str:
         """``uri`` of a resource of ``server``, by name, as ``session`` reads it."""
-        if not self._features.several and not is_own(uri):
-            return uri
         return _shown(server, uri, await self._claims(session), to_be_read=True)
 
     async def _claims(self, session: Session) -> Claims:
