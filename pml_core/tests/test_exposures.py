@@ -162,8 +162,8 @@ async def test_a_mode_is_told_who_asks_and_a_view_differs_with_all_that_it_may_d
 class Scoped(ScriptedServer):
     """Says for whom its list is."""
 
-    def __init__(self, scope):
-        super().__init__(["read"], eras=["modern"])
+    def __init__(self, scope, eras):
+        super().__init__(["read"], eras=eras)
         self.scope = scope
 
     async def serve(self, method, params):
@@ -172,9 +172,11 @@ class Scoped(ScriptedServer):
 
 
 @pytest.mark.parametrize("scope", ["public", "private"])
-async def test_no_list_is_for_more_people_than_the_servers_in_it_say(scope):
-    async with gateway(fs=Scoped(scope)) as made:
+@pytest.mark.parametrize("eras", [["modern"], ["legacy", "modern"]])
+async def test_no_list_is_for_more_people_than_the_servers_in_it_say(scope, eras):
+    async with gateway(fs=Scoped(scope, eras)) as made:
         client = Client(made, modern=True)
+        await client.call("fs__read")  # from now on there is a connection that speaks of scopes
         assert (await client.request("tools/list"))["cacheScope"] == scope
         assert (await Client(made, modern=True, mode="meta_only").request("tools/list"))["cacheScope"] == "public"
 

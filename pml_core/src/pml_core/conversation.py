@@ -209,7 +209,8 @@ class Conversation:
         self._has_seen(hint, listed.mark)
         # Where keys tell clients apart, another one may have another mode; and no list is wider than its servers say.
         alike = listed.shared and not hint and self.peer.principal == LOCAL and self._gateway.catalog.tables.one_for_all
-        private = exposure.whole_catalog and any(server.tools.private for server in self._gateway.servers.values())
+        servers = self._gateway.servers.values()
+        private = exposure.whole_catalog and any(s.tools.private or s.own_lists.private for s in servers)
         return await exposure.tools(session, params.get("cursor")), alike and not private
 
     def _with_hint(self, hint: str) -> Session:

@@ -70,6 +70,8 @@ class OwnLists:
         self._name, self._log = wiring.name, wiring.log
         self._own: dict[object, _Kept] = {}
         self._able: dict[Able, _Kept] = {}
+        self._private: set[Able] = set()
+        """Those whose lists are only for whom they were sent to, as the server says."""
         self._readings: dict[object, Reading] = {}
         self._one_at_a_time = asyncio.Lock()
         self._changed_own: set[Instance] = set()
@@ -80,6 +82,11 @@ class OwnLists:
         """What is listed for a client; None stands for what is listed for all."""
         kept = self._kept(client)
         return None if kept is None else kept.shown
+
+    @property
+    def private(self) -> bool:
+        """Whether the server says of any of them that it is only for whom it was sent to."""
+        return bool(self._private)
 
     def _kept(self, client: Client) -> _Kept | None:
         own = self._own.get(client.conversation)
@@ -225,7 +232,7 @@ class OwnLists:
         try:
             if self._apart(able):
                 async with self._one_at_a_time:
-                    entries = await read_once(self._wiring, era, capabilities)
+                    entries, private = await read_once(self._wiring, era, capabilities)
             else:
                 shared = self._shared(era)
                 if shared is None and client is not None:
@@ -233,16 +240,18 @@ class OwnLists:
                 if shared is None or shared.offer.era != era or shared.client is not None:
                     return
                 link = await shared.link(0)
-                entries = await read_over(self._wiring, link, capabilities if shared.modern else None)
+                entries, private = await read_over(self._wiring, link, capabilities if shared.modern else None)
         except (RpcError, TransportError, TimeoutError, ValueError) as exc:
             self._log.info("what is listed for some clients could not be read", reason=str(exc))
             return
+        (self._private.add if private else self._private.discard)(able)
         before = self._able.pop(able, None)
         shown_before = self._listed_for_all() if before is None else before.shown
         self._able[able] = kept = self._judged(entries, asyncio.get_running_loop().time())
         while len(self._able) > MOST_ABLE:
             oldest = next(iter(self._able))
             del self._able[oldest]
+            self._private.discard(oldest)
             self._readings.pop(oldest, None)
         self._changed(None, shown_before, kept.shown)
 

@@ -138,8 +138,8 @@ class Tools:
 
 async def read_over(
     wiring: Wiring, link: Link, capabilities: Mapping[str, Any] | None, info: Mapping[str, Any] | None = None
-) -> list[CatalogEntry]:
-    """What a server lists over a connection.
+) -> tuple[list[CatalogEntry], bool]:
+    """What a server lists over a connection, and whether that is only for whom it was sent to.
 
     Args:
         capabilities: What it is told that its client can do, where there was no handshake; None where there was one.
@@ -148,13 +148,17 @@ async def read_over(
     Raises:
         TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
     """
+    private = False
 
     async def ask(method: str, params: RawObject) -> RawObject:
+        nonlocal private
         if capabilities is not None:
             params = with_meta(params, envelope(None, capabilities, info))
-        return await link.request(method, params, timeout_s=wiring.start_timeout_s)
+        page = await link.request(method, params, timeout_s=wiring.start_timeout_s)
+        private = private or (capabilities is not None and is_private(page))
+        return page
 
-    return await tools_of(wiring.name, ask, wiring.log)
+    return await tools_of(wiring.name, ask, wiring.log), private
 
 
 class _Reader:
@@ -172,8 +176,8 @@ class _Reader:
         """What was read was read."""
 
 
-async def read_once(wiring: Wiring, era: Era, capabilities: Mapping[str, Any]) -> list[CatalogEntry]:
-    """What a server lists for a client that can do this much, over a connection that is closed again.
+async def read_once(wiring: Wiring, era: Era, capabilities: Mapping[str, Any]) -> tuple[list[CatalogEntry], bool]:
+    """As :func:`read_over`, for a client that can do this much, over a connection that is closed again.
 
     Raises:
         TimeoutError, TransportError, RpcError: It cannot be had.
