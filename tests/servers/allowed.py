@@ -27,8 +27,10 @@ def explanation(found: Difference) -> Rule | None:
     return next((rule for rule in RULES if rule.holds(found)), None)
 
 
-def _own_name(found: Difference) -> bool:
-    return found.part == "initialize" and found.path[0] in ("serverInfo", "instructions")
+def _greeting(found: Difference) -> bool:
+    """The server's own words, and more after them."""
+    said = str(found.through or "").startswith(found.direct or "")
+    return found.part == "initialize" and found.path == ("instructions",) and said
 
 
 def _more(found: Difference) -> bool:
@@ -73,7 +75,7 @@ def _note(found: Difference) -> bool:
 RULES: tuple[Rule, ...] = (
     Rule(
         "the gateway's own name and greeting",
-        _own_name,
+        _greeting,
         "The server MUST respond with its own capabilities and information",
         "basic/lifecycle",
     ),

@@ -15,7 +15,8 @@ OWN = "pml://"
 """Resources of the gateway itself."""
 NOTE = "Note by the gateway: "
 """Begins what the gateway adds to a server's error."""
-_WORD = re.compile(r"\d+(?:\.\d+)*(?!\w)|\w+|\W")
+_WORD = re.compile(r"[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|\d+(?:\.\d+)*(?!\w)|\w+|\W")
+"""Also a UUID is one, and a number with a fraction."""
 Path = tuple[str | int, ...]
 
 
@@ -54,7 +55,7 @@ def unstable(recordings: Sequence[Any], path: Path = ()) -> Iterator[tuple[Path,
 def _alike(variants: Sequence[Any], found: Any) -> bool:
     """Whether a text has the words that all variants share, or one's words in another order.
 
-    Words with a digit in them are times, sizes and numbers of processes where a text moves, and are not compared.
+    Words with a digit in them are times, sizes, ids and numbers of processes where a text moves, and are not compared.
     Anything but a text of as many words is alike.
     """
     if not all(isinstance(each, str) for each in (*variants, found)):

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import jail
 from allowed import explanation
-from comparing import Difference, compared
+from comparing import Difference, compared, skipped
 from entries import Entry
 from installing import AbsentError, installed
 from playing import Recording, Step, plan, played
@@ -124,7 +124,12 @@ async def compare(outcome: Outcome, ways: Sequence[str], folder: Path, told: Tol
             place = folder / way
             shutil.rmtree(place, ignore_errors=True)
             async with through(way, {name: outcome.command}, place) as connection:
-                return await played(connection, way, name, asked(outcome, way))
+                recording = await played(connection, way, name, asked(outcome, way))
+            if not skipped(way, "initialize"):
+                # Of a server that it starts for the first time the gateway cannot know, nor waits to know, who it is.
+                async with through(way, {name: outcome.command}, place) as connection:
+                    recording.initialized = connection.initialized
+            return recording
 
         await judged(outcome, way, record, folder)
 

@@ -64,6 +64,8 @@ def test_numbers_in_a_text_that_moves_are_not_compared_and_its_words_are():
     moving = {("text",): ["CPU: 0.5, used by 17", "CPU: 0.5, used by 23"]}
     assert not list(differences({"text": "CPU: 0.5, used by 17"}, {"text": "CPU: 11, used by 17"}, moving))
     assert list(differences({"text": "CPU: 0.5, used by 17"}, {"text": "CPU: 0.5, kept by 17"}, moving))
+    ids = ("7af87f33-3975-4af4-a265-34fb26f9d414", "5aec214a-ecde-4073-a0b4-03167d481905")
+    assert not list(differences({"text": f"id {ids[0]}"}, {"text": f"id {ids[1]}"}, {("text",): [f"id {ids[0]}"] * 2}))
     still = {"text": "CPU: 0.5"}
     assert list(differences(still, {"text": "CPU: 0.6"}, moving={}))
 
@@ -96,6 +98,16 @@ def test_only_what_a_rule_names_is_explained(path, through, explained):
 def test_the_order_of_a_list_is_explained_and_a_missing_item_is_not():
     assert explanation(Difference("git", "stdio", "tools/list", ("order",), ("b", "a"), ("a", "b")))
     assert not explanation(Difference("git", "stdio", "tools/list", ("order",), ("b", "a"), ("a",)))
+
+
+def test_a_greeting_begins_with_the_servers_own_and_its_name_is_the_servers():
+    def found(path, direct, through):
+        return Difference("git", "stdio", "initialize", path, direct, through)
+
+    assert explanation(found(("instructions",), "Reads.", "Reads.\nTools are listed as git__tool."))
+    assert explanation(found(("instructions",), None, "Tools are listed as git__tool."))
+    assert not explanation(found(("instructions",), "Reads.", "Tools are listed as git__tool."))
+    assert not explanation(found(("serverInfo", "name"), "git", "pml"))
 
 
 def test_what_the_gateway_notes_after_an_error_is_told_apart_from_the_servers_own_words():
