@@ -29,8 +29,8 @@ def explanation(found: Difference) -> Rule | None:
 
 def _greeting(found: Difference) -> bool:
     """The server's own words, and more after them."""
-    said = str(found.through or "").startswith(found.direct or "")
-    return found.part == "initialize" and found.path == ("instructions",) and said
+    is_it = found.part == "initialize" and found.path == ("instructions",)
+    return is_it and str(found.through or "").startswith(str(found.direct or ""))
 
 
 def _more(found: Difference) -> bool:

@@ -108,6 +108,7 @@ def test_a_greeting_begins_with_the_servers_own_and_its_name_is_the_servers():
     assert explanation(found(("instructions",), None, "Tools are listed as git__tool."))
     assert not explanation(found(("instructions",), "Reads.", "Tools are listed as git__tool."))
     assert not explanation(found(("serverInfo", "name"), "git", "pml"))
+    assert not explanation(Difference("git", "stdio", "tools/call log: nothing", ("result",), {}, None))
 
 
 def test_what_the_gateway_notes_after_an_error_is_told_apart_from_the_servers_own_words():

@@ -33,7 +33,7 @@ TITLES: Mapping[str, str] = {
     "call_tool": "meta_only, call_tool",
 }
 """The ways through the gateway, with their titles."""
-START_S, STOP_S = 90.0, 20.0
+START_S, STOP_S = 180.0, 20.0
 
 
 class BrokenWayError(Exception):
