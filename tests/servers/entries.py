@@ -36,7 +36,10 @@ class Entry:
     never: Mapping[str, str] = field(default_factory=dict)
     """Patterns of tools that are never called, each with the reason."""
     varies: Mapping[str, str] = field(default_factory=dict)
-    """Patterns of tools whose answers are not compared, each with the reason: what they say depends on the moment."""
+    """Patterns of tools whose answers are not compared, each with the reason: what they say depends on the moment.
+
+    ``tool/structuredContent/member`` is that member of its results.
+    """
     lacks: str = ""
     """What it would need to do more than answer with errors; empty for nothing."""
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)

@@ -77,6 +77,13 @@ def test_items_of_a_list_that_direct_runs_mix_may_be_mixed_otherwise():
     assert list(differences(runs[0], {"content": ["d was lost", "a is missing"]}, moving))
 
 
+def test_only_what_an_entry_names_varies():
+    (entry,) = [entry for entry in read() if entry.name == "desktop-commander"]
+    assert entry.varying("get_config/structuredContent/config/systemInfo/memory/rss")
+    assert not entry.varying("get_config/structuredContent/config/currentClient/name")
+    assert not entry.varying("get_config")
+
+
 def test_a_member_that_is_missing_or_more_is_a_difference():
     assert list(differences({"a": 1}, {"b": 2}, {})) == [(("a",), 1, None), (("b",), None, 2)]
 
