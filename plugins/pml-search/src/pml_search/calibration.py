@@ -22,10 +22,11 @@ from ._numpy import Array, NDArray, np
 if TYPE_CHECKING:
     from .fit import Fit
 
-COSINE, COVERED, LEAST, TOLD, NAMED, VERB, FIT_BASE = 4.0, 1.6, 0.8, 0.7, 0.9, 0.7, -4.95
-CONFLICT = np.array((0, -2.4, -1.5, -1.9, -1.5, -1.8), np.float32)
-"""What it takes from the fit that another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`. The third
-is set by hand, for lack of examples."""
+COSINE, COVERED, LEAST, TOLD, NAMED, VERB, FIT_BASE = 3.2, 2.3, 0.3, 0.4, 1.1, 0.8, -5.75
+LENGTH = 0.22
+"""What each word of a part counts: the more is said, the less of it a tool that fits can have."""
+CONFLICT = np.array((0, -1.8, -2.9, -2.2, -3.2, -1.7), np.float32)
+"""What it takes from the fit that another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`."""
 SHAPED = 3.0
 """What it counts that a tool takes or gives what is asked for ("path -> text"); by hand, as no set has such queries."""
 FIT, LACK, ENOUGH, BASE = 1.53, 0.9, -0.8, -2.59
@@ -46,7 +47,7 @@ def fit(found: Fit, cosine: Array, shaped: NDArray[np.bool_]) -> Array:
         shaped: Whether the tool takes or gives what the request asks for in so many words; one row.
     """
     odds = COSINE * cosine + COVERED * found.covered + LEAST * found.least + TOLD * found.told + NAMED * found.named
-    odds += VERB * found.verb + CONFLICT[found.conflict] + FIT_BASE
+    odds += VERB * found.verb + CONFLICT[found.conflict] + LENGTH * found.length + FIT_BASE
     return np.asarray(odds.max(axis=0) + SHAPED * shaped, np.float32)
 
 

@@ -23,6 +23,8 @@ from .words import ENDINGS, STOP, split, stem
 
 MOST_WORDS = 60
 """Of a request, that are looked for."""
+LONG = 8
+"""Words from which on a part is long."""
 MEANT = 0.7
 """How well a word is covered by what the phrase that it is part of stands for."""
 MOST_OBJECTS = 4
@@ -55,6 +57,8 @@ class Fit:
     """How well the tool's name covers the verb of the request [0 to 1]; 1 where there is none."""
     conflict: NDArray[np.int64]
     """Places in :data:`pml_search.acts.CONFLICTS`."""
+    length: Array
+    """How many words the part has that say something, up to :data:`LONG`; one column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,7 @@ class Fitter:
         elif 0 < len(objects) <= SHORT and wanted & acts.CREATING:
             # What is made is named last: a tool for branches creates no "github issue".
             conflict[found.any[objects[-1]] < UNLIKE] = 1
-        return covered, least, told, named, doing, conflict
+        return covered, least, told, named, doing, conflict, np.array([min(len(rows), LONG)], np.float32)
 
     def _looked_up(
         self, parts: Sequence[Part], place: dict[str, int], directions: Array, tools: NDArray[np.int64]
