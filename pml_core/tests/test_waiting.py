@@ -140,7 +140,7 @@ async def test_where_nothing_connects_nobody_waits():
 
 async def test_a_server_that_is_starting_hears_afterwards_that_roots_have_changed():
     silent = Silent()
-    async with gateway({"bad": silent}) as made:
+    async with gateway({"bad": silent}, list_wait_s=0.01) as made:
         client = Client(made)
         await client.initialize({"roots": {"listChanged": True}})
         client.notify("notifications/roots/list_changed")
