@@ -201,7 +201,7 @@ def test_common_words_are_not_taken_for_compounds(ranker):
 def test_a_request_for_a_file_finds_what_writes_it(ids, ranker):
     query = "Get the weather forecast for Oslo as a table in /srv/reports/oslo.md"
     assert ranker.prepare(query)[-1].text == "write file"
-    assert "files:write_file" in ids(query, 4)
+    assert "files:write_file" in ids(query, 2)
 
 
 def test_abbreviations_are_understood(ids):

@@ -269,9 +269,12 @@ def _gained(fit: Fit, row: int) -> Array:
 
 
 def _steps(parts: Sequence[Part]) -> list[int]:
-    """Places of the parts that say what to do one after the other; none when it is one thing that is wanted."""
+    """Places of the parts that say what to do one after the other; none when it is one thing that is wanted.
+
+    A request is never taken apart into one clause: a part that is alone is the making of the file it wants.
+    """
     steps = [place for place, part in enumerate(parts) if place and acts.asked(part.read_as or part.text)[1]]
-    return steps if len(steps) > 1 else []
+    return steps if len(steps) > 1 or len(parts) == 2 else []  # noqa: PLR2004 - the whole and one more
 
 
 def mixed(cosine: Array, opinion: Array, weight: float) -> Array:
