@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pml_core import registry
+from pml_core.downstream import eras
 from pml_core.gateway import Gateway
 from pml_core.naming import servers_of
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import MetaTool, RpcError, Selection, Session, Status, ToolCall, hookimpl
-from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration
+from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, until
 
 pytestmark = pytest.mark.anyio
 SESSION = Session(key="k", principal="alice")
@@ -59,7 +60,7 @@ OWN = (
 
 
 @asynccontextmanager
-async def gateway(servers, *, store=None, connect=True, **settings):
+async def gateway(servers, *, store=None, connect=True, one_client=False, **settings):
     """A gateway that has just begun to start its servers."""
     own = types.ModuleType("own")
     own.pml_meta_tools = hookimpl(lambda services: OWN)
@@ -73,7 +74,7 @@ async def gateway(servers, *, store=None, connect=True, **settings):
     limits = {"list_wait_s": LONG_S, "start_timeout_s": LONG_S, **settings}
     async with (
         asyncio.timeout(SOON_S),
-        Gateway(configuration(servers, **limits), None, records, connect=connect) as made,
+        Gateway(configuration(servers, **limits), None, records, connect=connect, one_client=one_client) as made,
     ):
         yield made
 
@@ -100,6 +101,18 @@ async def test_a_search_waits_no_longer_than_others_take_and_a_list_as_long_as_i
         assert not listing.done()
         bad.may.set()
         assert await listing == ["bad__late", "good__read"]
+
+
+async def test_a_list_waits_no_longer_for_a_server_that_is_tried_in_both_eras(monkeypatch):
+    monkeypatch.setattr(eras, "PROBE_S", 0.1)
+    bad = Silent()
+    async with gateway({"good": ScriptedServer(["read"]), "bad": bad}, one_client=True) as made:
+        await Client(made, modern=True).request("server/discover")
+        began_s = []
+        for attempts in (1, 2):
+            await until(lambda so_far=attempts: len(bad.links) == so_far)
+            began_s.append(made.servers["bad"].began_s)
+        assert began_s[0] == began_s[1]
 
 
 async def test_who_names_a_server_that_is_being_tried_waits_for_it():
@@ -140,7 +153,7 @@ async def test_where_nothing_connects_nobody_waits():
 
 async def test_a_server_that_is_starting_hears_afterwards_that_roots_have_changed():
     silent = Silent()
-    async with gateway({"bad": silent}, list_wait_s=0.01) as made:
+    async with gateway({"good": ScriptedServer(["read"]), "bad": silent}) as made:
         client = Client(made)
         await client.initialize({"roots": {"listChanged": True}})
         client.notify("notifications/roots/list_changed")

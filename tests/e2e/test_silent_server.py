@@ -11,6 +11,7 @@ pytestmark = pytest.mark.anyio
 SILENT = [sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"]
 FOR_EVER = ("--set", "gateway.list_wait_s=600", "--set", "gateway.start_timeout_s=600")
 """The client gives up after 30 s: who waits for the silent server fails."""
+ECHO = {"text": "hello"}
 PLAN = {"tasks": [{"id": "a", "tool": "good:echo", "arguments": {"text": "hello"}}]}
 
 
@@ -28,11 +29,17 @@ async def test_lists_searches_plans_and_calls_of_the_others_go_on_cold_and_warm(
             assert site.text_of(called) == "hello", start
 
 
-async def test_a_list_of_all_tools_waits_for_it_once(site):
+@pytest.mark.parametrize(("mode", "era"), [("semantic", "legacy"), ("hybrid", "auto"), ("full_proxy", "auto")])
+async def test_a_list_of_all_tools_waits_for_it_once_and_calls_and_searches_never(site, mode, era):
     site.configure(good=site.plain(), silent=SILENT)
+    shown = ("--mode", mode, "--set", "gateway.intent=echo a text")
     for wait in ("--set", "gateway.list_wait_s=3"), FOR_EVER:
-        async with site.connect(*wait, "--mode", "full_proxy", listed=False) as client:
+        async with site.connect(*wait, *shown, mode=era, listed=False) as client:
             assert "good__echo" in [tool.name for tool in (await client.list_tools()).tools]
+            for name, arguments in (("good__echo", ECHO), ("call_tool", {"name": "good__echo", "arguments": ECHO})):
+                assert site.text_of(await client.call_tool(name, arguments)) == "hello"
+            found = json.loads(site.text_of(await client.call_tool("search_tools", {"query": "echo the text"})))
+            assert found["tools"][0]["name"] == "good__echo"
 
 
 def test_commands_that_start_no_server_wait_for_none(site):

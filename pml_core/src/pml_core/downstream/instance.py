@@ -73,7 +73,7 @@ class Instance:
         self._pauses, self._next_attempt_s = Pauses(), 0.0
         self._up_since_s: float | None = None
         self.began_s: float | None = None
-        """When the last attempt began, on the loop's clock [s]; None while it waits for its turn."""
+        """When its start began, in whichever era, on the loop's clock [s]; None while it waits for its turn."""
         self.level: str | None = None if client is None else client.log_level
         """From which level on it logs, as clients said."""
         self.listening = Listening(self, wiring.log)
@@ -144,7 +144,7 @@ class Instance:
                 self._pauses.rested()
                 await self._sleep(UNUSED)
                 continue
-            self.asleep = False
+            self.asleep, self.began_s = False, None
             await self._after_failure(reason, retryable=retryable)
             if not retryable:
                 return
@@ -154,7 +154,7 @@ class Instance:
         if not self.wanted.is_set():
             self._events.down("idle", reason)
             await self.wanted.wait()
-        self.asleep, self._reason = False, STARTING
+        self.asleep, self._reason, self.began_s = False, STARTING, None
         self._events.down("starting", "")
 
     async def _after_failure(self, reason: str, *, retryable: bool) -> None:
@@ -179,7 +179,7 @@ class Instance:
         transport = wiring.open_transport(scheme_of(endpoint.address))
         async with AsyncExitStack() as stack:
             async with wiring.starts.turn(self.wanted), asyncio.timeout(wiring.start_timeout_s):
-                self.began_s = asyncio.get_running_loop().time()
+                self.began_s = self.began_s or asyncio.get_running_loop().time()
                 link = await stack.enter_async_context(transport.connect(endpoint, self))
                 await self._begin(link)
                 await self._events.ready(self, link)
