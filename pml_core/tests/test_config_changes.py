@@ -172,7 +172,7 @@ def test_a_file_of_presets_that_is_none_is_refused(gateway, capsys, text):
     ],
 )
 def test_what_makes_no_sense_is_said(gateway, capsys, words, said):
-    gateway.write("odd.yaml", "gateway: {hybrid: {max_underlying_tools: 3}}\n")
+    gateway.write("odd.yaml", "? gateway\n: hybrid: {max_underlying_tools: 3}\n")
     gateway.write("x.json", "{}")
     assert main(["config", *words]) == 2
     assert said in capsys.readouterr().err

@@ -205,7 +205,7 @@ def test_what_looks_like_a_table_within_a_text_is_no_obstacle(home, capsys):
 def test_toml_that_cannot_be_changed_is_refused_with_what_to_add_by_hand(home, capsys):
     path = home / ".codex" / "config.toml"
     path.parent.mkdir()
-    path.write_text('[mcp_servers]\npml.url = "x"\n')
+    path.write_text('[mcp_servers.pml]\nurl = "x"\n[[mcp_servers.pml.command]]\n')
     assert main(["connect", "codex"]) == 2
     err = capsys.readouterr().err
     assert "Add this there by hand:\n[mcp_servers.pml]\ncommand = " in err

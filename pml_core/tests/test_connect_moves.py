@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_core import jsonc
-from pml_core.cli import edited_file, main, text_merge
+from pml_core.cli import edited_file, main, text_merge, toml_edit
 from pml_core.cli.connect_places import CLIENTS, IMPORTED_AS
 
 TOKEN = "ghp_" + "a1B2" * 9
@@ -144,7 +144,11 @@ def test_a_byte_order_mark_and_line_ends_come_back(user, capsys):
     assert path.read_bytes() == original.replace(b'"dark"', b'"light"')
 
 
-def test_a_server_that_cannot_be_taken_out_stays_and_is_said(user, capsys):
+def test_a_server_that_cannot_be_taken_out_stays_and_is_said(user, capsys, monkeypatch):
+    def refuse(text, path):
+        raise toml_edit.TomlEditError(f"{path[-1]} is written in a way that cannot be changed safely")
+
+    monkeypatch.setattr(toml_edit, "without_table", refuse)
     text = '[mcp_servers]\ngit = { command = "x" }\n'
     path = write(user / ".codex/config.toml", text)
     done = connected("codex", capsys)

@@ -247,10 +247,10 @@ def test_force_replaces_the_table_and_nothing_else(project, capsys):
 
 
 def test_a_table_it_cannot_replace_is_refused_and_kept(project, capsys):
-    text = '[servers]\ngit = { command = "mine" }\n'
+    text = '[servers]\ngit.command = "mine"\n'
     (project / "pml.toml").write_text(text)
     source = client_file(project, {"git": {"command": "theirs"}})
-    assert "[servers.git]" in refusal(capsys, source, "--force")
+    assert "pml.toml: servers.git is written in a way that" in refusal(capsys, source, "--force")
     assert (project / "pml.toml").read_text() == text
 
 

@@ -91,7 +91,7 @@ def parsed(raw: bytes, path: Path) -> tuple[dict[str, Any], bool]:
     try:
         return tomllib.loads(text), False
     except tomllib.TOMLDecodeError as exc:
-        raise OperatorError(f"{path}: not valid TOML: {exc}") from exc
+        raise OperatorError(f"{path}: not valid TOML: {exc}", "Correct it first.") from exc
 
 
 def _read_json(text: str, path: Path) -> tuple[dict[str, Any], bool]:
@@ -116,12 +116,23 @@ def _read_yaml(text: str, path: Path) -> dict[str, Any]:
 
     try:
         tree = yaml.safe_load(text) or {}
-    except yaml.YAMLError as exc:
-        raise OperatorError(f"{path}: not valid YAML: {exc}") from exc
+    except (yaml.YAMLError, ValueError) as exc:
+        raise OperatorError(f"{path}: not valid YAML: {yaml_problem(exc, text)}", "Correct it first.") from exc
     if not isinstance(tree, dict):
         raise OperatorError(f"{path}: expected a mapping with {', '.join(SECTIONS)}")
     named: dict[str, Any] = _with_text_keys(tree)
     return named
+
+
+def yaml_problem(exc: Exception, text: str) -> str:
+    """What a library of YAML has against ``text``, on one line and with the place, as that of TOML says it."""
+    mark = getattr(exc, "problem_mark", None)
+    place = mark.index if mark else getattr(exc, "position", None)
+    said = " ".join((getattr(exc, "problem", None) or str(exc).split("\n", maxsplit=1)[0]).split())
+    if place is None:
+        return said
+    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+    return f"{said} (at line {line}, column {column})"
 
 
 def _with_text_keys(tree: Any) -> Any:

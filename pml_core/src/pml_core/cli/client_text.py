@@ -10,7 +10,6 @@ from typing import Any
 from pml_core import client_configs, jsonc, secret_values
 from pml_core.errors import OperatorError
 from pml_core.redaction import Redactor
-from pml_core.toml_text import TomlEditError
 
 from . import json_edit, toml_edit
 from .connect_places import Place
@@ -57,7 +56,7 @@ def with_server(where: Place, text: str, name: str, entry: Mapping[str, Any]) ->
         if where.format == "json":
             return json_edit.with_member(text, path, dict(entry))
         return toml_edit.with_values(text, {(*path, key): value for key, value in entry.items()})
-    except (json_edit.JsonEditError, TomlEditError) as exc:
+    except (json_edit.JsonEditError, toml_edit.TomlEditError) as exc:
         raise OperatorError(
             f"{where.path}: {exc}; nothing is written", f"Add this there by hand:\n{by_hand(where, name, entry)}"
         ) from None
@@ -80,7 +79,7 @@ def without_server(where: Place, text: str, name: str) -> str:
         if where.format == "json":
             return json_edit.without_member(text, (*where.servers, name))
         return toml_edit.without_table(text, (*where.servers, name))
-    except (json_edit.JsonEditError, TomlEditError) as exc:
+    except (json_edit.JsonEditError, toml_edit.TomlEditError) as exc:
         path = ".".join((*where.servers, name))
         raise OperatorError(f"{where.path}: {exc}; nothing is written", f"Take {path} out by hand.") from None
 

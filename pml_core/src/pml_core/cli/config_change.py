@@ -13,7 +13,6 @@ from typing import Any
 from pml_core.config import Config, load, normalise
 from pml_core.config_files import PROJECT_FILES, home, read_file
 from pml_core.errors import OperatorError
-from pml_core.toml_text import TomlEditError
 from pml_core.trust import follow, in_force, projects_files
 
 from . import edited_file, toml_edit, yaml_edit
@@ -83,7 +82,7 @@ def make(path: Path, values: Mapping[KeyPath, Any], *, gone: Sequence[KeyPath] =
         for keys in gone:
             text = toml_edit.without_table(text, keys) if toml else yaml_edit.without(text, keys)
         text = toml_edit.with_values(text, placed) if toml else yaml_edit.with_values(text, placed)
-    except (TomlEditError, yaml_edit.YamlEditError) as exc:
+    except (toml_edit.TomlEditError, yaml_edit.YamlEditError) as exc:
         raise OperatorError(f"{path}: {exc}", f"Write this there by hand:\n{snippet(path, placed)}") from None
     _check(path, text, existed=file.raw is not None)
     return Change(file=file, text=text, values=placed)

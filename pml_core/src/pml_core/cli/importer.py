@@ -12,13 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pml_core import client_configs, client_files, secret_values, toml_text, trust
+from pml_core import client_configs, client_files, secret_values, trust
 
+from . import toml_edit
 from .printable import plain
 
 DEFAULT_TARGET = "pml.toml"
 BAD_INPUT = 2
 STANDARD_INPUT = "standard input"
+BYTE_ORDER_MARK = "\ufeff"
 
 Action: TypeAlias = Literal["found", "added", "replaced", "unchanged", "skipped"]
 
@@ -104,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     try:
         report = _report(arguments)
-    except (ImportCommandError, client_configs.ClientConfigError, toml_text.TomlEditError) as exc:
+    except (ImportCommandError, client_configs.ClientConfigError, toml_edit.TomlEditError) as exc:
         sys.stderr.write(f"pml import: {plain(str(exc), lines=True)}\n")
         return BAD_INPUT
     if arguments.json:
@@ -263,14 +265,16 @@ def _merge(items: list[Item], arguments: argparse.Namespace) -> Report:
     if target.suffix != ".toml":
         raise ImportCommandError(f"--to {target}: only TOML is written; give a name that ends in .toml")
     text = _target_text(target)
+    mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+    text = text.removeprefix(mark)
     if target.absolute().parent != Path.cwd():
         items = [_seen_from_here(item) for item in items]
     try:
-        there = toml_text.servers_of(text)
+        there = toml_edit.servers_of(text)
         items = [_decided(item, there, force=arguments.force) for item in items]
         tables = {item.server.name: item.table for item in items if item.action in ("added", "replaced")}
-        merged = toml_text.with_servers(text, tables)
-    except toml_text.TomlEditError as exc:
+        merged = mark + toml_edit.with_servers(text, tables)
+    except toml_edit.TomlEditError as exc:
         raise ImportCommandError(f"{target}: {exc}") from None
     literal = _literal_secrets({**there, **tables})
     why = ""

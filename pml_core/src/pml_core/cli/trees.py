@@ -34,6 +34,12 @@ def without(tree: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
     return {**rest, path[0]: inside} if inside else rest
 
 
+def filled(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """``tree`` without mappings that say nothing."""
+    inside = {name: filled(value) if isinstance(value, Mapping) else value for name, value in tree.items()}
+    return {name: value for name, value in inside.items() if value != {}}
+
+
 def flat(tree: Mapping[str, Any], prefix: KeyPath = ()) -> dict[KeyPath, Any]:
     """Every value that is no mapping, by its path."""
     found: dict[KeyPath, Any] = {}
