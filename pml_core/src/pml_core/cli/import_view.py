@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pml_core import client_configs, secret_values
+from pml_kit.terminal import printable
 
 from .importer import DEFAULT_TARGET
-from .printable import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +26,7 @@ def show(report: Report) -> None:
     _show_table(console, report)
     lines = _found_lines(report) if report.target is None else _imported_lines(report)
     for line in lines:
-        console.print(plain(line, lines=True), soft_wrap=True)
+        console.print(printable(line, keep="\n"), soft_wrap=True)
 
 
 def _show_table(console: Console, report: Report) -> None:
@@ -47,7 +47,7 @@ def _show_table(console: Console, report: Report) -> None:
             _secrets(item),
             _short(item.source),
         )
-        table.add_row(*(Text(plain(cell, lines=True)) for cell in cells))
+        table.add_row(*(Text(printable(cell, keep="\n")) for cell in cells))
     console.print(table)
 
 

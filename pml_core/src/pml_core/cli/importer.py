@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from pml_core import client_configs, client_files, secret_values, trust
+from pml_kit.terminal import printable
 
 from . import toml_edit
-from .printable import plain
 
 DEFAULT_TARGET = "pml.toml"
 BAD_INPUT = 2
@@ -107,7 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         report = _report(arguments)
     except (ImportCommandError, client_configs.ClientConfigError, toml_edit.TomlEditError) as exc:
-        sys.stderr.write(f"pml import: {plain(str(exc), lines=True)}\n")
+        shown = printable(str(exc), keep="\n")
+        sys.stderr.write(f"pml import: {shown}\n")
         return BAD_INPUT
     if arguments.json:
         sys.stdout.write(json.dumps(as_json(report), indent=2) + "\n")

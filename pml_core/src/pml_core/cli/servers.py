@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pml_core.errors import OperatorError
+from pml_kit.terminal import printable
 
 from . import add_sources, servers_change, servers_view
 from .output import print_json
-from .printable import plain
 
 if TYPE_CHECKING:
     from pml_core.definitions import Change
@@ -122,7 +122,7 @@ def _say(arguments: argparse.Namespace, found: dict[str, Change], *, accepted: b
     elif not found:
         print(f"Nothing has changed on {arguments.server} that nobody has accepted.")
     else:
-        print(f"Accepted on {arguments.server}: {', '.join(map(plain, found))}." if accepted else NOT_ACCEPTED)
+        print(f"Accepted on {arguments.server}: {', '.join(map(printable, found))}." if accepted else NOT_ACCEPTED)
 
 
 def _asked(count: int) -> bool:
@@ -133,18 +133,18 @@ def _asked(count: int) -> bool:
 
 
 def _named(found: dict[str, Change]) -> str:
-    return f"changed: {', '.join(map(plain, found))}" if found else "nothing has changed there"
+    return f"changed: {', '.join(map(printable, found))}" if found else "nothing has changed there"
 
 
 def _lines(change: Change) -> Iterator[str]:
     """The difference, member by member."""
-    yield f"{plain(change.tool)}: {', '.join(change.fields)} ({change.seen_at})"
+    yield f"{printable(change.tool)}: {', '.join(change.fields)} ({change.seen_at})"
     before, now = change.before or {}, change.now
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             old, new = (_text(side[name]) if name in side else [] for side in (before, now))
-            yield f"  {plain(name)}:"
-            yield from (f"    {plain(line)}" for line in list(difflib.unified_diff(old, new, n=1, lineterm=""))[2:])
+            yield f"  {printable(name)}:"
+            yield from (f"    {printable(line)}" for line in list(difflib.unified_diff(old, new, n=1, lineterm=""))[2:])
 
 
 def _text(value: Any) -> list[str]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from pml_core import secret_values
 from pml_core.errors import OperatorError
+from pml_kit.terminal import printable
 
 from .output import print_columns, print_json
-from .printable import plain
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +34,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     elif rows:
         header = ("SERVER", "STATE", "TOOLS", "ALLOWED", "AT", "CONFIGURED IN")
         keys = ("name", "state", "tools", "allowed", "at", "source")
-        print_columns([[plain(str(row[key])) for key in keys] for row in rows], header)
+        print_columns([[printable(str(row[key])) for key in keys] for row in rows], header)
     else:
         print("No servers are configured. pml servers add NAME -- COMMAND, or: pml import")
     return 0
@@ -55,7 +55,7 @@ def run_tools(arguments: argparse.Namespace) -> int:
         print_json({"server": name, "tools": shown})
     elif shown:
         rows = [
-            (plain(one["name"]), "yes" if one["allowed"] else "no", str(one["tokens"]), _short(one["description"]))
+            (printable(one["name"]), "yes" if one["allowed"] else "no", str(one["tokens"]), _short(one["description"]))
             for one in shown
         ]
         print_columns(rows, ("TOOL", "ALLOWED", "TOKENS", "DESCRIPTION"))
@@ -117,5 +117,5 @@ async def _looked(
 
 
 def _short(text: str) -> str:
-    line = plain(text.strip().partition("\n")[0])
+    line = printable(text.strip().partition("\n")[0])
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"

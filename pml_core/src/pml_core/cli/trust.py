@@ -13,9 +13,9 @@ from pml_core import secret_values, trust
 from pml_core.config import normalise
 from pml_core.config_files import PRESETS, PROJECT_FILES, parsed, raw_of
 from pml_core.errors import OperatorError
+from pml_kit.terminal import printable
 
 from .output import print_columns, print_json
-from .printable import plain
 
 
 def add(subcommands: Any) -> None:
@@ -138,10 +138,10 @@ def _settings(tree: Mapping[str, Any]) -> Iterator[str]:
 def _told(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"{about['file']}"
     for name, command in about["servers"].items():
-        yield f"  server {name}: {plain(command)}"
-    yield from (f"  runs Python: {plain(path)}" for path in about["runs"])
-    yield from (f"  sets {plain(path)}" for path in about["settings"])
-    yield from (f"  preset {plain(name)}" for name in about["presets"])
+        yield f"  server {name}: {printable(command)}"
+    yield from (f"  runs Python: {printable(path)}" for path in about["runs"])
+    yield from (f"  sets {printable(path)}" for path in about["settings"])
+    yield from (f"  preset {printable(name)}" for name in about["presets"])
 
 
 def _list(*, machine: bool) -> int:
