@@ -8,12 +8,16 @@ import faulthandler
 import os
 import sys
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
 import pml_core  # noqa: F401 - imported first, so that the installed package is the one that tests see
 
 pytest_plugins = ["pytester"]
+# Modules that tests of one package share; the installed ones come first.
+HERE = Path(__file__).parent
+sys.path += [str(folder) for folder in (*sorted(HERE.glob("plugins/*/tests")), HERE / "tests" / "kill")]
 
 LIMIT_S = float(os.environ.get("PML_TEST_LIMIT_S", "1500"))
 """Of one test, and of what comes after the last one; what takes longer hangs, and all threads say where [s]. The

@@ -1,4 +1,4 @@
-"""The core, the contract and the knots of imports only get smaller: ``budgets.toml`` has the numbers of today."""
+"""The core and the contract only get smaller: ``budgets.toml`` has the numbers of today."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ MOST_MODULES = 15
 WORD = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
 ALSO_SOMETHING_ELSE = {"capabilities", "dry_run", "http", "store"}
 """Names of plugins that are words of MCP, of addresses, of the contract or of the configuration, too."""
-Graph = Mapping[str, set[str]]
 
 
 def strings(tree: ast.AST) -> list[ast.Constant]:
@@ -48,59 +47,6 @@ def code_lines(text: str) -> int:
     told = {line for one in strings(ast.parse(text)) for line in range(one.lineno, (one.end_lineno or 0) + 1)}
     tokens = [one for one in tokenize.generate_tokens(io.StringIO(text).readline) if one.type not in NO_CODE]
     return len({line for one in tokens for line in range(one.start[0], one.end[0] + 1)} - told)
-
-
-def module_of(path: Path) -> str:
-    """The dotted name that a source file is imported by."""
-    parts = path.with_suffix("").parts
-    return ".".join(parts[parts.index("src") + 1 :]).removesuffix(".__init__")
-
-
-def imported(module: str, tree: ast.AST, *, package: bool) -> Iterator[str]:
-    """All that a module imports, anywhere in it, also for the type checker only: modules or names in modules."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = module.split(".")[: None if package and node.level == 1 else (1 if package else 0) - node.level]
-            base = ".".join([*(parents if node.level else ()), *([node.module] if node.module else ())])
-            yield from (f"{base}.{name.name}" for name in node.names)
-
-
-def graph_of(texts: Mapping[str, tuple[str, bool]]) -> Graph:
-    """Who imports whom, of these modules.
-
-    Args:
-        texts: By name, what stands in a module and whether it is a package.
-    """
-    graph = {}
-    for module, (text, package) in texts.items():
-        names = set(imported(module, ast.parse(text), package=package))
-        graph[module] = {name if name in texts else name.rpartition(".")[0] for name in names} & texts.keys() - {module}
-    return graph
-
-
-def reached(graph: Graph, start: str) -> set[str]:
-    """What a module imports, and what that imports, and so on."""
-    found: set[str] = set()
-    left = [start]
-    while left:
-        new = graph[left.pop()] - found
-        found |= new
-        left += new
-    return found
-
-
-def circles(graph: Graph) -> list[str]:
-    """Each largest set of modules that all import each other in the end, as their names in order."""
-    after = {module: reached(graph, module) for module in graph}
-    found = {tuple(sorted({two for two in after[one] if one in after[two]})) for one in graph if one in after[one]}
-    return [" ".join(circle) for circle in sorted(found)]
-
-
-@pytest.fixture(scope="module")
-def graph(sources: Sequence[Path]) -> Graph:
-    return graph_of({module_of(one): (one.read_text("utf-8"), one.name == "__init__.py") for one in sources})
 
 
 def test_a_budget_says_what_to_do_when_it_is_passed_and_when_it_is_out_of_date(budgets: Budgets) -> None:
@@ -133,28 +79,6 @@ def test_no_folder_gets_more_modules(sources: Sequence[Path], root: Path, budget
     assert not more, f"{table['what']}: too many in {more}, at most {MOST_MODULES} or as noted. {table['do']}."
     less = {name: found[name] for name in now if found[name] < now[name] - table["room"]}
     assert not less, f"{table['what']}: well done, write these under [folders.now] in budgets.toml: {less}"
-
-
-def test_no_new_circle_of_imports(graph: Graph, budgets: Budgets) -> None:
-    real, table = {*circles(graph)}, budgets.tables["circles"]
-    noted = {" ".join(one.split()) for one in table["now"]}
-    new = {one for one in real if not any({*one.split()} <= {*other.split()} for other in noted)}
-    joined = {one: sorted({*one.split()} - {word for other in noted for word in other.split()}) for one in new}
-    assert not new, f"{table['what']}: new, or larger by what is named after it: {joined}. {table['do']}."
-    smaller = {one: sorted(two for two in real if {*two.split()} <= {*one.split()}) for one in noted - real}
-    assert not smaller, f"{table['what']}: well done, write the second in place of the first in budgets.toml: {smaller}"
-
-
-def test_a_circle_is_found_also_when_only_types_close_it() -> None:
-    texts = {
-        "a": ("import a.b", True),
-        "a.b": ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .c import C", False),
-        "a.c": ("def late():\n    from . import b", False),
-        "a.d": ("from a import b, c", False),
-        "a.e": ("from . import f", True),
-        "a.e.f": ("from ..d import D\nfrom .. import e", False),
-    }
-    assert circles(graph_of(texts)) == ["a.b a.c", "a.e a.e.f"]
 
 
 def test_the_contract_does_not_grow(root: Path, budgets: Budgets) -> None:

@@ -166,17 +166,6 @@ def test_the_demo_runs_on_the_standard_set(root: Path, workspace: Mapping[str, A
     assert {name.partition("~=")[0] for name in standard} | {"pml-hookspecs", "pml-demo", "pml-gateway"} == set(group)
 
 
-def test_the_import_contracts_know_it(plugin: Distribution, workspace: Mapping[str, Any]) -> None:
-    linter = workspace["tool"]["importlinter"]
-    assert plugin.module in linter["root_packages"]
-    contracts = {contract["id"]: contract for contract in linter["contracts"]}
-    assert plugin.module in contracts["plugins-import-the-hook-specs"]["source_modules"]
-    assert (plugin.module in contracts["plugins-are-independent"]["modules"]) is not plugin.library
-    assert (plugin.module in contracts["libraries-import-no-plugin"]["source_modules"]) is plugin.library
-    assert (plugin.module in contracts["libraries-import-no-plugin"]["forbidden_modules"]) is not plugin.library
-    assert plugin.module in contracts["nobody-imports-a-plugin"]["forbidden_modules"]
-
-
 def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
     text = (root / "plugins" / "pml-gateway" / "pyproject.toml").read_text(encoding="utf-8")
     assert plugin.library or f'"{plugin.name}~=' in text
