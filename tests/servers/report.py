@@ -140,7 +140,7 @@ def _remark(found: Row) -> str:
     said += [f"not called: {count} ({', '.join(never)})"] if (count := len(found["never"])) else []
     said += [f"{tool} not compared: {reason}" for tool, reason in found["varies"].items()]
     said += [f"unanswered directly too: {count}"] if (count := len(found["dropped"])) else []
-    missing = [TITLES[way] for way in TITLES if way not in found["ways"]]
+    missing = [way for way in TITLES if way not in found["ways"]]
     said += [f"not measured: {', '.join(missing)}"] if missing else []
     return "; ".join(said)
 
@@ -177,7 +177,7 @@ def tables(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _why(found: Row) -> str:
-    if found["lacks"]:
+    if found["lacks"] and found["absent"].startswith("does not start"):
         return f"does not start without {found['lacks']}"
     return re.sub(r"\s+", " ", found["absent"])[:_SHORT]
 
