@@ -1,12 +1,13 @@
-"""Tune the table of word pieces that pml-search ships: a minute of one core, NumPy only.
+"""Tune the table of word pieces that pml-search ships: some minutes of one core, NumPy only.
 
     python tests/bench/search_tune.py --start TABLE.npz --data DIR --out TABLE.npz
 
 ``TABLE.npz`` is the distilled table (its origin is in the NOTICE of pml-search), ``DIR`` has one folder for each set
-of ``tests/bench/search.py``. Pairs that belong together, a query and a tool that it needs, or something people say and
-the word of tool definitions for it, are moved towards each other and away from the others of their batch (InfoNCE),
-and every piece is held near where it was. Queries of ``livemcpbench`` and ``azuremcp`` are left out, so that these two
-sets still say what holds for queries and servers that the table has not seen.
+of ``tests/bench/search.py``, and ``toucan``. Pairs that belong together, a query and a tool that it needs, something
+people say and the word of tool definitions for it, or a tool's name and the first sentence of its description, are
+moved towards each other and away from the others of their batch (InfoNCE), and every piece is held near where it was.
+What several runs make of it is averaged. Queries of ``livemcpbench`` and ``azuremcp`` are left out, so that these two
+sets still say what holds for queries that the table has not seen.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from pml_search._numpy import np
 from pml_search.reading import read
-from pml_search.rows import meaning
+from pml_search.rows import meaning, short
 from pml_search.table import SIZE, Table, tokens
 
 SETS = ("metatool", "bfcl", "toolbench", "sealtools")
@@ -28,6 +29,9 @@ STEP, HOLD = 0.0009, 0.16
 MEAN, SPREAD = 0.9, 0.98
 """Adam's memory of gradients and of their squares."""
 MOST_PIECES = 160
+RUNS = 3
+NAMED, SHORTEST, LONGEST = 4000, 15, 160
+"""Tools in a run of which only the name is known to fit, and bounds of the sentence that it fits [characters]."""
 
 
 def pairs_of(folder, table):
@@ -40,6 +44,18 @@ def pairs_of(folder, table):
             definition = {"name": tool["name"], "description": tool.get("description"), "title": tool.get("title")}
             text = meaning(read(tool["server"], definition))[0]
             yield pieces(tokens(query["query"]), table), pieces(text, table), tool["id"]
+
+
+def names_of(folder, table):
+    """Pieces of first sentence and of server and name, for a few tools of a catalog without queries."""
+    found = {}
+    for tool in map(json.loads, (folder / "catalog.jsonl").open(encoding="utf-8")):
+        text = read(tool["server"], {"name": tool["name"], "description": tool.get("description")})
+        if len(text.first) >= SHORTEST:
+            found[tool["name"], text.first] = (text, tool["id"])
+    for text, id in random.sample(list(found.values()), min(NAMED, len(found))):
+        named = tokens(f"{short(text.server)} {text.name}")
+        yield pieces(tokens(text.first[:LONGEST]), table), pieces(named, table), id
 
 
 def sayings(path, table):
@@ -142,15 +158,18 @@ def main():
     for name in ("start", "data", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     given = parser.parse_args()
-    random.seed(0)
     table = Table(given.start.read_bytes())
     with np.load(given.start) as members:
         vocabulary = members["vocab"]
-    vectors = table._unpacked(np.arange(len(table._rows))).reshape(-1, SIZE)
     said = Path(__file__).parents[2] / "plugins/pml-search/src/pml_search/data/thesaurus.txt"
-    kinds = [[*pairs_of(given.data / name, table)] for name in SETS]
-    kinds.append([*sayings(said, table)])
-    tune(vectors, [[pair for pair in kind if pair[0] and pair[1]] for kind in kinds])
+    made = []
+    for run in range(RUNS):
+        random.seed(run)
+        kinds = [[*pairs_of(given.data / name, table)] for name in SETS]
+        kinds += [[*names_of(given.data / "toucan", table)], [*sayings(said, table)]]
+        made.append(table._unpacked(np.arange(len(table._rows))).reshape(-1, SIZE))
+        tune(made[-1], [[pair for pair in kind if pair[0] and pair[1]] for kind in kinds])
+    vectors = np.mean(made, axis=0)
     packed, scale = pack(vectors)
     np.savez_compressed(given.out, packed=packed, scale=scale, vocab=vocabulary)
 

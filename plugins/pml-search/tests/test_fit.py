@@ -141,3 +141,10 @@ def test_acts_that_exclude_each_other_are_told_apart(text, named, told, conflict
 )
 def test_a_stem_is_spelt_as_a_common_word_whatever_the_catalog_writes(term, word):
     assert fit.spelling(term, table()) == word
+
+
+@pytest.mark.parametrize(
+    ("wish", "length"), [("rename a file", 2), ("read commit logs about " + " ".join(map(str, range(20))), fit.LONG)]
+)
+def test_words_of_a_request_that_say_something_count_up_to_a_bound(desk, wish, length):
+    assert desk._fitter.of(desk.prepare(wish), np.arange(3)).length[0] == length

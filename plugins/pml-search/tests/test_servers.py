@@ -52,7 +52,7 @@ def test_wishes_find_their_tools_first_and_those_that_none_fits_stay_empty(answe
     assert share(best < 0.5 for _, _, best in fitting) <= LOST
 
 
-FIRST, FIVE, EMPTY, LOST = 0.74, 0.89, 0.9, 0.31
+FIRST, FIVE, EMPTY, LOST = 0.74, 0.89, 0.91, 0.28
 """What was measured, less three hundredths."""
 
 

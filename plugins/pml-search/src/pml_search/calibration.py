@@ -22,10 +22,10 @@ from ._numpy import Array, NDArray, np
 if TYPE_CHECKING:
     from .fit import Fit
 
-COSINE, COVERED, LEAST, TOLD, NAMED, VERB, FIT_BASE = 3.2, 2.3, 0.3, 0.4, 1.1, 0.8, -5.75
-LENGTH = 0.22
+COSINE, COVERED, LEAST, TOLD, NAMED, VERB, FIT_BASE = 3.6, 2.1, 0.3, 0.2, 1.25, 0.85, -5.62
+LENGTH = 0.2
 """What each word of a part counts: the more is said, the less of it a tool that fits can have."""
-CONFLICT = np.array((0, -1.8, -2.9, -2.2, -3.2, -1.7), np.float32)
+CONFLICT = np.array((0, -1.8, -2.7, -2.3, -3.3, -1.8), np.float32)
 """What it takes from the fit that another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`."""
 SHAPED = 3.0
 """What it counts that a tool takes or gives what is asked for ("path -> text"); by hand, as no set has such queries."""

@@ -21,7 +21,7 @@ from .lexical import Postings
 from .rows import Rows, Tool, Vocabulary
 from .vectors import Packed
 
-VERSION = 2
+VERSION = 3
 """Changes when an index that an earlier release wrote would be wrong for this one."""
 ENDING = ".pmlindex"
 MOST_FILES, MOST_BYTES = 4, 200_000_000
