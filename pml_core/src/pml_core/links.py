@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MARKS = (b'"uri"', b"resourceUri", b"outputTemplate")
 """One of these stands in every answer that has a link."""
+OF_GATEWAYS = (b"pml://", b"://pml")
+"""One of these stands in every answer that has a URI which looks like the gateway's own."""
 FOR_CLIENTS = ("http:", "https:", "data:")
 """Schemes of what clients get by themselves, where no server is known to have it."""
 Allows = Callable[[str, "Session"], bool]
@@ -49,9 +51,10 @@ class Links:
 
     async def followable(self, server: Server, result: RawObject, session: Session) -> RawObject:
         """``result`` of ``server`` as ``session`` is given it; as it came, byte by byte, where nothing changes."""
-        if not any(mark in result.raw for mark in MARKS) or not server.offers("resources"):
+        if not server.offers("resources"):
             return result
-        if not self._features.several and b"://pml" not in result.raw and b"pml://" not in result.raw:
+        marks = MARKS if self._features.several else OF_GATEWAYS
+        if not any(mark in result.raw for mark in marks):
             return result
         claims = await self._claims(session)
 
