@@ -5,7 +5,7 @@ from __future__ import annotations
 import configparser
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,18 +152,48 @@ def test_tox_checks_the_types_of_it(distribution: Distribution, lanes: configpar
     assert any(path.endswith(f"{distribution.path}/src") for path in checked)
 
 
-def test_the_workspace_installs_it(distribution: Distribution, workspace: Mapping[str, Any]) -> None:
-    assert distribution.name in workspace["dependency-groups"]["workspace"]
-    assert workspace["tool"]["uv"]["sources"][distribution.name] == {"workspace": True}
+REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[([a-z,]+)\])?")
 
 
-def test_the_demo_runs_on_the_standard_set(root: Path, workspace: Mapping[str, Any]) -> None:
-    document = tomllib.loads((root / "plugins" / "pml-gateway" / "pyproject.toml").read_text(encoding="utf-8"))
-    standard = {
-        found.group() for line in document["project"]["dependencies"] if (found := REQUIREMENT_NAME.match(line))
-    }
-    group = workspace["dependency-groups"]["demo"]
-    assert {name.partition("~=")[0] for name in standard} | {"pml-hookspecs", "pml-demo", "pml-gateway"} == set(group)
+def installed_by(needs: Sequence[str], projects: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Names of ours that requirements lead to, with the extras that they ask for."""
+    left, done = [*needs], set()
+    while left:
+        need = left.pop()
+        found = REQUIREMENT.match(need)
+        if found is None or found[1] not in projects or found[0] in done:
+            continue
+        done.add(found[0])
+        project = projects[found[1]]
+        left += project.get("dependencies", [])
+        for extra in filter(None, (found[2] or "").split(",")):
+            left += project["optional-dependencies"][extra]
+    return {name.partition("[")[0] for name in done}
+
+
+@pytest.fixture(scope="session")
+def projects(root: Path) -> dict[str, Mapping[str, Any]]:
+    """The ``[project]`` of everything that is published, by name."""
+    files = [path for where in PUBLISHED for path in sorted(root.glob(f"{where}/pyproject.toml"))]
+    found = [tomllib.loads(path.read_text(encoding="utf-8"))["project"] for path in files]
+    return {project["name"]: project for project in found}
+
+
+def test_the_workspace_installs_it(
+    distribution: Distribution, workspace: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
+) -> None:
+    group = workspace["dependency-groups"]["workspace"]
+    assert distribution.name in installed_by(group, projects), "offer it in the metapackage"
+    sources = workspace["tool"]["uv"]["sources"]
+    assert sources.get(distribution.name) == {"workspace": True}, "name it under [tool.uv.sources], as all others"
+
+
+def test_the_demo_runs_on_the_standard_set(
+    workspace: Mapping[str, Any], projects: Mapping[str, Mapping[str, Any]]
+) -> None:
+    standard = installed_by(["pml-gateway"], projects)
+    assert {"pml-core", "pml-exposure-meta-only", "pml-stores"} <= standard
+    assert installed_by(workspace["dependency-groups"]["demo"], projects) == standard | {"pml-demo"}
 
 
 def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
