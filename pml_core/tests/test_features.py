@@ -92,7 +92,7 @@ async def test_a_bare_name_with_separators_in_it_is_found_too():
             assert a.asked[-1] == ("prompts/get", {"name": name})
 
 
-@pytest.mark.parametrize("name", ["nope", "b__nope", "b:nope", "", "greet ", "Greet"])
+@pytest.mark.parametrize("name", ["nope", "b__nope", "", "greet ", "Greet", "a__Greet"])
 async def test_a_name_that_no_prompt_has_is_unknown(name):
     async with running({"a": Prompts("greet")}) as made:
         error = await error_of(Client(made), name)
@@ -139,7 +139,7 @@ async def test_a_prompt_that_is_not_listed_and_is_refused_is_asked_of_nobody():
     policy, a = types.ModuleType("policy"), Prompts("greet")
     policy.pml_filter_tools = hookimpl(lambda services: [lambda entry, session: "secret" not in entry.id])
     async with running({"a": a}, plugins={("hooks", "policy"): policy}) as made:
-        assert "is not allowed here" in (await error_of(Client(made), "a__secret")).message
+        assert (await error_of(Client(made), "a__secret")).message == "Unknown prompt: a__secret"
         assert "prompts/get" not in [method for method, _ in a.asked]
 
 

@@ -124,7 +124,7 @@ class _Two:
     several = True
 
     async def claims(self, _keeps):
-        return Claims({"a://x": "one"}, [], ["one", "two"])
+        return Claims({"a://x": "one"}, [], ["one", "two"], lambda _server, _uri: True)
 
 
 class _Second:

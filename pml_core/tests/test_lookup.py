@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from pml_core.fleet import LOOKED_S
+from pml_core.features import LOOKED_S
 from pml_core.lookup import calls_in
 from pml_core.tool_rules import ToolRules
 from pml_hookspecs import EMPTY, Identity, RpcError, Step, ToolCall, Workflow, hookimpl

@@ -79,8 +79,8 @@ async def test_a_resource_that_only_a_template_knows_is_found():
     b = answering(resources__list=resources(), resources__read={"contents": [{"uri": "x", "text": "wrong"}]})
     async with running({"a": a, "b": b}) as made:
         assert (await Client(made).request("resources/read", {"uri": "db://users/7/name"})) == {"contents": []}
-        error = await error_of(Client(made), "resources/read", {"uri": "db:nothing"})
-        assert (error.code, error.data) == (-32002, {"uri": "db:nothing"})
+        error = await error_of(Client(made), "resources/read", {"uri": "other:nothing"})
+        assert (error.code, error.data) == (-32002, {"uri": "other:nothing"})
 
 
 @pytest.mark.parametrize(

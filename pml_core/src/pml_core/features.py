@@ -13,7 +13,7 @@ from pml_hookspecs import RpcError, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
 from .addresses import alias, is_own, template_alias, unaliased
-from .naming import SEPARATOR, own_name, servers_of
+from .naming import SEPARATOR, folded, own_name, servers_of
 
 if TYPE_CHECKING:
     from .downstream import Server
@@ -21,9 +21,15 @@ if TYPE_CHECKING:
 QUICKLY_S = 1.0
 """Longest that an answer with links waits for lists that were not read yet [s]."""
 
+LOOKED_S = 5.0
+"""How old a list may be in which a name or a URI is not found [s]."""
+WEB = ("http:", "https:")
+
 Kind = Literal["resources", "templates", "prompts"]
 Keeps = Callable[[str, str], bool]
 """Whether whoever asks may have what a server, by name, calls by a URI or a name."""
+Age: TypeAlias = "Callable[[Server], float | None]"
+"""How old a server's list may be before it is read again; None for any age [s]."""
 Item: TypeAlias = "tuple[Server, dict[str, Any], dict[str, Any]]"
 """Server, item as it sent it, item as clients see it."""
 
@@ -45,6 +51,36 @@ LISTINGS: Mapping[Kind, Listing] = {
 }
 
 
+def _of_any_age(_server: Server) -> float | None:
+    return None
+
+
+def _as_set(server: Server) -> float | None:
+    return server.settings.relist_s
+
+
+def _looked_up(_server: Server) -> float | None:
+    return LOOKED_S
+
+
+def of_the_kind(uri: str, known: Iterable[tuple[str, str]]) -> str | None:
+    """The server that alone has URIs, or templates, of the scheme of ``uri``, and of its host for those of the web.
+
+    Args:
+        uri: That no server lists.
+        known: Servers, each with a URI or a template.
+    """
+    kind = _kind_of(uri)
+    servers = {server for server, one in known if kind and _kind_of(one) == kind}
+    return servers.pop() if len(servers) == 1 else None
+
+
+def _kind_of(uri: str) -> str:
+    scheme, colon, rest = uri.partition(":")
+    scheme = f"{scheme}{colon}".lower() if colon else ""
+    return scheme + rest.removeprefix("//").partition("/")[0].lower() if scheme in WEB else scheme
+
+
 @dataclass(frozen=True, slots=True)
 class Claims:
     """What servers are known to have, for one session."""
@@ -55,6 +91,8 @@ class Claims:
     """Template, its server, and whether the session may have a URI of it."""
     able: list[str]
     """Servers that have resources, listed or not."""
+    keeps: Keeps
+    """What of them the session may have."""
 
     def owner(self, uri: str) -> str | None:
         """The server that a URI would be read from; None where that is not known."""
@@ -63,7 +101,11 @@ class Claims:
         for template, server, keeps in self.templates:
             if matches(template, uri) and keeps(uri):
                 return server
-        return self.able[0] if len(self.able) == 1 else None
+        able = [server for server in self.able if self.keeps(server, uri)] or self.able
+        if len(able) == 1:
+            return able[0]
+        pairs = [(server, uri) for uri, server in self.listed.items()]
+        return of_the_kind(uri, [*pairs, *((server, template) for template, server, _ in self.templates)])
 
 
 class Features:
@@ -115,11 +157,11 @@ class Features:
             listed |= {uri: name for uri in uris if uri not in listed and keeps(name, uri)}
             items = theirs.result() if theirs.done() else ()
             templates += [(item["uriTemplate"], name, partial(keeps, name)) for item in items]
-        return Claims(listed, templates, [server.name for server in servers])
+        return Claims(listed, templates, [server.name for server in servers], keeps)
 
     async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
         """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
-        return [shown for _, _, shown in await self._items(kind, keeps, lambda server: server.settings.relist_s)]
+        return [shown for _, _, shown in await self._items(kind, keeps, _as_set)]
 
     def refusal(self, server: str, kind: Kind) -> RpcError | None:
         """What a server said when its list was asked for last, in place of the list; None where it gave one."""
@@ -140,35 +182,39 @@ class Features:
         found = await self._prompts(name, keeps)
         if not found and await self._woken():
             found = await self._prompts(name, keeps)
+        named, bare = servers_of(name, {one.name: one.settings.prefix for one in self._servers.values()})
+        asked = named or bare or self._servers
+        found = found or await self._prompts(name, keeps, lambda one: LOOKED_S if one.name in asked else None)
         if len(found) == 1:
             return found[0][0], found[0][1]["name"]
+        if not found and (served := await self._unlisted_prompt(name, keeps)) is not None:
+            return served
         if not found:
-            return self._unlisted_prompt(name)
+            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
         candidates = [shown["name"] for _, _, shown in found]
         message = f"Several servers have a prompt {name}: say which of {', '.join(candidates)}"
         raise RpcError(INVALID_PARAMS, message, {"candidates": candidates})
 
-    def _unlisted_prompt(self, name: str) -> tuple[Server, str]:
-        prefixes = {s.name: s.settings.prefix for s in self._servers.values() if s.settings.enabled}
-        named, bare = servers_of(name, prefixes)
-        if (server := self._only([self._servers[one] for one in named or bare], "prompts")) is None:
-            raise RpcError(INVALID_PARAMS, f"Unknown prompt: {name}")
-        return server, own_name(name, server.name, server.settings.prefix)
-
-    @staticmethod
-    def _only(servers: Iterable[Server], capability: str) -> Server | None:
-        """The one that is to be asked for what none lists; None where it may be of several.
-
-        Servers need not list what they have, and some that have it do not declare that they do.
-        """
-        enabled = [server for server in servers if server.settings.enabled]
-        able = [server for server in enabled if server.offers(capability)] or enabled
-        return able[0] if len(able) == 1 else None
-
-    async def _prompts(self, name: str, keeps: Keeps) -> list[Item]:
+    async def _prompts(self, name: str, keeps: Keeps, max_age_s: Age = _of_any_age) -> list[Item]:
         """Those of that name; one that is not kept only for want of one that is."""
-        kept = _prompts_named(name, await self._items("prompts", keeps))
+        kept = _prompts_named(name, await self._items("prompts", keeps, max_age_s))
         return kept or _prompts_named(name, await self._items("prompts"))[:1]
+
+    async def _unlisted_prompt(self, name: str, keeps: Keeps) -> tuple[Server, str] | None:
+        """The one server that may have a prompt which none lists, as its name says, and its own name for it.
+
+        It is judged by its name, also in small letters, and is none that only differs in writing from a listed one.
+        """
+        prefixes = {one.name: one.settings.prefix for one in self._servers.values() if one.settings.enabled}
+        named, bare = servers_of(name, prefixes)
+        able = _able([self._servers[one] for one in named or bare], "prompts")
+        pairs = [(server, own_name(name, server.name, server.settings.prefix)) for server in able]
+        served = [(one, own) for one, own in pairs if keeps(one.name, own) and keeps(one.name, own.lower())]
+        if len(served) != 1:
+            return None
+        server, own = served[0]
+        listed = await self._of(server, "prompts")
+        return None if any(folded(one["name"]) == folded(own) for one in listed) else (server, own)
 
     async def resource(self, uri: str, keeps: Keeps) -> tuple[Server, str]:
         """The server that has a resource, listed or by a template, and its own URI; as of :meth:`prompt`.
@@ -181,10 +227,10 @@ class Features:
         found = await self._listed_resource(uri, keeps)
         if found is None and await self._woken():
             found = await self._listed_resource(uri, keeps)
+        found = found or await self._listed_resource(uri, keeps, _looked_up)
+        found = found or await self._unlisted_resource(uri, keeps)
         if found is not None:
             return found
-        if (server := self._only(self._servers.values(), "resources")) is not None:
-            return server, uri
         raise RpcError(RESOURCE_NOT_FOUND, f"Resource not found: {uri}", {"uri": uri})
 
     def _aliased(self, uri: str) -> tuple[Server, str] | None:
@@ -192,15 +238,31 @@ class Features:
         server, own = unaliased(uri) or ("", "")
         return (self._servers[server], own) if server in self._servers else None
 
-    async def _listed_resource(self, uri: str, keeps: Keeps) -> tuple[Server, str] | None:
+    async def _unlisted_resource(self, uri: str, keeps: Keeps) -> tuple[Server, str] | None:
+        """The one server that may have what none lists, of those that may be asked: no other gets to see the URI."""
+        able = _able((one for one in self._servers.values() if one.settings.enabled), "resources")
+        kept = [server for server in able if keeps(server.name, uri)]
+        if len(kept or able) == 1:  # servers need not list what they have
+            return (kept or able)[0], uri
+        named = self._named()
+        pairs = [(server.name, one) for server in kept for one in named.get(server.name, ())]
+        for kind in ("resources", "templates"):
+            pairs += [(server.name, item[LISTINGS[kind].key]) for server, item, _ in await self._items(kind, keeps)]
+        server = of_the_kind(uri, pairs)
+        return (self._servers[server], uri) if server in {one.name for one in kept} else None
+
+    async def _listed_resource(
+        self, uri: str, keeps: Keeps, max_age_s: Age = _of_any_age
+    ) -> tuple[Server, str] | None:  # fmt: skip
         named = self._named()
         for kept in (keeps, None):
-            found = [server for server, _, shown in await self._items("resources", kept) if shown["uri"] == uri]
+            items = await self._items("resources", kept, max_age_s)
+            found = [server for server, _, shown in items if shown["uri"] == uri]
             for name in sorted(self._servers):
                 found += [self._servers[name]] * (uri in named.get(name, ()) and (kept is None or kept(name, uri)))
             if found:
                 return min(found, key=lambda server: server.name), uri
-            for server, item, _ in await self._items("templates"):
+            for server, item, _ in await self._items("templates", max_age_s=max_age_s):
                 if matches(item["uriTemplate"], uri) and (kept is None or kept(server.name, uri)):
                     return server, uri
         return None
@@ -224,8 +286,8 @@ class Features:
         return await self.resource(template, keeps)
 
     async def _items(
-        self, kind: Kind, keeps: Keeps | None = None, max_age_s: Callable[[Server], float | None] = lambda _server: None
-    ) -> list[Item]:
+        self, kind: Kind, keeps: Keeps | None = None, max_age_s: Age = _of_any_age
+    ) -> list[Item]:  # fmt: skip
         """What servers have, under names that tell nothing of what ``keeps`` does not keep; None keeps all.
 
         ``max_age_s`` says how old each server's list may be, None standing for any age [s].
@@ -253,6 +315,12 @@ class Features:
             if isinstance(exc, RpcError):
                 self._refusals[server.name, kind] = exc
             return []
+
+
+def _able(servers: Iterable[Server], capability: str) -> list[Server]:
+    """Those that say that they can do something; all where none does: some that can do not say so."""
+    known = list(servers)
+    return [server for server in known if server.offers(capability)] or known
 
 
 def _prompts_named(name: str, items: list[Item]) -> list[Item]:

@@ -11,6 +11,7 @@ from pml_hookspecs import EMPTY, CatalogEntry
 from .client import current_client
 from .downstream import Server
 from .downstream.lists import GLANCE_S
+from .features import LOOKED_S
 from .naming import servers_of
 from .starts import Starts
 
@@ -23,8 +24,6 @@ LEAST_PATIENCE_S = 3.0
 """How long after its start every server is waited for by who needs the whole catalog [s]."""
 MANY = 1000
 """Servers that run elsewhere are started side by side: that takes no processor of ours."""
-LOOKED_S = 5.0
-"""How old a list may be in which a name is not found [s]."""
 SLOWER = 2.0
 """How many times as long as the slowest of the others a server may take before only those wait who need it."""
 LISTS: Mapping[str, str] = {
