@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import random
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
