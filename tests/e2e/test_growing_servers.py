@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp import Client, StdioServerParameters, stdio_client
 
 pytestmark = pytest.mark.anyio
 SERVER = Path(__file__).with_name("servers") / "growing.py"
@@ -153,55 +153,3 @@ async def test_lists_that_are_not_old_are_not_read_again(site, growing):
         assert [await listed(client) for _ in range(3)] == [before] * 3
         counted = json.loads(site.text_of(await client.call_tool("count", {})))
         assert counted == {"tools": 1, "resources": 1, "prompts": 1}
-
-
-PLAN = [{"id": "a", "tool": "growing:unlock"}, {"id": "b", "tool": "growing:unlisted", "depends_on": ["a"]}]
-
-
-async def plan(client, **more):
-    """What ``execute_workflow`` answers for two tools, of which one is never listed."""
-    answer = await client.call_tool("execute_workflow", {"workflow": {"tasks": PLAN}, **more})
-    return answer.structured_content
-
-
-async def test_a_step_of_a_plan_reaches_what_a_call_of_its_own_reaches(site, growing):
-    growing()
-    async with site.connect("--set", 'plugins.approvals.effects="none"') as client:
-        assert site.text_of(await client.call_tool("growing__unlisted", {})) == "tools unlisted"
-        told = await plan(client)
-        assert told["status"] == "completed", told
-    assert site.notes.read_text() == "tools unlisted\ntools unlock\ntools unlisted\n"
-
-
-@pytest.mark.attack("Access", "have a plan call a tool that its server does not list, unseen by any human")
-async def test_what_is_not_listed_counts_as_destructive_in_a_plan_and_its_rehearsal(site, growing):
-    growing()
-    async with site.connect() as client:
-        report = (await plan(client, dry_run=True))["preflight"]
-        assert [one["task"] for one in report["missing_tools"]] == ["b"]
-        assert report["needs_approval"] == ["b"]
-        assert not site.notes.exists()
-        told = await plan(client)
-        assert (told["status"], [one["id"] for one in told["waiting"]]) == ("input_required", ["b"]), told
-    assert site.notes.read_text() == "tools unlock\n"
-
-
-async def test_prompts_and_resources_that_are_not_listed_are_had_as_they_are_directly(site, growing):
-    command = growing()
-
-    async def tried(request):
-        try:
-            return await request
-        except MCPError as exc:
-            return exc.code, exc.message
-
-    async def visit(client):
-        told = [await client.get_prompt("unlisted"), await client.read_resource("grow://unlisted")]
-        texts = [told[0].messages[0].content.text, told[1].contents[0].text]
-        missing = [await tried(client.get_prompt("none")), await tried(client.read_resource("grow://none"))]
-        return [*texts, *missing]
-
-    async with directly(command) as client:
-        expected = await visit(client)
-    async with site.connect(*BY_ITSELF) as client:
-        assert await visit(client) == expected

@@ -140,8 +140,8 @@ async def test_undoing_that_waits_in_a_durable_plan_goes_on_too(tmp_path):
 async def test_a_tool_that_does_not_exist_is_told_before_a_durable_plan_begins(tmp_path):
     async with with_notes(tmp_path, Approver()) as (client, notes):
         answer = await durably(
-            client, {"id": "a", "tool": "one:add", "arguments": {"text": "a"}}, {"id": "b", "tool": "one:LINES"}
+            client, {"id": "a", "tool": "one:add", "arguments": {"text": "a"}}, {"id": "b", "tool": "one:linez"}
         )
         assert answer["isError"]
-        assert "tasks[1].tool: server 'one' has no tool 'one:LINES'; did you mean 'one:lines'?" in str(answer)
+        assert "tasks[1].tool: server 'one' has no tool 'one:linez'; did you mean 'one:lines'?" in str(answer)
         assert not notes.exists() or notes.read_text() == ""

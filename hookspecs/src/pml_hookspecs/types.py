@@ -192,14 +192,6 @@ class Catalog(Protocol):
         """
         ...
 
-    def unlisted(self, name: str, session: Session) -> ToolId | None:
-        """The id of a tool that no server lists, where ``name`` says one that may serve it: its call goes there.
-
-        None for what is listed or hidden, and where no server that is up, or several, may be meant. Nothing is known of
-        such a tool, so it counts as one that destroys.
-        """
-        ...
-
     def exposed_name(self, id: ToolId) -> str:
         """The spelling that clients see for ``id``, at most 64 characters of ``[A-Za-z0-9_.-]``."""
         ...

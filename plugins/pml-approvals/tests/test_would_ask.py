@@ -144,9 +144,7 @@ async def test_the_gateway_tells_of_all_wrappers_that_would_ask():
     async with running({"db": server}, plugins=plugins) as made:
         services = made.assembly.services("approvals")
         told = await services.would_ask(ToolCall(id="a", tool="db__drop"), above())
-        unlisted = await services.would_ask(ToolCall(id="a", tool="db:unknown"), above())
-        assert unlisted[-1] == "policy: its server does not list it, so it may destroy"
-        assert await services.would_ask(ToolCall(id="a", tool="gone:unknown"), above()) == []
+        assert await services.would_ask(ToolCall(id="a", tool="db:unknown"), above()) == []
     assert told == [
         "the plugin 'broken' cannot tell whether somebody has to look; see the gateway's log",
         "two people have to look",

@@ -235,7 +235,7 @@ async def test_messages_say_what_to_do():
     told = await examined(call("a", "t:lst"), call("b", "t:create", titel="x"), call("c", "t:list"),
                           call("d", "t:delete", id="{{c.items[0].nmber}}"))  # fmt: skip
     assert [one["message"] for one in told["errors"]] == [
-        "no tool is called 't:lst'; its server decides, as it may serve it unlisted; did you mean t__list?",
+        "no tool is called 't:lst'; did you mean t__list?",
         "unknown; did you mean 'title'?",
         "is missing; expected a string",
         "{{c.items[0].nmber}} finds nothing: in c, items[0] has no 'nmber'; did you mean 'number'?",

@@ -31,15 +31,16 @@ def call(tool, id_="x", **step):
     ("task", "told"),
     [
         (call("nope:x"), "tasks[1].tool: there is no server 'nope'; servers: lab, later, lazy, never, off"),
-        (call("lab:People"), "tasks[1].tool: server 'lab' has no tool 'lab:People'; did you mean 'lab:people'?"),
-        (call("lab__ADD"), "tasks[1].tool: server 'lab' has no tool 'lab__ADD'; did you mean 'lab:add'?"),
+        (call("lab:peple"), "tasks[1].tool: server 'lab' has no tool 'lab:peple'; did you mean 'lab:people'?"),
+        (call("lab__peple"), "tasks[1].tool: server 'lab' has no tool 'lab__peple'; did you mean 'lab:people'?"),
         (call("labs:people"), "there is no server 'labs'; servers: lab, later, lazy, never, off; did you mean 'lab:"),
+        (call("lazy:lok"), "tasks[1].tool: server 'lazy' has no tool 'lazy:lok'; did you mean 'lazy:look'?"),
         (call("capability:gone"), "tasks[1].tool: 'capability' has no tool 'capability:gone'; did you mean"),
-        (call("lab:add", compensate=call("nope:x")), "tasks[1].compensate.tool: there is no server 'nope'"),
-        (Workflow(id="in", tasks=(call("lab:add"), call("nope:x", "y"))), "tasks[1].tasks[1].tool: there is no server"),
+        (call("lab:add", compensate=call("lab:remove")), "tasks[1].compensate.tool: server 'lab' has no tool"),
+        (Workflow(id="in", tasks=(call("lab:add"), call("lab:x", "y"))), "tasks[1].tasks[1].tool: server 'lab' has no"),
         (
-            call("lab:add", compensate=Workflow(id="", tasks=(call("nope:x"),))),
-            "tasks[1].compensate.tasks[0].tool: there is no server 'nope'",
+            call("lab:add", compensate=Workflow(id="", tasks=(call("lab:x"),))),
+            "tasks[1].compensate.tasks[0].tool: server 'lab' has no tool 'lab:x'",
         ),
     ],
 )  # fmt: skip
@@ -49,10 +50,7 @@ async def test_a_tool_that_does_not_exist_is_a_mistake_and_nothing_runs(here, ma
     assert told in ended.failure.message
 
 
-@pytest.mark.parametrize(
-    "tool",
-    ["later:any", "later__any", "never:any", "off:any", "any", "lab__people", "lazy:look", "lab:unlisted", "lazy__lok"],
-)
+@pytest.mark.parametrize("tool", ["later:any", "later__any", "never:any", "off:any", "any", "lab__people", "lazy:look"])
 async def test_a_tool_that_may_exist_is_found_out_about_when_it_is_called(here, make, tool):
     ended = await here.execute(make.flow(call("lab:people", "first"), call(tool)))
     assert (ended.status, here.ran()) == (Status.OK, ["first", "x"])
@@ -66,14 +64,14 @@ async def test_a_tool_without_a_server_is_missing_when_every_server_says_what_it
 
 async def test_all_mistakes_are_told_at_once(here, make):
     ended = await here.execute(
-        make.flow(call("nope:x", "a"), call("lab:Add", "b"), ToolCall(id="c", tool="s:t", needs=("q",)))
+        make.flow(call("nope:x", "a"), call("lab:y", "b"), ToolCall(id="c", tool="s:t", needs=("q",)))
     )
     assert "the workflow has 4 mistakes" in ended.failure.message
 
 
 async def test_what_somebody_may_not_have_is_not_suggested(here, make):
     here.services.catalog.denied.add("lab:people")
-    ended = await here.execute(make.flow(call("lab:People")))
+    ended = await here.execute(make.flow(call("lab:peple")))
     assert "lab:people'" not in ended.failure.message
 
 

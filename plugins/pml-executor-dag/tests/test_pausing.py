@@ -458,8 +458,8 @@ async def test_new_tasks_with_tools_that_do_not_exist_are_told_and_the_workflow_
     catalog = FakeCatalog([entry("s:a"), entry("s:b")], [ServerStatus(name="s", state="up", tools=2)])
     here = world(Approver(make, "b"), catalog=catalog)
     ended = await here.execute(make.flow(make.call("a"), make.call("b", "a")))
-    with pytest.raises(InvalidArguments, match=r"tasks\[0\].tool: server 's' has no tool 's:B'"):
-        await decide(here, ended, "replan", tasks=[{"id": "x", "tool": "s:B"}])
+    with pytest.raises(InvalidArguments, match=r"tasks\[0\].tool: server 's' has no tool 's:c'"):
+        await decide(here, ended, "replan", tasks=[{"id": "x", "tool": "s:c"}])
     here.answer.approved.add("b")
     assert (await decide(here, ended))["status"] == "completed"
 

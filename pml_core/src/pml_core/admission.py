@@ -191,7 +191,7 @@ class Admission:
 
     def _unlisted(self, task: ToolCall, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """A tool that may be served and is not listed: it is judged by its name, and by that in small letters."""
-        found = self._catalog.may_serve(task.tool, run.session)
+        found = self._catalog.unlisted(task.tool, run.session)
         if len(found) != 1 or found[0].id != task.tool:
             return self._hide(task, run)
         small = entry_of(f"{found[0].server}:{found[0].name.lower()}", self._catalog)

@@ -266,11 +266,7 @@ class LiveCatalog:
         named, bare = naming.servers_of(tool, {name: self.tables.prefixes.get(name) for name in shown})
         return [shown[name] for name in named], [shown[name] for name in bare]
 
-    def unlisted(self, name: str, session: Session) -> ToolId | None:
-        found = [] if self.resolve(name, session) is not None else self.may_serve(name, session)
-        return found[0].id if len(found) == 1 else None
-
-    def may_serve(self, tool: str, session: Session) -> list[CatalogEntry]:
+    def unlisted(self, tool: str, session: Session) -> list[CatalogEntry]:
         """What stands for a tool that is not listed: one for each server that may serve it, by the name alone.
 
         There is none while one of these is not up, for what ``session`` may not know of, for names that MCP does not

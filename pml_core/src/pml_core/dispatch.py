@@ -213,7 +213,7 @@ class Dispatcher:
         if problem is None and isinstance(task, ToolCall) and (needed := self._lookup.needed(found, session)):
             await self._lookup.wait(needed, session)
             found, problem = self.resolved(task, session)
-            if problem is None and isinstance(found, ToolCall) and (id := self._catalog.unlisted(found.tool, session)):
+            if problem is None and isinstance(found, ToolCall) and (id := self._lookup.unlisted(found.tool, session)):
                 found = _called(found, id)
         return found, problem
 
@@ -238,12 +238,9 @@ class Dispatcher:
                 return task, Failure("tool.fault", f"The gateway's tool {entry.name!r} failed; see the gateway's log.")
         return task, TOO_DEEP
 
-    def reaching(self, call: ToolCall, session: Session) -> ToolCall | None:
-        """``call`` under the id of the tool that it reaches, listed or not; None where ``session`` has none."""
-        if self._catalog.resolve(call.tool, session) is not None:
-            return call
-        id = self._catalog.unlisted(call.tool, session)
-        return None if id is None else _called(call, id)
+    def is_listed(self, call: ToolCall, session: Session) -> bool:
+        """Whether ``session`` may know of the tool that is called."""
+        return self._catalog.resolve(call.tool, session) is not None
 
     async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
         span = self._tracing.start(task, run)

@@ -78,15 +78,12 @@ class Foresight:
         return False
 
     async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
-        """Why humans would have to look, outermost wrapper first; nothing is told of tools that nobody may serve."""
+        """Why humans would have to look, outermost wrapper first; nothing is told of tools that are not known."""
         meant, problem = self._dispatcher.resolved(task, above.session)
         reasons: list[str] = []
         # A hidden tool and one that nobody has: whoever may have neither is told the same of both.
-        if isinstance(meant, ToolCall):
-            reaching = self._dispatcher.reaching(meant, above.session)
-            if reaching is None:
-                return reasons
-            meant = reaching
+        if isinstance(meant, ToolCall) and not self._dispatcher.is_listed(meant, above.session):
+            return reasons
         for wrapped in self._wrappers if problem is None else ():
             asker: Any = wrapped.wrapper
             if getattr(asker, "would_ask", None) is None:

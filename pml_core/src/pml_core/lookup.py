@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import Session, Task, ToolCall, Workflow
+from pml_hookspecs import Session, Task, ToolCall, ToolId, Workflow
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
@@ -57,11 +57,18 @@ class Lookup:
             entry.server
             for name in needed
             if name is not None and self._catalog.resolve(name, session) is None
-            for entry in self._catalog.may_serve(name, session)
+            for entry in self._catalog.unlisted(name, session)
             if self._catalog.allows(entry, session)
         }
         if servers:
             await asyncio.gather(*(self._read_again(server) for server in servers))
+
+    def unlisted(self, tool: str, session: Session) -> ToolId | None:
+        """The id of a tool that no server lists and one alone may serve; None for all others."""
+        if self._catalog.resolve(tool, session) is not None:
+            return None
+        found = self._catalog.unlisted(tool, session)
+        return found[0].id if len(found) == 1 else None
 
 
 def calls_in(tasks: Sequence[Task]) -> Iterator[ToolCall]:

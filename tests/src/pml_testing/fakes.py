@@ -100,13 +100,6 @@ class FakeCatalog:
         own = ToolId(f"{GATEWAY_SERVER}:{name}")
         return self.get(ToolId(name)) or self.get(own) or self.get(ToolId(name.replace("__", ":", 1)))
 
-    def unlisted(self, name: str, session: Session) -> ToolId | None:
-        id = ToolId(name.replace("__", ":", 1))
-        server, colon, _ = id.partition(":")
-        up = any(status.name == server and status.state in ("up", "idle") for status in self._servers)
-        listed = any(one.id.casefold() == id.casefold() for one in self)
-        return id if colon and up and not listed else None
-
     def exposed_name(self, id: ToolId) -> str:
         return id.removeprefix(f"{GATEWAY_SERVER}:").replace(":", "__")
 

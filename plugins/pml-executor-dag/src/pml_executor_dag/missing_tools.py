@@ -27,15 +27,10 @@ def has_begun(workflow: Workflow) -> bool:
 def missing_tools(tasks: Sequence[Task], catalog: Catalog, session: Session, where: str = "tasks") -> list[str]:
     """Calls, also those of plans within and of what undoes, that can reach no tool, as ``where: what`` lines.
 
-    A server that is starting or down may have any tool, and one that is up may serve what it does not list; whether it
-    does is found out when the tool is called. Tools that ``session`` may not have are refused then, too, and are not
-    suggested; what is hidden from it is not there.
+    A server that is starting or down may have any tool; whether it has is found out when the tool is called. Tools that
+    ``session`` may not have are refused then, too, and are not suggested; what is hidden from it is not there.
     """
-    unknown = [
-        (at, call.tool)
-        for at, call in _calls(tasks, where)
-        if catalog.resolve(call.tool, session) is None and catalog.unlisted(call.tool, session) is None
-    ]
+    unknown = [(at, call.tool) for at, call in _calls(tasks, where) if catalog.resolve(call.tool, session) is None]
     if not unknown:
         return []
     statuses = {status.name: status for status in catalog.servers(session)}

@@ -45,8 +45,6 @@ class Facts:
     session: Session
     entries: dict[str, CatalogEntry | None] = field(default_factory=dict)
     """By the name that the plan uses; None for unknown ones."""
-    unlisted: set[str] = field(default_factory=set)
-    """Unknown names that may be of tools which their server serves and does not list."""
     denied: set[str] = field(default_factory=set)
     """Ids of tools that the caller may not have."""
     servers: Mapping[str, ServerStatus] = field(default_factory=dict)
@@ -81,8 +79,6 @@ class Looker:
             if not isinstance(task, ToolCall) or task.tool in facts.entries:
                 continue
             found = facts.entries[task.tool] = catalog.resolve(task.tool, session)
-            if found is None and catalog.unlisted(task.tool, session) is not None:
-                facts.unlisted.add(task.tool)
             if found is not None and not catalog.allows(found, session):
                 facts.denied.add(found.id)
         return facts

@@ -30,7 +30,7 @@ class Finding:
     more: Mapping[str, Any] = field(default_factory=dict)
     """For programs."""
     open: bool = False
-    """Whether the tool's server decides: it may take what its schema does not, and serve what it does not list."""
+    """Whether the tool's server decides: it may take what its schema does not."""
 
     @property
     def certain(self) -> bool:

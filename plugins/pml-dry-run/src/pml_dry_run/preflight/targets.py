@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .facts import MOST_LOOKED_FOR, Facts, state_of
@@ -46,14 +45,11 @@ class Targets:
         hint = f"; did you mean {' or '.join(near)}?" if near else "; find tools with search_tools"
         gone = ":" in name and status is None and not self._near.has(server, self._facts.session)
         why = f"; there is no server {server!r} that has tools" if gone else ""
-        if name in self._facts.unlisted:
-            why = "; its server decides, as it may serve it unlisted"
         message = f"no tool is called {name!r}{where}{why}{hint}"
         named = status is not None or ":" in name
         # Without a server's name, it may be of any that has not said what it has.
         sure = named or all(_says_all(one) for one in self._facts.servers.values())
-        found = (error if sure else warning)("tool.unknown", node.path, message, at, tool=name, nearest=near)
-        return replace(found, open=name in self._facts.unlisted)
+        return (error if sure else warning)("tool.unknown", node.path, message, at, tool=name, nearest=near)
 
 
 def _says_all(server: ServerStatus) -> bool:
