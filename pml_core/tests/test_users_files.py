@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pml_core.cli import main
+from pml_testing.commands import installed
 
 MARK = b"\xef\xbb\xbf"
 TOML = """# mine
@@ -40,6 +41,12 @@ PLACES = {
     "config.toml": (TOML, ('"x # y"', '"meta_only"'), ('["a","b"]}', '["a","b"], enabled = false}')),
     "config.yaml": (YAML, ('"x # y"', '"meta_only"'), ('["a","b"]}', '["a","b"], enabled: false}')),
 }
+
+
+@pytest.fixture(autouse=True)
+def gateway(place, installation):
+    """What the files name is installed."""
+    installed(installation, place)
 
 
 @pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
