@@ -17,7 +17,7 @@ from pathlib import Path
 import anyio
 import entries
 import jail
-import report
+import table
 from entries import Entry
 from playing import listed, played
 from rich.console import Console
@@ -80,13 +80,13 @@ async def run(chosen: list[Entry], ways: list[str], folder: Path, *, may_install
         if not outcome.absent:
             await compare(outcome, [way for way in ways if way != "all"], place, tell)
         outcomes.append(outcome)
-        told(report.line(outcome))
+        told(table.line(outcome))
     if "all" in ways:
         await _together(outcomes, folder, told)
     return outcomes
 
 
-def ran(chosen: argparse.Namespace) -> list[report.Row]:
+def ran(chosen: argparse.Namespace) -> list[table.Row]:
     """What came of the servers and ways that were chosen, with a line that tells how far it is.
 
     Raises:
@@ -103,8 +103,8 @@ def ran(chosen: argparse.Namespace) -> list[report.Row]:
         task = progress.add_task("")
 
         def told(text: str) -> None:
-            if text.startswith(report.DONE):
-                said = text.removeprefix(report.DONE)
+            if text.startswith(table.DONE):
+                said = text.removeprefix(table.DONE)
                 progress.console.print(said, markup=False, highlight=False, soft_wrap=True)
             else:
                 progress.update(task, description=text)
@@ -112,7 +112,7 @@ def ran(chosen: argparse.Namespace) -> list[report.Row]:
         selected, ways = [known[name] for name in chosen.only or known], chosen.way or list(TITLES)
         where, may_install = Path(folder).absolute(), not chosen.no_install
         outcomes = anyio.run(partial(run, selected, ways, where, may_install=may_install, told=told))
-    return [report.row(outcome) for outcome in outcomes]
+    return [table.row(outcome) for outcome in outcomes]
 
 
 def main() -> int:
@@ -120,21 +120,21 @@ def main() -> int:
     chosen = parsed()
     try:
         rows = (
-            report.merged(found for file in chosen.results for found in json.loads(file.read_text()))
+            table.merged(found for file in chosen.results for found in json.loads(file.read_text()))
             if chosen.results
             else ran(chosen)
         )
     except (jail.NoJailError, UnknownServerError) as exc:
         sys.stderr.write(f"{exc}\n")
         return 2
-    sys.stdout.write(f"{report.in_words(rows)}\n")
+    sys.stdout.write(f"{table.in_words(rows)}\n")
     if chosen.json:
         chosen.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     if chosen.write_docs:
-        report.document(rows)
+        table.document(rows)
     if all(found["absent"] for found in rows):
         return 2
-    return int(any(report.unexplained(found) or found["broken"] for found in rows))
+    return int(any(table.unexplained(found) or found["broken"] for found in rows))
 
 
 if __name__ == "__main__":

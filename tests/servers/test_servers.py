@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import comparing
-import report
+import table
 from allowed import explanation
 from calls import GOOD, ODD, WRONG, planned
 from comparing import Difference, differences, unstable
@@ -144,12 +144,12 @@ def test_results_of_several_runs_are_one_row_for_each_server():
         return {"name": "git", "absent": absent, **ran}
 
     first = row(["stdio", "http"], [("stdio", "a"), ("http", "b")], broken=["call_tool"])
-    (found,) = report.merged([first, row(["stdio", "all"], [("all", "c")]), row([], broken=["http"])])
+    (found,) = table.merged([first, row(["stdio", "all"], [("all", "c")]), row([], broken=["http"])])
     assert found["ways"] == ["stdio", "all"]
     assert found["broken"] == {"call_tool": "late", "http": "late"}
     assert [each["place"] for each in found["differences"]] == ["c"]
-    assert report.merged([first, row([], absent="does not start")]) == [first]
-    assert report.merged([row([], absent="does not start"), first]) == [first]
+    assert table.merged([first, row([], absent="does not start")]) == [first]
+    assert table.merged([row([], absent="does not start"), first]) == [first]
 
 
 def test_at_least_forty_servers_have_exact_versions():
