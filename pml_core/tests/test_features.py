@@ -259,7 +259,10 @@ async def test_progress_that_comes_after_the_answer_is_dropped():
     [("resources/list", "resources"), ("resources/templates/list", "resourceTemplates"), ("prompts/list", "prompts")],
 )
 async def test_the_only_server_says_itself_that_it_has_no_list_and_one_of_several_hides_no_other(method, member):
-    async def no(_params):
+    asked = []
+
+    async def no(params):
+        asked.append(params)
         raise RpcError(-32603, "connect ECONNREFUSED", {"port": 1})
 
     broken, other = Prompts("hello"), Prompts("mine")
@@ -270,6 +273,7 @@ async def test_the_only_server_says_itself_that_it_has_no_list_and_one_of_severa
                 await Client(made).request(method)
             assert (caught.value.code, caught.value.message) == (-32603, "connect ECONNREFUSED")
             assert caught.value.data == {"port": 1}
+        assert len(asked) == 2, "it is asked once for each time that a client asks"
         broken.others[method] = given
         assert member in await Client(made).request(method)
     broken.others[method] = no

@@ -97,8 +97,7 @@ def test_it_asks_for_the_hook_specs_with_a_range_and_for_nothing_else_of_ours(
     ours = {"pml-gateway", "pml-core", "pml-testing", "pml-hookspecs", *(one.name for one in plugins)}
     libraries = set() if plugin.library else {one.name for one in plugins if one.library}
     asked = {found.group(): line for line in plugin.project["dependencies"] if (found := REQUIREMENT_NAME.match(line))}
-    needed = {"pml-hookspecs"} if not plugin.library or "pml-hookspecs" in asked else set()
-    assert (ours & asked.keys()) - libraries == needed
+    assert (ours & asked.keys()) - libraries == {"pml-hookspecs"}
     for name in ours & asked.keys():
         assert re.fullmatch(rf"{name}>=\d+\.\d+,<\d+", asked[name])
 

@@ -79,7 +79,7 @@ for line in sys.stdin:
 """
 
 
-class Passed(NamedTuple):
+class CalledFunction(NamedTuple):
     """A function on the way of a call."""
 
     file: str
@@ -90,10 +90,10 @@ class Passed(NamedTuple):
     """How often in one call."""
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """What a gateway did."""
 
-    way: Sequence[Passed]
+    way: Sequence[CalledFunction]
     modules: Sequence[str]
     """Imported before the greeting."""
 
@@ -143,7 +143,7 @@ def gateway(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measurement:
     folder = tmp_path_factory.mktemp("counted")
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     call = {"name": "here__greet", "arguments": {}}
@@ -159,24 +159,24 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     assert process.returncode == 0
     told = json.loads((folder / "counted.json").read_text(encoding="utf-8"))
     way = [
-        Passed(file, name, bool(coroutine), round(times / COUNTED))
+        CalledFunction(file, name, bool(coroutine), round(times / COUNTED))
         for file, name, coroutine, times in told["rows"]
         # Comprehensions are functions in some versions of Python only.
         if times >= ALWAYS * COUNTED and not name.endswith(">")
     ]
-    return Measured(way, told["modules"])
+    return Measurement(way, told["modules"])
 
 
-def test_a_call_passes_no_more_files_and_functions_than_noted(measured: Measured, budgets: Budgets) -> None:
+def test_a_call_passes_no_more_files_and_functions_than_noted(measured: Measurement, budgets: Budgets) -> None:
     assert {"pml_core/dispatch.py", "pml_transport_stdio/connection.py"} <= {one.file for one in measured.way}
     budgets.hold("call_files", len({one.file for one in measured.way}))
     budgets.hold("call_functions", len(measured.way))
     budgets.hold("call_coroutines", sum(one.coroutine for one in measured.way))
 
 
-def test_a_call_makes_no_more_work_than_noted(measured: Measured, budgets: Budgets) -> None:
+def test_a_call_makes_no_more_work_than_noted(measured: Measurement, budgets: Budgets) -> None:
     budgets.hold("call_work", sum(one.times for one in measured.way))
 
 
-def test_no_more_is_imported_before_the_greeting_than_noted(measured: Measured, budgets: Budgets) -> None:
+def test_no_more_is_imported_before_the_greeting_than_noted(measured: Measurement, budgets: Budgets) -> None:
     budgets.hold("greeting_modules", len([name for name in measured.modules if name.startswith("pml_")]))

@@ -18,6 +18,8 @@ put into it what they have quoted already.
 """
 FLAT = ("ui/resourceUri", "openai/outputTemplate")
 """Keys of ``_meta`` that have the URI of a tool's page; MCP Apps has it in ``ui``."""
+WEB = ("http:", "https:")
+"""Schemes that many servers' URIs have, which tell nothing without the host."""
 
 
 def is_own(uri: str) -> bool:
@@ -86,3 +88,10 @@ def definition_for(entry: CatalogEntry, owners: Mapping[str, str]) -> Mapping[st
     if all(shown(uri) == uri for uri in ui_uris(meta)):
         return entry.definition
     return {**entry.definition, "_meta": with_ui(meta or {}, shown)}
+
+
+def kind_of(uri: str) -> str:
+    """The scheme of a URI with its colon, and the host for those of the web; ``""`` for what has none."""
+    scheme, colon, rest = uri.partition(":")
+    scheme = f"{scheme}{colon}".lower() if colon else ""
+    return scheme + rest.removeprefix("//").partition("/")[0].lower() if scheme in WEB else scheme

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pml_hookspecs import RpcError, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
-from .addresses import alias, is_own, template_alias, unaliased
+from .addresses import alias, is_own, kind_of, template_alias, unaliased
 from .naming import SEPARATOR, folded, own_name, servers_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ QUICKLY_S = 1.0
 
 LOOKED_S = 5.0
 """How old a list may be in which a name or a URI is not found [s]."""
-WEB = ("http:", "https:")
 
 Kind = Literal["resources", "templates", "prompts"]
 Keeps = Callable[[str, str], bool]
@@ -70,15 +70,9 @@ def of_the_kind(uri: str, known: Iterable[tuple[str, str]]) -> str | None:
         uri: That no server lists.
         known: Servers, each with a URI or a template.
     """
-    kind = _kind_of(uri)
-    servers = {server for server, one in known if kind and _kind_of(one) == kind}
+    kind = kind_of(uri)
+    servers = {server for server, one in known if kind and kind_of(one) == kind}
     return servers.pop() if len(servers) == 1 else None
-
-
-def _kind_of(uri: str) -> str:
-    scheme, colon, rest = uri.partition(":")
-    scheme = f"{scheme}{colon}".lower() if colon else ""
-    return scheme + rest.removeprefix("//").partition("/")[0].lower() if scheme in WEB else scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,6 @@ class Features:
         self._servers, self._log, self._reserved, self._named = servers, log, reserved, named
         self._late: set[str] = set()
         """Servers whose lists nobody waits for, as they did not come in time."""
-        self._refusals: dict[tuple[str, Kind], RpcError] = {}
 
     @property
     def several(self) -> bool:
@@ -159,13 +152,17 @@ class Features:
             templates += [(item["uriTemplate"], name, partial(keeps, name)) for item in items]
         return Claims(listed, templates, [server.name for server in servers], keeps)
 
-    async def listed(self, kind: Kind, keeps: Keeps) -> list[dict[str, Any]]:
-        """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order."""
-        return [shown for _, _, shown in await self._items(kind, keeps, _as_set)]
+    async def listed(self, kind: Kind, keeps: Keeps, only: Server | None = None) -> list[dict[str, Any]]:
+        """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order.
 
-    def refusal(self, server: str, kind: Kind) -> RpcError | None:
-        """What a server said when its list was asked for last, in place of the list; None where it gave one."""
-        return self._refusals.get((server, kind))
+        ``only`` is the one server that the client has, None where it has several, of which none hides the others.
+
+        Raises:
+            RpcError: What ``only`` says in place of its list.
+        """
+        listing = self._items(kind, keeps, _as_set)
+        items, _ = await asyncio.gather(listing, _given(only, kind))  # one reading for both
+        return [shown for _, _, shown in items]
 
     def _came(self, server: str, _task: object) -> None:
         self._late.discard(server)
@@ -307,14 +304,18 @@ class Features:
         self, server: Server, kind: Kind, wait_s: float | None = None, max_age_s: float | None = None
     ) -> list[dict[str, Any]]:  # fmt: skip
         """One server's list; empty when it cannot give one, which never hides the others'."""
-        self._refusals.pop((server.name, kind), None)
         try:
             return await server.features(kind, wait_s, max_age_s)
         except (RpcError, TransportError, TimeoutError) as exc:
             self._log.warning("a list could not be read", server=server.name, kind=kind, reason=str(exc))
-            if isinstance(exc, RpcError):
-                self._refusals[server.name, kind] = exc
             return []
+
+
+async def _given(server: Server | None, kind: Kind) -> None:
+    """See that a server does not refuse its list; one that is away refuses nothing."""
+    if server is not None:
+        with suppress(TransportError, TimeoutError):
+            await server.features(kind, max_age_s=server.settings.relist_s)
 
 
 def _able(servers: Iterable[Server], capability: str) -> list[Server]:

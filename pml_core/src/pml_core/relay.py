@@ -85,11 +85,9 @@ class Relay:
         Raises:
             RpcError: That server's, or no such page.
         """
-        keeps, features = self._keeps("prompt" if kind == "prompts" else "resource"), self._gateway.features
-        items = [*await features.listed(kind, keeps), *more]
-        server = only_server(self._gateway, self._conversation.session)
-        if server is not None and (refusal := features.refusal(server.name, kind)) is not None:
-            raise RpcError(refusal.code, refusal.message, refusal.data)
+        keeps = self._keeps("prompt" if kind == "prompts" else "resource")
+        only = only_server(self._gateway, self._conversation.session)
+        items = [*await self._gateway.features.listed(kind, keeps, only), *more]
         shown, cursor = page(items, params.get("cursor"), self._gateway.config.gateway.page_size)
         return {member: shown} if cursor is None else {member: shown, "nextCursor": cursor}
 

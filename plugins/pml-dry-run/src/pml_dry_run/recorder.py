@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pml_hookspecs import CapabilityRun, CodeRun, Outcome, Phase, RawObject, ToolCall
 
 from .pace import Budget, Pace
-from .writing import Noted
+from .writing import AnsweredCall
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task
@@ -53,7 +53,7 @@ class Recorder:
     def __init__(self, services: Services, settings: Settings, writing: Writing, outputs: Outputs) -> None:
         self._services, self._catalog, self._settings = services, services.catalog, settings
         self._writing, self._outputs = writing, outputs
-        self._pending: deque[Noted] = deque()
+        self._pending: deque[AnsweredCall] = deque()
         self._pending_bytes = 0
         self._come, self._many = asyncio.Event(), asyncio.Event()
         self._on = False
@@ -84,7 +84,7 @@ class Recorder:
             self._drop()
         elif size <= 2 * self._settings.max_bytes:
             self._budget.spend(NOTE_S)
-            self._pending.append(Noted(entry, run.session.principal, task, outcome, size))
+            self._pending.append(AnsweredCall(entry, run.session.principal, task, outcome, size))
             self._pending_bytes += size
             self._come.set()
             if len(self._pending) >= MANY or 2 * self._pending_bytes > MOST_PENDING_BYTES:

@@ -35,7 +35,7 @@ def epoch() -> str:
     return f"{time.time_ns() // 1000:016x}{os.urandom(3).hex()}"
 
 
-class Noted(NamedTuple):
+class AnsweredCall(NamedTuple):
     """A call that was answered, not looked at yet."""
 
     entry: CatalogEntry
@@ -66,7 +66,7 @@ class Writing:
             fnmatchcase(tool, pattern) for pattern in settings.never_record
         )
 
-    def keep(self, noted: Noted) -> None:
+    def keep(self, noted: AnsweredCall) -> None:
         """Keep one answer, if it is one and not too long. Repeats are only counted, until :meth:`flush`.
 
         Raises:
@@ -90,7 +90,7 @@ class Writing:
             self._repeated[again.id] = again
 
     def _kept_anew(
-        self, noted: Noted, kind: Kind, answer: RawObject, extra: Mapping[str, Any], look: bytes
+        self, noted: AnsweredCall, kind: Kind, answer: RawObject, extra: Mapping[str, Any], look: bytes
     ) -> Recording | None:
         """Keep it; or the recording that it only repeats, written in another way."""
         entry, owner = noted.entry, self._recordings.owner(noted.principal)
@@ -148,7 +148,7 @@ class Writing:
         if (documents := self._recordings.documents) is not None:
             put(documents, recording, self._settings)
 
-    def _define(self, noted: Noted) -> None:
+    def _define(self, noted: AnsweredCall) -> None:
         digest, documents = noted.entry.digest, self._recordings.documents
         if digest in self._defined or documents is None:
             return
