@@ -1,4 +1,4 @@
-"""Four modes, three ways of using each (EXP-57): as the gateway's mode, an endpoint's, and a key's."""
+"""Four modes, three ways of using each: as the gateway's mode, an endpoint's, and a key's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration that changes under ``pml serve``: what takes effect, what is refused, and who is told (EXP-10)."""
+"""A configuration that changes under ``pml serve``: what takes effect, what is refused, and who is told."""
 
 from __future__ import annotations
 

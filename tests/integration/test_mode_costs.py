@@ -1,4 +1,4 @@
-"""What each mode puts into a client's context, on a catalog as large as the original's example (EXP-44 to EXP-49)."""
+"""What each mode puts into a client's context, on a catalog as large as the original's example."""
 
 from __future__ import annotations
 

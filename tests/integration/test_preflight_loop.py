@@ -1,4 +1,4 @@
-"""The loop of ADR-030 on a real server: rehearse a plan, look at the report, run exactly that plan."""
+"""On a real server: rehearse a plan, look at the report, run exactly that plan."""
 
 from __future__ import annotations
 

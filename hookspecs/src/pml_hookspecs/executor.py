@@ -95,11 +95,11 @@ class CodeRun:
     """``typescript``, ``javascript`` or ``python``; an executor may know others."""
     source: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """Variables of the code; of tasks in ``needs``, their results under their ids (DAG-7)."""
+    """Variables of the code; of tasks in ``needs``, their results under their ids."""
     needs: tuple[str, ...] = ()
     step: Step = ONCE
     intent: str = ""
-    """What it is for, in the caller's words. For learning; puts no tools into the code's reach (SBX-4)."""
+    """What it is for, in the caller's words. For learning; puts no tools into the code's reach."""
     program: bool = False
     """True: the source is a program whose streams are the result. False: the body of a function."""
     folder: str | None = None
@@ -116,7 +116,7 @@ class CodeRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityRun:
-    """Run a learned capability from the store, or the code given in its place (CAP-2)."""
+    """Run a learned capability from the store, or the code given in its place."""
 
     id: str
     capability_id: str

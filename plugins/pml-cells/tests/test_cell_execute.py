@@ -1,4 +1,4 @@
-"""``cell_execute`` through a real gateway, with real sandboxes (SPEC-DB-004)."""
+"""``cell_execute`` through a real gateway, with real sandboxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that was rehearsed runs as it was rehearsed, or not at all (ADR-030)."""
+"""A plan that was rehearsed runs as it was rehearsed, or not at all."""
 
 from __future__ import annotations
 

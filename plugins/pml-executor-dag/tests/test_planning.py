@@ -1,4 +1,4 @@
-"""What comes of an intent without a plan (ADR-030, DRY-17)."""
+"""What comes of an intent without a plan."""
 
 from __future__ import annotations
 

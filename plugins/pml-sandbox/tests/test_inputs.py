@@ -1,4 +1,4 @@
-"""What goes into a sandbox is JSON (SBX-2, SBX-3)."""
+"""What goes into a sandbox is JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The four concurrency tests of the tech-spec, task 8."""
+"""Several requests at once on one connection."""
 
 from __future__ import annotations
 

@@ -281,7 +281,7 @@ def _maybe_of(tool: str, away: Mapping[str, str]) -> Failure:
 
 
 def not_connected(server: str, reason: str, *, retryable: bool = True) -> Failure:
-    """The failure for a server that cannot be reached (DRY-6); ``retryable`` unless it is none that could be."""
+    """The failure for a server that cannot be reached; ``retryable`` unless it is none that could be."""
     details = {"server": server, "reason": reason}
     message = f"MCP server {server} not connected: {reason}"
     return Failure("tool.not_connected", message, retryable=retryable, details=details)

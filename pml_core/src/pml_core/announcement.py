@@ -27,7 +27,7 @@ class Announcement:
         """The operator was told what is running."""
 
     async def begin(self) -> None:
-        """Log what is running (EXP-38), once the first client need not wait for it: structlog takes its time."""
+        """Log what is running, once the first client need not wait for it: structlog takes its time."""
         try:
             await self._gateway.servers_tried()
             await asyncio.sleep(AFTER_FIRST_LIST_S)
@@ -63,7 +63,7 @@ class Announcement:
         return about
 
     def warn(self) -> None:
-        """Log what is doubtful (EXP-36, EXP-39) and what was ignored."""
+        """Log what is doubtful and what was ignored."""
         gateway = self._gateway
         self.warn_of_unknown_tables()
         self.tell_of_projects()

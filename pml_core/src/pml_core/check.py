@@ -1,4 +1,4 @@
-"""``pml config check``: everything that is wrong, and what is legal but doubtful (EXP-35, EXP-36)."""
+"""``pml config check``: everything that is wrong, and what is legal but doubtful."""
 
 from __future__ import annotations
 

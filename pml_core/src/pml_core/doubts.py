@@ -1,4 +1,4 @@
-"""What is legal in a configuration, but hardly meant (EXP-36)."""
+"""What is legal in a configuration, but hardly meant."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Executors:
     """The bottom of the chain: hands each task to the executor of its kind.
 
     What comes down here in a dry run was not simulated by anyone, and is refused: a missing plugin must not turn a
-    rehearsal into the real thing (DRY-9). What comes down here for real under a lock began before it, and is refused as
+    rehearsal into the real thing. What comes down here for real under a lock began before it, and is refused as
     well: nothing on the way, such as a human who agrees, makes it run.
     """
 

@@ -123,7 +123,7 @@ class Exposures:
             return mode
         if mode not in self._unknown:
             self._unknown.add(mode)
-            unknown = f"Unknown tools_exposure mode: {mode}, defaulting to {META_ONLY}"  # the text of EXP-9
+            unknown = f"Unknown tools_exposure mode: {mode}, defaulting to {META_ONLY}"
             self._log.warning(unknown, installed=self._assembly.installed("exposure_mode"))
         return META_ONLY
 

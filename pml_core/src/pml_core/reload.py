@@ -1,4 +1,4 @@
-"""A changed configuration takes effect while the gateway runs, as far as it can (EXP-10)."""
+"""A changed configuration takes effect while the gateway runs, as far as it can."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REQUIRED = "MCP API key authentication required"
-"""The text of QRY-29."""
+"""What a call without a key is told where keys are required."""
 INVALID = "The API key is not valid"
 ENDED = {
     "expired": "The API key has expired",

@@ -27,7 +27,7 @@ FORM = {
 
 
 class Approvals:
-    """Holds a task back until a human has approved exactly this one (DRY-20, GAP-22).
+    """Holds a task back until a human has approved exactly this one.
 
     An approval that is kept is spent; else the client asks its human, if it can; else a request is kept, and the
     outcome says that it waits. An approval is bound to the digest of tool, definition and arguments and good once.
@@ -47,7 +47,7 @@ class Approvals:
         return self._held(task, run, call_next)
 
     async def would_ask(self, task: Task, above: Run) -> str:
-        """Why a human has to look at ``task`` first, unless one has approved exactly this already (ADR-030)."""
+        """Why a human has to look at ``task`` first, unless one has approved exactly this already."""
         why = self._policy.why(task, indirect=True)
         if not why:
             return ""

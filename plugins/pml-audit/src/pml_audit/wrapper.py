@@ -24,7 +24,7 @@ INVALID = "arguments.invalid"
 
 
 class Audit:
-    """Records denials, queries of history and the first use of a key each day (QRY-40)."""
+    """Records denials, queries of history and the first use of a key each day."""
 
     phase = Phase.AUDIT
 

@@ -165,7 +165,7 @@ def _with(intents: tuple[str, ...], intent: str) -> tuple[str, ...]:
 
 
 def to_value(capability: Capability) -> dict[str, Any]:
-    """As a document. The members that LRN-3 names are among them."""
+    """As a document of the store."""
     return {
         "code": capability.code,
         "language": capability.language,

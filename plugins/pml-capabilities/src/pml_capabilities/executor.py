@@ -64,7 +64,7 @@ class Capabilities:
         return Verdict(problems=(code,)) if isinstance(code, Failure) else Verdict(becomes=code)
 
     async def _code(self, task: CapabilityRun, session: Session, *, running: bool = True) -> CodeRun | Failure:
-        """What to run. Inline code wins (CAP-2). When ``running``, kinds count, and what is stale is marked."""
+        """What to run. Inline code wins. When ``running``, kinds count, and what is stale is marked."""
         if task.source:
             return CodeRun(id=CODE_ID, language=task.language, source=task.source, inputs=task.inputs)
         library = None if self._services is None else library_of(self._services)

@@ -1,4 +1,4 @@
-"""What uses what, as a graph: capabilities, the tools they use, and tools that are used together (OBS-1)."""
+"""What uses what, as a graph: capabilities, the tools they use, and tools that are used together."""
 
 from __future__ import annotations
 

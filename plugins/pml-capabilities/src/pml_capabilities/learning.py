@@ -48,7 +48,7 @@ class Watch:
 class Learning:
     """The wrapper: outermost, so that it sees how tasks end for whoever asked.
 
-    Code learns alike wherever it runs, on its own or in a workflow (LRN-5, SBX-5): it is the same chain. Nothing here
+    Code learns alike wherever it runs, on its own or in a workflow: it is the same chain. Nothing here
     changes a task or an outcome, waits for the store, or fails.
     """
 
@@ -89,7 +89,7 @@ class Learning:
                 self._learn(task, run, outcome, watch)
             elif isinstance(task, CapabilityRun):
                 self._count(task, run, outcome)
-        except Exception:  # LRN-7: whatever goes wrong here is not the task's trouble
+        except Exception:  # a task does not fail because nothing was learned from it
             self._services.log.exception("nothing was learned", task=task.id, execution=run.id)
         return outcome
 
@@ -131,7 +131,7 @@ class Learning:
                 async with self._one:
                     await work(*args)
                 self._changed()
-            except Exception:  # LRN-7
+            except Exception:  # nobody waits for it
                 self._services.log.exception("nothing was learned")
             finally:
                 self._keeping.discard(done)

@@ -88,7 +88,7 @@ def owned(name: str, owner: str) -> str:
 
 
 def whole_ms(duration_ms: float) -> int:
-    """Whole milliseconds, halves up (LRN-4)."""
+    """Whole milliseconds, halves up."""
     return math.floor(duration_ms + 0.5)
 
 

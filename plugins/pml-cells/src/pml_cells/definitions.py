@@ -29,7 +29,7 @@ CELL_EXECUTE: Mapping[str, Any] = {
         "required": ["sessionId", "cellId"],
     },
 }
-"""As SPEC-DB-004 has it."""
+"""Clients of other notebook servers know it by this name, description and schema."""
 
 NOTEBOOK_CREATE: Mapping[str, Any] = {
     "name": "notebook_create",

@@ -9,7 +9,7 @@ _MOST_SHOWN = 80
 
 
 class SessionAccessError(Exception):
-    """A session or a cell cannot be had (SPEC-DB-004, R1). ``str()`` is what ``stderr`` says (CELL-5)."""
+    """A session or a cell cannot be had. ``str()`` is what ``stderr`` says: ``Error: CODE - message``."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(message)

@@ -116,7 +116,7 @@ def language_of(filename: str) -> Language:
 
 
 def detect_language(language: str | None, filename: str | None) -> Language:
-    """What to run a cell as: its metadata, then its file's name, then TypeScript (SPEC-DB-004, R2; GAP-25)."""
+    """What to run a cell as: its metadata, then its file's name, then TypeScript."""
     if language in LANGUAGES:
         return cast("Language", language)
     if filename and filename.endswith(".js"):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from .sessions import Sessions
 
 TIMEOUT_MS = 30_000
-"""Longest time of a cell that is not given any (CELL-11) [ms]."""
+"""Longest time of a cell that is not given any [ms]."""
 TIMED_OUT_EXIT = 124
-"""Exit code of a cell that took too long (GAP-21)."""
+"""Exit code of a cell that took too long, as ``timeout`` of the coreutils has it."""
 LIMITS = (
     "[plugins.cells] max_notebook_bytes and max_notebook_files; for all notebooks of one principal max_principal_bytes "
     "and max_principal_files"
@@ -42,10 +42,10 @@ class Executed(NamedTuple):
     exit_code: int
     execution_time_ms: int
     is_error: bool = False
-    """Whether it could not be run at all (GAP-20)."""
+    """Whether it could not be run at all."""
 
     def plain(self) -> dict[str, Any]:
-        """As clients get it (SPEC-DB-004, R4)."""
+        """As clients get it."""
         return {
             "stdout": self.stdout,
             "stderr": self.stderr,
@@ -68,7 +68,7 @@ async def execute(
     most_ms: float,
     log: Any,
 ) -> Executed:
-    """Run a cell in its session's folder. Never raises, but when it is cancelled (CELL-16).
+    """Run a cell in its session's folder. Never raises, but when it is cancelled.
 
     Args:
         sessions: Where the session is.

@@ -61,8 +61,7 @@ class CellExecute:
             ``stdout``, ``stderr``, ``exitCode``, ``executionTime`` [ms], also when the code has failed.
 
         Raises:
-            ToolFailed: The cell could not be run. Clients get the same four members (CELL-5, CELL-6), marked as an
-                error (GAP-20).
+            ToolFailed: The cell could not be run. Clients get the same four members, marked as an error.
         """
         executed = await execute(
             self._sessions,

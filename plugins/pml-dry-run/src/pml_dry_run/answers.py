@@ -131,13 +131,13 @@ class Answers:
 
 
 def placeholder(task: ToolCall, notes: Sequence[str]) -> Answer:
-    """What there is where nothing is known (DRY-8)."""
+    """The answer where nothing is known about the tool's results."""
     content = {"content": [{"type": "text", "text": said(task)}]}
     return Answer("placeholder", "result", content, {"notes": list(notes)})
 
 
 def said(task: ToolCall) -> str:
-    """The sentence of DRY-8."""
+    """The text of a placeholder."""
     return f"Simulated execution of {task.tool}"
 
 

@@ -44,7 +44,7 @@ class Rehearsal:
 
 
 class DryRun:
-    """Keeps every task of a dry run from having effects (DRY-8, DRY-9, GAP-9).
+    """Keeps every task of a dry run from having effects.
 
     A workflow goes on, and its tasks come back here one by one. So do the gateway's own tools that only read. Where
     the rehearsal reads for real, so do tools that say that they only read. All else is answered with a result that

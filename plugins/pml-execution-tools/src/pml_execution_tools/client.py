@@ -144,7 +144,7 @@ class HistoryClient:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionList:
-        """Executions that clients asked for, newest first (RST-7).
+        """Executions that clients asked for, newest first.
 
         Args:
             agent_name: Of this agent only.
@@ -183,7 +183,7 @@ class HistoryClient:
     def get_execution_result(
         self, agent_name: str, execution_id: str, *, include_transcript: bool = False
     ) -> ExecutionResult:  # fmt: skip
-        """One execution, ended or not (RST-7).
+        """One execution, ended or not.
 
         Raises:
             NoSuchExecutionError: There is none such that the key may see.
@@ -207,7 +207,7 @@ class HistoryClient:
         since: str | None = None,
         until: str | None = None,
     ) -> AgentSummary | FleetSummary:
-        """What one agent did, or without a name all of them together (RST-7).
+        """What one agent did, or without a name all of them together.
 
         Args:
             agent_name: Which one.

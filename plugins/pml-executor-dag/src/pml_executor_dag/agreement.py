@@ -1,4 +1,4 @@
-"""Runs a plan only as it was rehearsed (ADR-030: simulate, review, run).
+"""Runs a plan only as it was rehearsed (simulate, review, run).
 
 A rehearsal gives a ``plan_digest``. Whoever runs the plan with that digest has it refused when anything in it changed
 since then: its tasks, their arguments and options, or the definitions of the tools that they call.

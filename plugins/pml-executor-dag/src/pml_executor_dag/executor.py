@@ -28,7 +28,7 @@ HAS_FAILED = Failure("workflow.over", "Not run: the workflow has failed.")
 
 
 class Dag:
-    """Runs workflows (tech-spec DAG-1..11). Every task goes through the gateway's whole chain of wrappers."""
+    """Runs workflows. Every task goes through the gateway's whole chain of wrappers."""
 
     handles: ClassVar[frozenset[type]] = frozenset({Workflow})
     settings_type = Settings

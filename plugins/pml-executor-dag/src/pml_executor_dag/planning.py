@@ -33,7 +33,7 @@ class Planned:
 
 
 async def plan(task: Workflow, run: Run, settings: Settings, services: Services | None) -> Planned:
-    """What is to be done about ``task``, which has an intent and no tasks (ADR-030, DRY-17).
+    """What is to be done about ``task``, which has an intent and no tasks.
 
     A plan that lacks required arguments is none, whatever its confidence; its tools are told. With a confidence below
     ``suggest_at`` an explicit plan is asked for, and the tools are told; from there the plan is suggested, and from

@@ -118,7 +118,7 @@ def pml_guides() -> Iterable[Guide]:
 
 @hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
-    """``execute_workflow`` and its two other names (GAP-24); ``continue_workflow`` and ``abort_workflow``, unlisted."""
+    """``execute_workflow`` and its two other names; ``continue_workflow`` and ``abort_workflow``, unlisted."""
 
     async def go_on(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
         from .continuing import carry_out, decision_from

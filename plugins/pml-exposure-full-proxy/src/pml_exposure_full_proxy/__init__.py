@@ -47,7 +47,7 @@ class FullProxy:
         return Selection(tuple(why), shared=True, why=why)
 
     def _warn(self, shown: list[CatalogEntry]) -> None:
-        """Say once what it costs (EXP-39)."""
+        """Say once what it costs."""
         if self._warned or not shown or self._services is None:
             return
         self._warned = True

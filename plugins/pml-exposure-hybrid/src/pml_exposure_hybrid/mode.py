@@ -129,7 +129,7 @@ class Hybrid:
         return [tool for tool in theirs if tool in visible][:limit]
 
     def _compare_with_cap(self, shown: int) -> None:
-        """Say once when the whitelist takes the list over the cap (GAP-4)."""
+        """Say once when the whitelist takes the list over the cap."""
         if shown > self._settings.max_underlying_tools:
             self._warn(
                 "cap",

@@ -26,7 +26,7 @@ class Semantic:
 
     settings_type = Settings
     settings_fallback = "hybrid"
-    """Plugin whose table fills the fields of the same name that ``[plugins.semantic]`` leaves out (EXP-6)."""
+    """Plugin whose table fills the fields of the same name that ``[plugins.semantic]`` leaves out."""
 
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """``services`` is not used: the catalog comes with each question."""

@@ -28,7 +28,7 @@ QUEUED_AGAIN_S = 1.0
 
 
 class Limiter:
-    """Keeps each task to all rules that fit it (DRY-21, DRY-22, QRY-39).
+    """Keeps each task to all rules that fit it.
 
     A task that no rule fits, or rates only that are counted in memory, is handed on without a coroutine.
     """

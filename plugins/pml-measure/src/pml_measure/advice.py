@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
 LITTLE = 0.05
-"""A share of the context that is not worth saving: the goal of ADR-017."""
+"""A share of the context that is not worth saving."""
 RELIABLE = 0.8
 """Share of the tools needed that search finds among ten, for an agent to rely on it."""
 OFTEN = 20

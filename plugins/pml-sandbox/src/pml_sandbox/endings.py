@@ -28,7 +28,7 @@ UNKNOWN_LANGUAGE = "code.unknown_language"
 FAULT = "sandbox.fault"
 
 TIMED_OUT_EXIT = 124
-"""Exit code of a program that took too long, as ``timeout`` of the coreutils has it (GAP-21)."""
+"""Exit code of a program that took too long, as ``timeout`` of the coreutils has it."""
 KILLED_EXIT = 137
 """Exit code of a program that was killed: 128 and the number of the signal."""
 MOST_FRAMES = 20
@@ -46,7 +46,7 @@ class Ending:
     output: Json = None
 
     def outcome(self, task_id: str, started_at: datetime) -> Outcome:
-        """As the gateway wants it; ends now. Whole milliseconds (LRN-4)."""
+        """As the gateway wants it; ends now. Whole milliseconds."""
         took_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
         return Outcome(
             task_id=task_id,
@@ -87,13 +87,13 @@ def failed(code: str, message: str, *, retryable: bool = False, output: Json = N
 
 
 def timed_out(limit_s: float, *, output: Json = None) -> Ending:
-    """The code ran into its time limit (DAG-9)."""
+    """The code ran into its time limit."""
     message = f"The code ran longer than its limit of {limit_s:g} s and was stopped. Do less, or give it more time."
     return Ending(Status.TIMED_OUT, Failure(TIMED_OUT, message, details={"limit_s": limit_s}), output)
 
 
 def raised(error: Raised, *, printed: str = "") -> Ending:
-    """The code raised an error and did not catch it; the message is the sandbox's own (DAG-8)."""
+    """The code raised an error and did not catch it; the message is the sandbox's own."""
     place = "" if error.line is None else f" (line {error.line})"
     said = error.message[:MOST_MESSAGE]
     message = f"{error.name}: {said}{place}" if said else f"{error.name}{place}"

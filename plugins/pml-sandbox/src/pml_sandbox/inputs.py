@@ -1,4 +1,4 @@
-"""Checks what goes into a sandbox as data: JSON and nothing else (SBX-2, SBX-3)."""
+"""Checks what goes into a sandbox as data: JSON and nothing else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_inputs(inputs: Mapping[str, Any]) -> None:
     """Make sure that ``inputs`` are JSON values all the way down.
 
     Raises:
-        InputsError: A callable is among them (the text of SBX-3), a number that JSON cannot say, a cycle, a member
+        InputsError: A callable is among them, a number that JSON cannot say, a cycle, a member
             named ``__proto__``, or something that is no JSON value. The message names the place.
     """
     for key, value in inputs.items():

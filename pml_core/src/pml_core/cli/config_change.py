@@ -20,7 +20,7 @@ from .output import print_json
 from .trees import KeyPath, at, flat
 
 USERS_FILE = "config.yaml"
-"""Made below ``~/.pml`` when there is no configuration at all (EXP-26)."""
+"""Made below ``~/.pml`` when there is no configuration at all."""
 PROJECTS_FILE = "pml.toml"
 
 

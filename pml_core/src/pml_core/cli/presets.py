@@ -17,7 +17,7 @@ from .trees import KeyPath, flat
 
 FILE = "gateway-presets.yaml"
 ALIASES: Mapping[str, str] = {"migration": "full_proxy", "balanced": "hybrid_balanced", "advanced": "meta_only"}
-"""Other names of presets (ADR-017)."""
+"""Other names of presets."""
 ABOUT: Mapping[str, str] = {
     "meta_only": "the meta-tools: agents that search and plan, production",
     "hybrid_balanced": "the meta-tools and the tools that clearly fit: everyday work",
@@ -30,7 +30,7 @@ CONTEXT: Mapping[str, str] = {
     "hybrid_permissive": "~8,000-10,000",
     "full_proxy": "all: ~44,500 for 687 tools",
 }
-"""Targets of ADR-017 [tokens]; ``pml tokens`` measures them."""
+"""Targets [tokens]; ``pml tokens`` measures them."""
 
 
 @dataclass(frozen=True, slots=True)

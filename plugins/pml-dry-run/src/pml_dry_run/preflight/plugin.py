@@ -27,7 +27,7 @@ settings_type = Settings
 
 
 class Preflight:
-    """Adds a report to the output of every rehearsed workflow that is not part of a rehearsed one (DRY-12, DRY-26).
+    """Adds a report to the output of every rehearsed workflow that is not part of a rehearsed one.
 
     The rehearsal goes on whatever the report says. One that was refused tells why in its output, beside the report. A
     plan that is run for real, and of which something is surely wrong, is refused with everything that is.

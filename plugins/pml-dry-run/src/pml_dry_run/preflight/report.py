@@ -123,7 +123,7 @@ class Report:
         return replace(self, findings=[*self.findings, *found])
 
     def told(self) -> dict[str, Any]:
-        """As JSON, with the fields of DRY-27; what is for reading comes first."""
+        """As JSON; what is for reading comes first."""
         answers = {step.path: step.answer for step in self.steps if step.answer}
         return {
             "text": self.text(),
