@@ -34,7 +34,7 @@ from pml_core import registry
 from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
 from pml_dry_run import plugin
-from pml_dry_run.pace import Budget
+from pml_dry_run.recording_rate import ProcessorBudget
 from pml_hookspecs import encode
 from pml_store_sqlite import SqliteStore
 from pml_testing.gateway import Client
@@ -109,7 +109,7 @@ class Blocks:
         """Processor time of one call [us]."""
         # Only here is it switched while calls run; what they cost without is not put by for recording.
         self._recorder._on = record
-        self._recorder._budget = Budget(self._rate.cpu_share, self._recorder._budget.price_s)
+        self._recorder._budget = ProcessorBudget(self._rate.cpu_share, self._recorder._budget.price_s)
         calls = self._rate.calls
         started = time.process_time()
         await asyncio.gather(*(self._some(calls // self._rate.at_once) for _ in range(self._rate.at_once)))

@@ -14,8 +14,8 @@ from pml_argument_validation import plugin as argument_validation
 from pml_argument_validation import signature as argument_signature
 from pml_core import bm25, exposure, listing
 from pml_core.catalog import make_entry
-from pml_dry_run import judging, sample
-from pml_dry_run.given import Given
+from pml_dry_run import sample, validators
+from pml_dry_run.argument_echo import ArgumentEcho
 from pml_dry_run.preflight import arguments, shapes
 from pml_dry_run.preflight.references import scan
 from pml_hookspecs import RawObject, ToolCall
@@ -89,7 +89,7 @@ def hinted(value):
 
 
 def judged(value):
-    return lambda schema: judging.Judges().of("x", schema)(value)
+    return lambda schema: validators.Validators().of("x", schema)(value)
 
 
 def admitted(value):
@@ -97,27 +97,27 @@ def admitted(value):
 
 
 def sampled(schema):
-    return sample.sample(schema, Given(b"seed", {"a": "x"}), judge=judging.Judges().of("x", schema))
+    return sample.sample(schema, ArgumentEcho(b"seed", {"a": "x"}), judge=validators.Validators().of("x", schema))
 
 
 def checked(value):
     def read(tool):
         schema = tool.definition["inputSchema"]
-        part = shapes.Part(schema, schema)
+        part = shapes.SubSchema(schema, schema)
         return arguments.check("t", tool, arguments.Schemas().of(tool), scan(value), lambda _reference: part)
 
     return read
 
 
 def clashing(schema):
-    part = shapes.Part(schema, schema)
-    return shapes.clash(part, shapes.Part(schema, {"anyOf": [schema, {"type": "object"}]})), shapes.clash(
+    part = shapes.SubSchema(schema, schema)
+    return shapes.clash(part, shapes.SubSchema(schema, {"anyOf": [schema, {"type": "object"}]})), shapes.clash(
         shapes.TEXT, part
     )
 
 
 def followed(schema):
-    part = shapes.Part(schema, schema)
+    part = shapes.SubSchema(schema, schema)
     return [shapes.follow(part, path) for path in (("a",), ("p0", "p0", "p0", "p0"), ("a", 0, "a", 0, "a"), (0,))]
 
 
@@ -142,7 +142,7 @@ OF_SCHEMAS = {
     "core: entry to the catalog": listed,
     "dry run: sample": sample.sample,
     "dry run: sample for a request, judged": sampled,
-    "preflight: alternatives": lambda schema: shapes.branches(shapes.Part(schema, schema)),
+    "preflight: alternatives": lambda schema: shapes.branches(shapes.SubSchema(schema, schema)),
     "preflight: paths": followed,
     "preflight: clashes": clashing,
     "stubs: types": _schema.read,

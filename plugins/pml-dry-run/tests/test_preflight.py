@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from pml_core.nulls import MemoryStore
-from pml_dry_run.preflight import checking, plugin
-from pml_dry_run.preflight.checking import preflight
+from pml_dry_run.preflight import examination, plugin
+from pml_dry_run.preflight.examination import preflight
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,
@@ -82,7 +82,7 @@ def code(id_, source, *, needs=(), language="python", **more):
 async def examined(*tasks, catalog=CATALOG, store=None, **more):
     services = FakeServices(catalog=catalog, store=store)
     report = await preflight(Workflow(id="w", tasks=tasks, **more), FakeRun(dry_run=True), services)
-    return report.told()
+    return report.to_report()
 
 
 async def found(*tasks, **more):
@@ -467,6 +467,6 @@ async def test_recordings_are_those_of_the_plugin_dry_run_of_the_same_gateway():
     services = FakeServices(catalog=CATALOG, settings=dry_run.settings_type(share=True))
     parts = dry_run.parts_of(services)
     other = SimpleNamespace(catalog=FakeCatalog([]))
-    assert checking.recordings_for(FakeServices(catalog=CATALOG)) is parts.recordings
-    assert checking.recordings_for(other) is not parts.recordings
+    assert examination.recordings_for(FakeServices(catalog=CATALOG)) is parts.recordings
+    assert examination.recordings_for(other) is not parts.recordings
     assert Session(key="k").principal == "local"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_dry_run.preflight.checking import Preflights, recordings_for
+from pml_dry_run.preflight.examination import Preflights, recordings_for
 from pml_dry_run.preflight.settings import Settings
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, ServerStatus, Step, ToolCall, Verdict, Workflow
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
@@ -42,7 +42,7 @@ async def examined(*tasks, verdicts=None, asking=None, settings=None, **more):
     services.verdicts, services.asking = verdicts or {}, asking or {}
     examiner = Preflights(services, recordings_for(services), settings or Settings())
     report = await examiner.of(Workflow(id="w", tasks=tasks, **more), FakeRun(dry_run=True))
-    return report.told(), services
+    return report.to_report(), services
 
 
 def found(told):
@@ -164,7 +164,7 @@ async def test_code_in_place_of_a_capability_is_checked_as_code():
 
     services = Services(catalog=CATALOG)
     examiner = Preflights(services, recordings_for(services), Settings())
-    told = (await examiner.of(Workflow(id="w", tasks=(step,)), FakeRun(dry_run=True))).told()
+    told = (await examiner.of(Workflow(id="w", tasks=(step,)), FakeRun(dry_run=True))).to_report()
     assert [(one["task"], one["code"], one["line"]) for one in told["errors"]] == [("k", "code.syntax", 1)]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_dry_run.preflight.references import scan
-from pml_dry_run.preflight.shapes import ANYTHING, Lost, Part, clash, follow, of_value, types
+from pml_dry_run.preflight.shapes import ANYTHING, MissingPath, SubSchema, clash, follow, of_value, types
 
 NAMES = st.sampled_from(["a", "b", "c", "due date"])
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-5, 5), st.sampled_from(["x", "y", ""]), st.just(1.5))
@@ -67,7 +67,7 @@ def fits(value, schema):
 
 def part(schema):
     made = document(schema)
-    return Part(made, made)
+    return SubSchema(made, made)
 
 
 def below(value, path):
@@ -96,7 +96,7 @@ def test_what_is_certainly_lost_is_in_no_value_and_what_is_found_says_its_type(s
         there = below(value, path)
     except (LookupError, TypeError, ValueError):
         return
-    if isinstance(found, Lost):
+    if isinstance(found, MissingPath):
         assert not found.certain
         return
     allowed = types(found)
@@ -118,9 +118,9 @@ def test_any_text_can_be_scanned(text):
 
 def test_schemas_that_refer_to_themselves_or_elsewhere_say_nothing():
     tree = {"type": "object", "properties": {"next": {"$ref": "#"}, "name": {"type": "string"}}}
-    assert types(follow(Part(tree, tree), ("next",) * 5 + ("name",))) == {"string"}
+    assert types(follow(SubSchema(tree, tree), ("next",) * 5 + ("name",))) == {"string"}
     for odd in ({"$ref": "#"}, {"$ref": "#/nowhere"}, {"$ref": "http://example.org/x"}, {"$dynamicRef": "#x"}):
-        assert follow(Part(odd, odd), ("a",)) is ANYTHING
-        assert clash(Part(odd, odd), Part(tree, tree)) == ""
+        assert follow(SubSchema(odd, odd), ("a",)) is ANYTHING
+        assert clash(SubSchema(odd, odd), SubSchema(tree, tree)) == ""
     deep = {"anyOf": [{"anyOf": [{"type": "string"}] * 9}] * 9}
-    assert types(Part(deep, deep)) is None
+    assert types(SubSchema(deep, deep)) is None

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pml_core.nulls import MemoryStore
-from pml_dry_run import pace, recorder
+from pml_dry_run import recorder, recording_rate
 from pml_hookspecs import RawObject, ToolCall
 from pml_testing.fakes import FakeRun, entry, outcome
 
@@ -155,7 +155,7 @@ async def test_the_background_rests_in_proportion_to_what_it_worked(kit, monkeyp
 
 async def test_of_a_tool_that_is_called_often_only_some_calls_are_recorded(kit, monkeypatch):
     now_s = 0.0
-    monkeypatch.setattr(pace.time, "monotonic", lambda: now_s)
+    monkeypatch.setattr(recording_rate.time, "monotonic", lambda: now_s)
     async with kit([TOOL, entry("fs:other")], max_per_tool=5, per_second=2, cpu_share=1) as made:
         for n in range(20):
             await made.real("fs:read", text("a"), {"n": n})
@@ -170,7 +170,7 @@ async def test_of_a_tool_that_is_called_often_only_some_calls_are_recorded(kit, 
 
 async def test_further_calls_are_recorded_as_long_as_that_costs_little(kit, monkeypatch):
     used_s = 0.0
-    monkeypatch.setattr(pace.time, "process_time", lambda: used_s)
+    monkeypatch.setattr(recording_rate.time, "process_time", lambda: used_s)
     async with kit([TOOL], max_per_tool=5, per_second=1e9) as made:
         for n in range(5):
             await made.real("fs:read", text("a"), {"n": n})
@@ -179,15 +179,15 @@ async def test_further_calls_are_recorded_as_long_as_that_costs_little(kit, monk
             await made.real("fs:read", text("a"), {"n": n})
         noted = len(made.recorder._pending)
     # A second of work, two hundredths of it for recording.
-    price_s = pace.FIRST_PRICE_S + recorder.NOTE_S
+    price_s = recording_rate.FIRST_PRICE_S + recorder.NOTE_S
     assert noted * price_s == pytest.approx(0.02, abs=2 * price_s)
 
 
 @pytest.mark.parametrize("price_s", [20e-6, 300e-6, 2e-3])
 def test_recording_takes_its_share_of_the_processor_whatever_one_costs(monkeypatch, price_s):
     used_s = spent_s = 0.0
-    monkeypatch.setattr(pace.time, "process_time", lambda: used_s)
-    budget = pace.Budget(0.05)
+    monkeypatch.setattr(recording_rate.time, "process_time", lambda: used_s)
+    budget = recording_rate.ProcessorBudget(0.05)
     for n in range(60_000):
         used_s += 0.001
         if budget.allows(0):
@@ -203,19 +203,21 @@ def test_recording_takes_its_share_of_the_processor_whatever_one_costs(monkeypat
 
 def test_what_was_put_by_while_nothing_was_recorded_is_bounded(monkeypatch):
     used_s = 0.0
-    monkeypatch.setattr(pace.time, "process_time", lambda: used_s)
-    budget = pace.Budget(0.05)
+    monkeypatch.setattr(recording_rate.time, "process_time", lambda: used_s)
+    budget = recording_rate.ProcessorBudget(0.05)
     used_s = 1e6
     allowed = 0
     while budget.allows(allowed):
         allowed += 1
-    assert allowed * pace.FIRST_PRICE_S == pytest.approx(pace.MOST_CREDIT_S, abs=pace.FIRST_PRICE_S)
+    assert allowed * recording_rate.FIRST_PRICE_S == pytest.approx(
+        recording_rate.MOST_CREDIT_S, abs=recording_rate.FIRST_PRICE_S
+    )
 
 
 def test_what_was_recorded_at_any_pace_is_paid_for_later(monkeypatch):
     used_s = 0.0
-    monkeypatch.setattr(pace.time, "process_time", lambda: used_s)
-    budget = pace.Budget(0.05)
+    monkeypatch.setattr(recording_rate.time, "process_time", lambda: used_s)
+    budget = recording_rate.ProcessorBudget(0.05)
     budget.spend(0.015, 50)
     used_s = 0.3
     assert not budget.allows(0)

@@ -24,7 +24,7 @@ from pml_core.catalog import LiveCatalog
 from pml_core.identifiers import execution_id
 from pml_dry_run import plugin
 from pml_dry_run.digests import shape_of
-from pml_dry_run.preflight.checking import Preflights
+from pml_dry_run.preflight.examination import Preflights
 from pml_dry_run.preflight.report import Report
 from pml_dry_run.preflight.settings import Settings as Chosen
 from pml_dry_run.recording import Recording
@@ -211,10 +211,10 @@ async def times(entries: Sequence[CatalogEntry], seed: int) -> Times:
             taken, spent = [], []
             for _ in range(RUNS):
                 # What calls took is looked up each time; compiled schemas are kept, as they are in a gateway.
-                examiner._looker._history._kept.clear()
+                examiner._collector._history._kept.clear()
                 begun, busy = time.perf_counter(), time.process_time()
                 report = await examiner.of(workflow, FakeRun(session=Session(key="bench"), dry_run=True))
-                report.told()
+                report.to_report()
                 taken.append((time.perf_counter() - begun) * 1000)
                 spent.append((time.process_time() - busy) * 1000)
             steps = len(report.steps)

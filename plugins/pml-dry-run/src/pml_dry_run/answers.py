@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import encode
 
+from .argument_echo import ArgumentEcho, echoed, normal
 from .digests import canonical
-from .given import Given, echoed, normal
-from .inferred import Form, Shape, seen_in
-from .judging import Judges
 from .labels import Source
+from .result_shapes import Form, Shape, value_of
 from .sample import sample
 from .schema import CannotSampleError
+from .validators import Validators
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, ToolCall
 
     from .recording import Kind
-    from .recordings import Past, Recordings
+    from .recordings import Recordings, ToolRecordings
 
 SECRETS = "its answer had secrets in it that were not recorded"
 BEFORE = "it is an error from before the steps of this rehearsal that may have changed what the call is about"
@@ -42,7 +42,7 @@ class Answers:
     """Makes up answers. Nothing here reaches a server."""
 
     def __init__(self, recordings: Recordings) -> None:
-        self._recordings, self._judges = recordings, Judges()
+        self._recordings, self._judges = recordings, Validators()
 
     async def to(self, task: ToolCall, entry: CatalogEntry | None, principal: str, *, changed: bool) -> Answer:
         """The first that there is of: recorded, example, by schema, by inferred schema, placeholder.
@@ -85,14 +85,16 @@ class Answers:
         }
         return Answer("recorded", recording.kind, recording.result, about), notes
 
-    def _example(self, task: ToolCall, entry: CatalogEntry, past: Past, notes: Sequence[str]) -> Answer | None:
+    def _example(
+        self, task: ToolCall, entry: CatalogEntry, past: ToolRecordings, notes: Sequence[str]
+    ) -> Answer | None:
         """The answer to a call with other arguments, those that it repeats replaced; of several, the most alike."""
         usable = [recording for recording in past.successes if not recording.redacted]
         if not usable:
             return None
         recording = max(usable, key=lambda r: _alike(r.given, task.arguments))
         result = dict(recording.result)
-        seen = seen_in(result)
+        seen = value_of(result)
         about: dict[str, Any] = {
             "recorded_at": recording.recorded_at,
             "recorded_with": recording.given,
@@ -116,7 +118,7 @@ class Answers:
         seed = canonical([entry.id, json.loads(encode(task.arguments))])
         key = entry.digest if shape.source == "declared" else canonical(shape.schema).decode()
         try:
-            value = sample(shape.schema, Given(seed, task.arguments), judge=self._judges.of(key, shape.schema))
+            value = sample(shape.schema, ArgumentEcho(seed, task.arguments), judge=self._judges.of(key, shape.schema))
         except CannotSampleError:
             return None
         if shape.form == "structured" and not isinstance(value, Mapping):

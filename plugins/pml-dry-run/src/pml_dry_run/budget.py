@@ -18,7 +18,7 @@ class OverBudgetError(Exception):
 
 
 class Budget:
-    """Counts steps down."""
+    """Steps of work that are left."""
 
     def __init__(self, most: int = MOST_STEPS) -> None:
         self._left = most

@@ -14,9 +14,9 @@ from pml_kit.terminal import printable
 
 from .outputs import forget
 from .recording import Recording, RecordingError
+from .recording_writer import expiry, put
 from .recordings import COLLECTION, DEFINITIONS, Recordings
 from .settings import Settings
-from .writing import expiry, put
 
 if TYPE_CHECKING:
     import argparse

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from .given import normal
-from .inferred import seen_in
+from .argument_echo import normal
+from .result_shapes import value_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, CodeRun, Session, Task, ToolCall
@@ -61,16 +61,16 @@ class Effect:
     made: Mapping[str, Any]
     """Identities in its simulated result, by normalised name."""
     value: Any
-    """Of its simulated result."""
+    """The value in its simulated result."""
 
-    def told(self) -> dict[str, Any]:
+    def to_report(self) -> dict[str, Any]:
         """For labels."""
         return {"task_id": self.task_id, "tool": self.tool, "effect": self.what, "of": dict(self.identity)}
 
 
 @dataclass(frozen=True, slots=True)
-class Overlaid:
-    """What a read would find after a step."""
+class ReadOverlay:
+    """The answer to a read as it would be after a step."""
 
     value: Any
     pointers: list[str]
@@ -81,7 +81,7 @@ class Overlaid:
 
 def effect_of(task: ToolCall, entry: CatalogEntry, path: str, result: Mapping[str, Any]) -> Effect:
     """What a simulated call would have done, as far as its name, annotations, arguments and result tell."""
-    seen = seen_in(result)
+    seen = value_of(result)
     value = None if seen is None or seen.form == "text" else seen.value
     return Effect(
         task_id=task.id,
@@ -107,9 +107,9 @@ def effects_of_code(task: Task, path: str, code: CodeRun, catalog: Catalog, sess
         session: Whose code it is.
     """
     from .preflight.code import read
-    from .preflight.named import Named
+    from .preflight.tool_names import ToolNames
 
-    named = Named(catalog, session)
+    named = ToolNames(catalog, session)
     entries = [entry for call in read(code.language, code.source).calls if (entry := named.tool(call)) is not None]
     return [
         Effect(
@@ -225,7 +225,7 @@ def _what(entry: CatalogEntry) -> What:
     return next((what for what in ("delete", "create", "change") if words & VERBS[what]), "unknown")
 
 
-def overlaid(value: Any, effect: Effect) -> Overlaid | None:
+def overlay_read(value: Any, effect: Effect) -> ReadOverlay | None:
     """``value`` as it would be after ``effect``; None where that cannot be told.
 
     Members that the step gave an argument for get it, in the only object within where the outermost has none of them.
@@ -236,7 +236,7 @@ def overlaid(value: Any, effect: Effect) -> Overlaid | None:
     if effect.what == "unknown":
         return None
     if isinstance(value, str):
-        return Overlaid(texts[0], [""], whole=True) if len(texts) == len(news) == 1 else None
+        return ReadOverlay(texts[0], [""], whole=True) if len(texts) == len(news) == 1 else None
     for name in CHANGES & news.keys():
         if isinstance(within := news[name], Mapping):
             news = {**{normal(n): member for n, member in within.items()}, **news}
@@ -246,13 +246,13 @@ def overlaid(value: Any, effect: Effect) -> Overlaid | None:
     return _with(value, news, "") if news else None
 
 
-def _with(value: Any, news: Mapping[str, Any], at: str) -> Overlaid | None:
+def _with(value: Any, news: Mapping[str, Any], at: str) -> ReadOverlay | None:
     if not isinstance(value, Mapping):
         return None
     changed = [name for name in value if normal(name) in news]
     if changed:
         now = {name: news[normal(name)] if name in changed else member for name, member in value.items()}
-        return Overlaid(now, [f"{at}/{name}" for name in changed], whole=news.keys() <= {normal(n) for n in changed})
+        return ReadOverlay(now, [f"{at}/{name}" for name in changed], whole=news.keys() <= {normal(n) for n in changed})
     within = [name for name, member in value.items() if isinstance(member, Mapping)]
     inner = _with(value[within[0]], news, f"{at}/{within[0]}") if len(within) == 1 else None
     return None if inner is None else replace(inner, value={**value, within[0]: inner.value})

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pml_hookspecs import CapabilityRun, CodeRun, Status, encode
 
 from .digests import canonical
-from .writing import expiry
+from .recording_writer import expiry
 
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Documents, Json, Outcome, Services, Session, Task
 
+    from .recording_writer import RecordingWriter
     from .recordings import Recordings
     from .settings import Settings
-    from .writing import Writing
 
 COLLECTION = "dry_run.outputs"
 VERSION = 2
@@ -45,7 +45,9 @@ class Outputs:
     is in a folder that code works in, so code with one is not.
     """
 
-    def __init__(self, services: Services, settings: Settings, recordings: Recordings, writing: Writing) -> None:
+    def __init__(
+        self, services: Services, settings: Settings, recordings: Recordings, writing: RecordingWriter
+    ) -> None:
         self._services, self._settings, self._recordings = services, settings, recordings
         self._writing = writing
         self._written = 0

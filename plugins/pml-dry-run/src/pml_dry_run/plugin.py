@@ -23,18 +23,18 @@ settings_type = Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What one gateway has of this plugin."""
+class PluginParts:
+    """The parts that this plugin made for one gateway."""
 
     recordings: Recordings
     recorder: Recorder
     dry_run: DryRun
 
 
-_parts: WeakKeyDictionary[Services, Parts] = WeakKeyDictionary()
+_parts: WeakKeyDictionary[Services, PluginParts] = WeakKeyDictionary()
 
 
-def parts_of(services: Services) -> Parts:
+def parts_of(services: Services) -> PluginParts:
     """The parts, the same for the same gateway."""
     made = _parts.get(services)
     if made is None:
@@ -42,20 +42,20 @@ def parts_of(services: Services) -> Parts:
     return made
 
 
-def _made(services: Services) -> Parts:
+def _made(services: Services) -> PluginParts:
     from .outputs import Outputs
     from .recorder import Recorder
+    from .recording_writer import RecordingWriter
     from .recordings import Recordings
     from .rehearsal import DryRun
-    from .writing import Writing
 
     settings: Settings = services.settings or Settings()
     recordings = Recordings(services, settings)
-    writing = Writing(services, settings, recordings)
+    writing = RecordingWriter(services, settings, recordings)
     outputs = Outputs(services, settings, recordings, writing)
     recorder = Recorder(services, settings, writing, outputs)
     recordings.written = recorder.written
-    return Parts(recordings, recorder, DryRun(services, settings, recordings, outputs))
+    return PluginParts(recordings, recorder, DryRun(services, settings, recordings, outputs))
 
 
 @hookimpl

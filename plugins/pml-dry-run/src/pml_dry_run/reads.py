@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import Failure, Outcome, Status, ToolCall
 
 from .answers import Answer, Answers, result_of
-from .effects import Effect, Match, Overlaid, only_reads, overlaid, reads_one
-from .inferred import Form, seen_in
+from .effects import Effect, Match, ReadOverlay, only_reads, overlay_read, reads_one
 from .labels import META, WOULD_DIFFER, label, labelled
+from .result_shapes import Form, value_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run
@@ -73,11 +73,11 @@ class Reads:
     ) -> Outcome | Answer:
         """The answer with what the steps would have changed in it."""
         effects = [effect for _, effect in certain]
-        told: dict[str, Any] = {"journal": [effect.told() for effect in effects]}
+        told: dict[str, Any] = {"journal": [effect.to_report() for effect in effects]}
         made = _overlaid(answer, certain)
         differs = maybe if made is not None and made.whole else [*effects, *maybe]
         if differs:
-            told[WOULD_DIFFER] = [effect.told() for effect in differs]
+            told[WOULD_DIFFER] = [effect.to_report() for effect in differs]
         if made is None:
             if base is not None and base.status is Status.OK:
                 return _flagged(base, differs)
@@ -110,13 +110,13 @@ def _real(base: Outcome | None) -> Answer | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made(Overlaid):
+class _CreationOverlay(ReadOverlay):
     form: Form
 
 
-def _overlaid(answer: Answer, certain: Sequence[tuple[Match, Effect]]) -> _Made | None:
+def _overlaid(answer: Answer, certain: Sequence[tuple[Match, Effect]]) -> _CreationOverlay | None:
     """The value after all of them, in its form; None where what it would be cannot be told."""
-    seen = seen_in(answer.content) if answer.kind == "result" else None
+    seen = value_of(answer.content) if answer.kind == "result" else None
     if seen is None or not certain:
         return None
     value: Any = seen.value
@@ -127,12 +127,12 @@ def _overlaid(answer: Answer, certain: Sequence[tuple[Match, Effect]]) -> _Made 
         if kind == "made" and isinstance(value, Mapping) and isinstance(effect.value, Mapping):
             news = {name: member for name, member in effect.value.items() if name in value}
             value, pointers = {**value, **news}, [*pointers, *(f"/{name}" for name in news)]
-        found = overlaid(value, effect)
+        found = overlay_read(value, effect)
         if found is None and not news:
             return None
         if found is not None:
             value, pointers, whole = found.value, [*pointers, *found.pointers], whole and found.whole
-    return _Made(value, list(dict.fromkeys(pointers)), whole, seen.form)
+    return _CreationOverlay(value, list(dict.fromkeys(pointers)), whole, seen.form)
 
 
 def _made_up(task: ToolCall) -> bool:
@@ -147,11 +147,11 @@ def _flagged(base: Outcome, effects: Sequence[Effect]) -> Outcome:
     """A real result that says after which simulated steps it might be another."""
     if not effects or not isinstance(base.output, Mapping):
         return base
-    return replace(base, output=labelled(base.output, {WOULD_DIFFER: [effect.told() for effect in effects]}))
+    return replace(base, output=labelled(base.output, {WOULD_DIFFER: [effect.to_report() for effect in effects]}))
 
 
 def _deleted(task: ToolCall, effect: Effect) -> Outcome:
-    about = label("journal", task, task.tool, journal=[effect.told()])
+    about = label("journal", task, task.tool, journal=[effect.to_report()])
     message = f"In this rehearsal {effect.task_id} ({effect.tool}) would have deleted it: reading it would fail."
     failure = Failure("dry_run.deleted", message, details={META: about})
     now = datetime.now(UTC)

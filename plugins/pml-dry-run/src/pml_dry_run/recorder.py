@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import CapabilityRun, CodeRun, Outcome, Phase, RawObject, ToolCall
 
-from .pace import Budget, Pace
-from .writing import AnsweredCall
+from .recording_rate import ProcessorBudget, RecordingRate
+from .recording_writer import AnsweredCall
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task
 
     from .outputs import Outputs
+    from .recording_writer import RecordingWriter
     from .settings import Settings
-    from .writing import Writing
 
 MOST_PENDING = 1000
 MOST_PENDING_BYTES = 32 * 1024 * 1024
@@ -41,24 +41,24 @@ MOST_REMEMBERED = 4096
 class Recorder:
     """The wrapper next to the tools. Adds some microseconds to a call; everything else happens in the background.
 
-    The first ``max_per_tool`` calls of a tool are recorded, further ones evenly (:class:`~pml_dry_run.pace.Pace`) and
-    as long as all that is recorded takes no more than ``cpu_share`` of the processor time that the gateway takes
-    (:class:`~pml_dry_run.pace.Budget`). Writing takes no more than that share of a processor at any time: what comes
-    faster waits, up to :data:`MOST_PENDING` calls, and beyond that is not kept. What waits when the gateway ends is
-    written then.
+    The first ``max_per_tool`` calls of a tool are recorded, further ones evenly
+    (:class:`~pml_dry_run.recording_rate.RecordingRate`) and as long as all that is recorded takes no more than
+    ``cpu_share`` of the processor time that the gateway takes (:class:`~pml_dry_run.recording_rate.ProcessorBudget`).
+    Writing takes no more than that share of a processor at any time: what comes faster waits, up to
+    :data:`MOST_PENDING` calls, and beyond that is not kept. What waits when the gateway ends is written then.
     """
 
     phase = Phase.ADAPT
 
-    def __init__(self, services: Services, settings: Settings, writing: Writing, outputs: Outputs) -> None:
+    def __init__(self, services: Services, settings: Settings, writing: RecordingWriter, outputs: Outputs) -> None:
         self._services, self._catalog, self._settings = services, services.catalog, settings
         self._writing, self._outputs = writing, outputs
         self._pending: deque[AnsweredCall] = deque()
         self._pending_bytes = 0
         self._come, self._many = asyncio.Event(), asyncio.Event()
         self._on = False
-        self._paces: OrderedDict[str, Pace | None] = OrderedDict()
-        self._budget = Budget(settings.cpu_share)
+        self._paces: OrderedDict[str, RecordingRate | None] = OrderedDict()
+        self._budget = ProcessorBudget(settings.cpu_share)
         self.dropped = 0
         """Answers that came too fast for too long to be kept."""
 
@@ -108,7 +108,7 @@ class Recorder:
             if tool in self._paces:
                 return False
             wanted = not entry.own and self._writing.wants(tool)
-            pace = self._paces[tool] = Pace(self._settings) if wanted else None
+            pace = self._paces[tool] = RecordingRate(self._settings) if wanted else None
             if len(self._paces) > MOST_REMEMBERED:
                 self._paces.popitem(last=False)
         return pace is not None and pace.allows() and (pace.is_first() or self._budget.allows(len(self._pending)))

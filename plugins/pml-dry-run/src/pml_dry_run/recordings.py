@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .digests import call_digest, extra_of, shape_of
-from .inferred import Shape, infer
 from .recording import Recording, RecordingError, from_document
+from .result_shapes import Shape, infer
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Document, Documents, Services, ToolCall
@@ -28,7 +28,7 @@ MOST_PAST_CHARACTERS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class ToolRecordings:
     """What is on record of one tool as it is defined now."""
 
     successes: Sequence[Recording]
@@ -56,7 +56,7 @@ class Recordings:
         self._services, self._settings = services, settings
         self.written: Callable[[], Awaitable[None]] = _nothing
         """Waits until everything recorded so far is in the store."""
-        self._pasts: OrderedDict[str, tuple[object, Past]] = OrderedDict()
+        self._pasts: OrderedDict[str, tuple[object, ToolRecordings]] = OrderedDict()
         """By shape, with what tells that there is another recording."""
 
     @property
@@ -82,7 +82,7 @@ class Recordings:
         last = max((recording.epoch for recording in found), default="")
         return sorted((r for r in found if r.epoch == last), key=lambda r: r.number), refused
 
-    async def about(self, principal: str, entry: CatalogEntry) -> Past:
+    async def about(self, principal: str, entry: CatalogEntry) -> ToolRecordings:
         """What is on record of a tool."""
         shape = shape_of(self.owner(principal), entry)
         state = await self._state({"shape": shape})
@@ -91,7 +91,7 @@ class Recordings:
             return kept[1]
         found, refused = await self._find({"shape": shape}, MOST_LOOKED_AT)
         good = [recording for recording in found if recording.kind == "result"]
-        made = Past(good, len(found) - len(good), refused, _declared(entry) or infer(r.result for r in good))
+        made = ToolRecordings(good, len(found) - len(good), refused, _declared(entry) or infer(r.result for r in good))
         self._pasts.pop(shape, None)
         if sum(len(recording.answer) for recording in found) <= MOST_PAST_CHARACTERS:
             self._pasts[shape] = state, made

@@ -75,7 +75,7 @@ class DryRun:
                 return await call_next(task, run)
             level = _level(task, run, self._settings)
             if level is None:
-                return _over(
+                return _finished_outcome(
                     task, Failure("dry_run.level", f"_meta[{META_LEVEL!r}] must be one of {', '.join(LEVELS)}")
                 )
             if not isinstance(task, ToolCall):
@@ -133,20 +133,20 @@ def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] 
         if answer.source == "placeholder":
             missed = MISSED.format(task.tool)
             if level == "strict":
-                return _over(
+                return _finished_outcome(
                     task, Failure("dry_run.miss", missed + REMEDY, details={META: {**about, "source": "none"}})
                 )
             if level == "warn":
                 about["warnings"] = [missed]
-        return _over(task, None, labelled(answer.content, {META: about, **differs}))
+        return _finished_outcome(task, None, labelled(answer.content, {META: about, **differs}))
     recorded = f"As recorded at {about.get('recorded_at', '?')}: "
     if answer.kind == "refusal":
         error = in_error(answer.content, about)
         failure = Failure("tool.refused", recorded + str(error["message"]), details={"rpc": error, META: about})
-        return _over(task, failure)
+        return _finished_outcome(task, failure)
     texts = [b.get("text") for b in answer.content.get("content") or () if isinstance(b, Mapping)]
     said = "\n".join(text for text in texts if isinstance(text, str)) or f"{task.tool} failed without a message."
-    return _over(
+    return _finished_outcome(
         task, Failure("tool.failed", recorded + said, details={META: about}), labelled(answer.content, {META: about})
     )
 
@@ -157,14 +157,16 @@ def _unknown(task: Task, level: Level) -> Outcome:
     note = NOT_RUN.format(name)
     about = label("placeholder", task, name, notes=[note])
     if level == "strict":
-        return _over(task, Failure("dry_run.miss", note, details={META: {**about, "source": "none"}}))
-    return _over(task, None, f"Simulated execution of {name}", {META: about})
+        return _finished_outcome(task, Failure("dry_run.miss", note, details={META: {**about, "source": "none"}}))
+    return _finished_outcome(task, None, f"Simulated execution of {name}", {META: about})
 
 
 def _returned(task: Task, output: Output) -> Outcome:
     """What the same code returned before, as it was: what is said of it stands beside it."""
     recorded = {"recorded_at": output.recorded_at, "duration_ms": output.duration_ms}
-    return _over(task, None, output.value, {META: label("recorded", task, _named(task), **recorded, notes=[CALLS])})
+    return _finished_outcome(
+        task, None, output.value, {META: label("recorded", task, _named(task), **recorded, notes=[CALLS])}
+    )
 
 
 def _named(task: Task) -> str:
@@ -174,7 +176,9 @@ def _named(task: Task) -> str:
     return f"capability {task.capability_id}" if isinstance(task, CapabilityRun) else type(task).__name__
 
 
-def _over(task: Task, failure: Failure | None, output: Any = None, meta: Mapping[str, Any] | None = None) -> Outcome:
+def _finished_outcome(
+    task: Task, failure: Failure | None, output: Any = None, meta: Mapping[str, Any] | None = None
+) -> Outcome:
     return Outcome(
         task_id=task.id,
         status=Status.SIMULATED if failure is None else Status.ERROR,

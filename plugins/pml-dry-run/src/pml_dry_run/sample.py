@@ -10,7 +10,7 @@ from .patterns import CannotMatchError, matching
 from .schema import CannotSampleError, Document, fits_number, item_schemas, merged, types_of
 
 if TYPE_CHECKING:
-    from .given import Given
+    from .argument_echo import ArgumentEcho
 
 WORD = "simulated"
 OF_ANYTHING = 3
@@ -54,7 +54,9 @@ _HINTS = {
 }  # fmt: skip
 
 
-def sample(schema: Mapping[str, Any], given: Given | None = None, *, judge: Callable[[Any], bool] | None = None) -> Any:
+def sample(
+    schema: Mapping[str, Any], given: ArgumentEcho | None = None, *, judge: Callable[[Any], bool] | None = None
+) -> Any:
     """A value that fits ``schema``: what its author gives as an example where there is one, else made up.
 
     Args:
@@ -79,7 +81,7 @@ def sample(schema: Mapping[str, Any], given: Given | None = None, *, judge: Call
 
 
 class _Sampler:
-    def __init__(self, document: Document, given: Given | None) -> None:
+    def __init__(self, document: Document, given: ArgumentEcho | None) -> None:
         self._document, self._request = document, given
         self._made = 0
         self._path: list[str] = []
@@ -203,7 +205,7 @@ def _is_null(branch: Any) -> bool:
     return isinstance(branch, Mapping) and branch.get("type") == "null"
 
 
-def _string(flat: Mapping[str, Any], request: Given | None, path: Sequence[str]) -> str:
+def _string(flat: Mapping[str, Any], request: ArgumentEcho | None, path: Sequence[str]) -> str:
     format, least, most = flat.get("format", ""), flat.get("minLength", 0), flat.get("maxLength", MOST_CHARACTERS)
     if least > MOST_CHARACTERS:
         raise CannotSampleError("the schema wants too long a text")

@@ -20,7 +20,7 @@ from pml_hookspecs import encode
 
 from .digests import call_digest
 from .recording import Recording, RecordingError, from_value
-from .writing import epoch
+from .recording_writer import epoch
 
 FORMAT = 1
 """Version of the file."""

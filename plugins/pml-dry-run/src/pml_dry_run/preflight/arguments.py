@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pml_kit.json_schema import Validator
 from pml_kit.references import Path, Reference
 
+from .coercion import may_be_taken, reads_as
 from .findings import Finding, error, warning
-from .lenient import may_be_taken, reads_as
-from .references import Scanned, Slot
-from .shapes import Lost, Part, branches, clash, follow
-from .words import a, did_you_mean, either, kind, listed, nearest, path_text, short
+from .message_text import a, did_you_mean, either, kind, listed, nearest, path_text, short
+from .references import Slot, ValueScan
+from .shapes import MissingPath, SubSchema, branches, clash, follow
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -52,8 +52,8 @@ CODES = {
 OTHER = "argument.invalid"
 
 
-class Wrong(NamedTuple):
-    """What does not fit."""
+class ArgumentProblem(NamedTuple):
+    """An argument that does not fit the schema."""
 
     code: str
     path: Path
@@ -62,7 +62,7 @@ class Wrong(NamedTuple):
     """Whether a server may take it all the same."""
 
 
-Given = Callable[[Reference], Part | Lost]
+ArgumentEcho = Callable[[Reference], SubSchema | MissingPath]
 """What a reference will find."""
 
 
@@ -95,7 +95,7 @@ def _compiled(schema: Any) -> Any:
 
 
 def check(
-    task: str, entry: CatalogEntry, validator: Any, scanned: Scanned, given: Given, name: str = "arguments"
+    task: str, entry: CatalogEntry, validator: Any, scanned: ValueScan, given: ArgumentEcho, name: str = "arguments"
 ) -> list[Finding]:
     """Everything that is wrong with the arguments of one call.
 
@@ -118,20 +118,20 @@ def check(
         return [warning("argument.unchecked", task, message, name)]
     try:
         found = islice(_all_wrong(validator, scanned, schema), MOST_FOUND)
-        wrong = [*found, *_handed_on(scanned.slots, Part(schema, schema), given)]
+        wrong = [*found, *_handed_on(scanned.slots, SubSchema(schema, schema), given)]
     except (ValueError, RecursionError) as exc:
         return [warning("argument.unchecked", task, f"the arguments for {entry.id} cannot be checked: {exc}", name)]
     return [_told(task, one, name) for one in [*wrong, *_unnamed(scanned.value, schema)]]
 
 
-def _told(task: str, wrong: Wrong, name: str) -> Finding:
+def _told(task: str, wrong: ArgumentProblem, name: str) -> Finding:
     # Servers differ in what they take for a date or an address; the gateway itself does not check formats.
     level = warning if wrong.code in ("argument.format", "argument.undeclared") else error
     made = level(wrong.code, task, wrong.message, f"{name}{path_text(wrong.path)}")
     return replace(made, open=wrong.open)
 
 
-def _all_wrong(validator: Any, scanned: Scanned, schema: Mapping[str, Any]) -> Iterator[Wrong]:
+def _all_wrong(validator: Any, scanned: ValueScan, schema: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
     if not validator.is_valid(scanned.value):
         errors = islice(validator.iter_errors(scanned.value), MOST_READ)
         yield from _of_errors(_relevant(errors, scanned.slots), scanned.slots, schema)
@@ -152,26 +152,28 @@ def _excuses(slot: Slot, found: ValidationError) -> bool:
     return slot.path[: len(here)] == here and found.kind.name not in OF_THE_WHOLE
 
 
-def _of_errors(errors: Iterable[ValidationError], slots: Sequence[Slot], schema: Mapping[str, Any]) -> Iterator[Wrong]:
+def _of_errors(
+    errors: Iterable[ValidationError], slots: Sequence[Slot], schema: Mapping[str, Any]
+) -> Iterator[ArgumentProblem]:
     for found in errors:
         path, name, facts = tuple(found.instance_path), found.kind.name, found.kind.as_dict()
         code = CODES.get(name, OTHER)
         if name == "required":
             missing = facts["property"]
             message, declared = f"is missing; expected {_expected(schema, found, missing)}", _declared(schema, found)
-            yield Wrong(code, (*path, missing), message, "default" in _mapping(declared.get(missing)))
+            yield ArgumentProblem(code, (*path, missing), message, "default" in _mapping(declared.get(missing)))
         elif name in ("additionalProperties", "unevaluatedProperties"):
             for unknown in facts["unexpected"][:MOST_FOUND]:
                 there: Any = found.instance
                 known = [one for one in _declared(schema, found) if one not in there]
                 near = did_you_mean(unknown, known)
                 hint = near or (f"; not given yet: {listed(known)}" if known else "")
-                yield Wrong(code, (*path, unknown), f"unknown{hint}", not near)
+                yield ArgumentProblem(code, (*path, unknown), f"unknown{hint}", not near)
         elif name in ("anyOf", "oneOf") and facts.get("context"):
             yield from _of_choice(found, facts["context"], slots, schema)
         else:
             within = any(slot.path == path for slot in slots)
-            yield Wrong(code, path, _plain(found, facts), within or may_be_taken(found, schema))
+            yield ArgumentProblem(code, path, _plain(found, facts), within or may_be_taken(found, schema))
 
 
 def _plain(found: ValidationError, facts: Mapping[str, Any]) -> str:
@@ -197,7 +199,7 @@ def _of_choice(
     context: Sequence[Sequence[ValidationError]],
     slots: Sequence[Slot],
     schema: Mapping[str, Any],
-) -> Iterator[Wrong]:
+) -> Iterator[ArgumentProblem]:
     """What is wrong with the nearest of several allowed forms; the types allowed when it is none of them."""
     here = list(found.instance_path)
     forms = [_relevant(form, slots) for form in context if form]
@@ -212,7 +214,7 @@ def _of_choice(
     wanted = either(types) if types else "one of the allowed forms"
     message = f"must be {wanted}, not {kind(found.instance)}"
     taken = may_be_taken(found, schema) or reads_as(found.instance, types)
-    yield Wrong("argument.type", tuple(here), message, taken)
+    yield ArgumentProblem("argument.type", tuple(here), message, taken)
 
 
 def _declared(schema: Mapping[str, Any], found: ValidationError) -> Mapping[str, Any]:
@@ -237,30 +239,30 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _unnamed(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Wrong]:
+def _unnamed(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[ArgumentProblem]:
     """Arguments that an open schema lets pass, though they look like another one that is not given."""
-    flats = branches(Part(schema, schema))
+    flats = branches(SubSchema(schema, schema))
     if flats is None or len(flats) != 1 or flats[0].get("additionalProperties", True) not in (True, {}):
         return []
     named = flats[0].get("properties", {})
     free = [name for name in named if name not in value]
     found = [(name, nearest(name, free, least=0.75)) for name in value if name not in named] if free else []
     return [
-        Wrong("argument.undeclared", (name,), f"is not declared by the tool; did you mean {near[0]!r}?")
+        ArgumentProblem("argument.undeclared", (name,), f"is not declared by the tool; did you mean {near[0]!r}?")
         for name, near in found
         if near
     ]
 
 
-def _handed_on(slots: Sequence[Slot], into: Part, given: Given) -> Iterator[Wrong]:
+def _handed_on(slots: Sequence[Slot], into: SubSchema, given: ArgumentEcho) -> Iterator[ArgumentProblem]:
     """Results of earlier steps that cannot fit where they are put."""
     for slot in slots:
         wanted = follow(into, slot.path)
-        if isinstance(wanted, Lost):
+        if isinstance(wanted, MissingPath):
             continue
         if not slot.whole:
             continue
         reference = slot.references[0]
         value = given(reference)
-        if isinstance(value, Part) and (reason := clash(value, wanted)):
-            yield Wrong("reference.type", slot.path, f"{reference.text} {reason}")
+        if isinstance(value, SubSchema) and (reason := clash(value, wanted)):
+            yield ArgumentProblem("reference.type", slot.path, f"{reference.text} {reason}")

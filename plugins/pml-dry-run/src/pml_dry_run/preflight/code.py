@@ -22,7 +22,7 @@ LONGEST = 200_000
 
 
 @dataclass(slots=True)
-class Read:
+class CodeSummary:
     """What is known of a piece of code."""
 
     problem: str = ""
@@ -50,16 +50,16 @@ class Call:
     """Names given by keyword; None when they cannot be told."""
 
 
-def read(language: str, source: str) -> Read:
+def read(language: str, source: str) -> CodeSummary:
     """Read ``source``, the body of a function."""
     if len(source) > LONGEST:
-        return Read(reaches=True)
+        return CodeSummary(reaches=True)
     if language == PYTHON:
         return _python(source)
-    return _script(source) if language in SCRIPTS else Read(reaches=True)
+    return _script(source) if language in SCRIPTS else CodeSummary(reaches=True)
 
 
-def _python(source: str) -> Read:
+def _python(source: str) -> CodeSummary:
     try:
         with warnings.catch_warnings():
             # Of odd escapes, say; they are the author's business.
@@ -67,15 +67,15 @@ def _python(source: str) -> Read:
             tree = ast.parse(source)
     except SyntaxError as exc:
         at = "" if exc.lineno is None else f" (line {exc.lineno})"
-        return Read(problem=f"{exc.msg}{at}", checked="parsed")
+        return CodeSummary(problem=f"{exc.msg}{at}", checked="parsed")
     except (ValueError, RecursionError, MemoryError) as exc:
-        return Read(problem=str(exc) or "nested too deeply", checked="parsed")
-    seen = _Seen()
+        return CodeSummary(problem=str(exc) or "nested too deeply", checked="parsed")
+    seen = _CallVisitor()
     try:
         seen.visit(tree)
     except RecursionError:
-        return Read(checked="parsed", reaches=True)
-    return Read(
+        return CodeSummary(checked="parsed", reaches=True)
+    return CodeSummary(
         checked="parsed",
         calls=seen.calls,
         names=frozenset(seen.loaded - seen.stored),
@@ -84,8 +84,8 @@ def _python(source: str) -> Read:
     )
 
 
-class _Seen(ast.NodeVisitor):
-    """Names and calls in Python code."""
+class _CallVisitor(ast.NodeVisitor):
+    """Collects names and calls in Python code."""
 
     def __init__(self) -> None:
         self.loaded: set[str] = set()
@@ -152,15 +152,15 @@ def _tool_of(func: ast.expr) -> tuple[str, str] | None:
     return (names[0], names[1]) if len(names) == 2 else None  # noqa: PLR2004 - server and tool
 
 
-def _script(source: str) -> Read:
+def _script(source: str) -> CodeSummary:
     try:
         plain = stripped(source)
     except ScriptError as exc:
-        return Read(problem=str(exc), checked="brackets")
+        return CodeSummary(problem=str(exc), checked="brackets")
     if wrong := problem(plain):
-        return Read(problem=wrong, checked="brackets")
+        return CodeSummary(problem=wrong, checked="brackets")
     calls = [Call(server, tool, line) for server, tool, line in named_tools(source, plain)]
-    return Read(checked="brackets", calls=calls, names=_free_names(plain), reaches="tools" in plain)
+    return CodeSummary(checked="brackets", calls=calls, names=_free_names(plain), reaches="tools" in plain)
 
 
 def _free_names(plain: str) -> frozenset[str]:
@@ -180,12 +180,12 @@ def _free_names(plain: str) -> frozenset[str]:
     return frozenset(used - declared)
 
 
-def uses(read_: Read, ids: Collection[str]) -> Iterator[str]:
+def uses(read_: CodeSummary, ids: Collection[str]) -> Iterator[str]:
     """Ids that the code reads as variables."""
     return (id_ for id_ in ids if id_ in read_.names and id_.isidentifier() and not keyword.iskeyword(id_))
 
 
-def undefined(read_: Read, given: Collection[str]) -> list[str]:
+def undefined(read_: CodeSummary, given: Collection[str]) -> list[str]:
     """Names that Python code reads, and nobody gives; empty where that is not sure."""
     known = {*given, *GIVEN, *dir(builtins)}
     return sorted(read_.names - known) if read_.complete else []

@@ -22,7 +22,7 @@ WORDS: Mapping[What, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """Of one step."""
+    """What one step would do, by the hints of its tools."""
 
     what: What
     idempotent: bool | None = None
@@ -59,7 +59,7 @@ def of_tool(entry: CatalogEntry | None) -> Effects:
 
 
 def worst(several: list[Effects]) -> Effects:
-    """Of what has all of these effects."""
+    """The effects of a step that has all of these."""
     if not several:
         return NOTHING
     order: list[What] = ["unknown", "destroys", "adds", "reads", "nothing"]

@@ -9,7 +9,7 @@ from statistics import median
 
 from pml_hookspecs import CapabilityRun, ToolCall
 
-from .facts import Facts
+from .facts import PlanFacts
 from .graph import Node, Scope
 
 MOST_PARALLEL = 100
@@ -18,7 +18,7 @@ MOST_PARALLEL = 100
 
 @dataclass(slots=True)
 class Step:
-    """Of one step, its items together."""
+    """Time and cost of one step, its items together."""
 
     duration_ms: int | None = None
     """None when nothing is known [ms]."""
@@ -30,7 +30,7 @@ class Step:
 
 @dataclass(slots=True)
 class Estimate:
-    """Of a whole plan."""
+    """Time and cost of a whole plan."""
 
     steps: dict[str, Step] = field(default_factory=dict)
     """By path."""
@@ -43,7 +43,7 @@ class Estimate:
     """Paths of steps that count as nothing, because nothing is known of them."""
 
 
-def estimate(top: Scope, facts: Facts) -> Estimate:
+def estimate(top: Scope, facts: PlanFacts) -> Estimate:
     """What the plan would take, as far as is known."""
     made = Estimate()
     made.duration_ms, made.critical_path = _scope(top, facts, made)
@@ -52,7 +52,7 @@ def estimate(top: Scope, facts: Facts) -> Estimate:
     return made
 
 
-def _scope(scope: Scope, facts: Facts, made: Estimate) -> tuple[int | None, list[str]]:
+def _scope(scope: Scope, facts: PlanFacts, made: Estimate) -> tuple[int | None, list[str]]:
     ends: dict[str, tuple[int, list[str], bool]] = {}
     for node in scope.order():
         step, inside = _step(node, facts, made)
@@ -67,7 +67,7 @@ def _scope(scope: Scope, facts: Facts, made: Estimate) -> tuple[int | None, list
     return (longest[0] if longest[2] else None), longest[1]
 
 
-def _step(node: Node, facts: Facts, made: Estimate) -> tuple[Step, list[str]]:
+def _step(node: Node, facts: PlanFacts, made: Estimate) -> tuple[Step, list[str]]:
     step = Step()
     inside: list[str] = []
     if node.known:
@@ -88,7 +88,7 @@ def _step(node: Node, facts: Facts, made: Estimate) -> tuple[Step, list[str]]:
     return step, inside
 
 
-def _from_history(node: Node, step: Step, facts: Facts) -> None:
+def _from_history(node: Node, step: Step, facts: PlanFacts) -> None:
     task = node.task
     entry = facts.entry(task.tool) if isinstance(task, ToolCall) else None
     target = entry.id if entry is not None else task.capability_id if isinstance(task, CapabilityRun) else ""

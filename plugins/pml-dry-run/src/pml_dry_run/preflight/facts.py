@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pml_dry_run.recordings import Past as Recorded
-from pml_dry_run.recordings import Recordings
+from pml_dry_run.recordings import Recordings, ToolRecordings
 from pml_hookspecs import CapabilityRun, CatalogEntry, CodeRun, ServerStatus, Session, Task, ToolCall, Verdict
 
-from .code import PYTHON, Read
+from .code import PYTHON, CodeSummary
 from .graph import Graph, Node
-from .history import History, Past
-from .near import Near
+from .history import CallStatistics, History
+from .similar_names import SimilarNames
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -23,13 +22,13 @@ MOST_LOOKED_FOR = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class CodeFacts:
     """What is known of the code of one step before it runs."""
 
     verdict: Verdict
     code: CodeRun | None = None
     """What it runs in the end, where that is code."""
-    read: Read | None = None
+    read: CodeSummary | None = None
     """That code, read here."""
 
     @property
@@ -39,8 +38,8 @@ class Foreseen:
 
 
 @dataclass(slots=True)
-class Facts:
-    """What is known around a plan."""
+class PlanFacts:
+    """What was looked up for a plan: its tools, their servers, recordings and history."""
 
     session: Session
     entries: dict[str, CatalogEntry | None] = field(default_factory=dict)
@@ -48,13 +47,13 @@ class Facts:
     denied: set[str] = field(default_factory=set)
     """Ids of tools that the caller may not have."""
     servers: Mapping[str, ServerStatus] = field(default_factory=dict)
-    recorded: dict[str, Recorded] = field(default_factory=dict)
+    recorded: dict[str, ToolRecordings] = field(default_factory=dict)
     """By id."""
     answers: dict[str, bool] = field(default_factory=dict)
     """By path of the step: whether this very call is on record."""
-    history: Mapping[str, Past] = field(default_factory=dict)
+    history: Mapping[str, CallStatistics] = field(default_factory=dict)
     """By id of tool or capability."""
-    foreseen: Mapping[str, Foreseen] = field(default_factory=dict)
+    code_facts: Mapping[str, CodeFacts] = field(default_factory=dict)
     """By path of the step: what is known of code before it runs."""
 
     def entry(self, name: str) -> CatalogEntry | None:
@@ -63,18 +62,18 @@ class Facts:
         return None if found is None or found.id in self.denied else found
 
 
-class Looker:
-    """Looks things up. Reaches no server."""
+class FactCollector:
+    """Looks up the facts that a plan depends on. Calls no server."""
 
     def __init__(self, services: Services, recordings: Recordings, most_executions: int) -> None:
         self._services, self._recordings = services, recordings
         self._history = History(services, most_executions)
-        self.near = Near(services.catalog)
+        self.near = SimilarNames(services.catalog)
 
-    def tools(self, graph: Graph, session: Session) -> Facts:
+    def tools(self, graph: Graph, session: Session) -> PlanFacts:
         """What the catalog has of one plan."""
         catalog = self._services.catalog
-        facts = Facts(session, servers={status.name: status for status in catalog.servers(session)})
+        facts = PlanFacts(session, servers={status.name: status for status in catalog.servers(session)})
         for task in _tasks(graph):
             if not isinstance(task, ToolCall) or task.tool in facts.entries:
                 continue
@@ -83,7 +82,7 @@ class Looker:
                 facts.denied.add(found.id)
         return facts
 
-    async def facts(self, graph: Graph, session: Session) -> Facts:
+    async def facts(self, graph: Graph, session: Session) -> PlanFacts:
         """What concerns the steps of one plan."""
         facts, nodes = self.tools(graph, session), list(graph.nodes())
         targets = dict.fromkeys(task.capability_id for task in _tasks(graph) if isinstance(task, CapabilityRun))
@@ -92,7 +91,7 @@ class Looker:
         facts.history = await self._history.of(session.principal, targets)
         return facts
 
-    async def _recorded(self, facts: Facts, nodes: list[Node]) -> None:
+    async def _recorded(self, facts: PlanFacts, nodes: list[Node]) -> None:
         principal = facts.session.principal
         if self._recordings.documents is None:
             return
@@ -111,14 +110,14 @@ class Looker:
 
 
 def _tasks(graph: Graph) -> Iterator[Task]:
-    """Those of the plan, and those that undo them."""
+    """The tasks of the plan, and those that undo them."""
     for node in graph.nodes():
         yield node.task
         if node.task.step.compensate is not None:
             yield node.task.step.compensate
 
 
-def state_of(server: str, facts: Facts) -> tuple[str, str]:
+def state_of(server: str, facts: PlanFacts) -> tuple[str, str]:
     """State and reason of a server; ``up`` for those that no configuration names: they run in a plugin."""
     status: Any = facts.servers.get(server)
     return ("up", "") if status is None else (status.state, status.reason)

@@ -41,7 +41,7 @@ class Finding:
         in_code = "line" in self.more and self.code != SYNTAX
         return self.level == "error" and self.code.startswith(CERTAIN) and not (in_code or self.open)
 
-    def told(self) -> dict[str, Any]:
+    def to_report(self) -> dict[str, Any]:
         """As JSON."""
         about = {"code": self.code, "task": self.task, "at": self.at, "message": self.message}
         return {name: text for name, text in about.items() if text} | dict(self.more)

@@ -10,8 +10,8 @@ from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Workflow
 
 from .conditions import names_in
 from .findings import Finding, error, warning
-from .references import NOTHING, Scanned, scan
-from .words import did_you_mean, path_text
+from .message_text import did_you_mean, path_text
+from .references import NOTHING, ValueScan, scan
 
 DEEPEST = 16
 """Workflows within workflows."""
@@ -28,11 +28,11 @@ class Node:
     """Ids joined by ``/``."""
     task: Task
     scope: Scope
-    values: Scanned = NOTHING
+    values: ValueScan = NOTHING
     """Arguments or inputs."""
-    each: Scanned = NOTHING
+    each: ValueScan = NOTHING
     """``for_each``."""
-    undo: Scanned = NOTHING
+    undo: ValueScan = NOTHING
     """Arguments or inputs of what undoes it."""
     needs: tuple[str, ...] = ()
     """Ids in the same scope, each once."""
@@ -163,7 +163,7 @@ class Graph:
         self.findings.append(error(code, node.path, message, at))
 
 
-def _of(scanned: Scanned, name: str) -> Iterator[tuple[str, str]]:
+def _of(scanned: ValueScan, name: str) -> Iterator[tuple[str, str]]:
     """``(place, id)`` of every reference."""
     for slot in scanned.slots:
         yield from ((f"{name}{path_text(slot.path)}", reference.task) for reference in slot.references)

@@ -20,8 +20,8 @@ MOST_CALLERS = 256
 
 
 @dataclass(slots=True)
-class Past:
-    """Of one tool or capability."""
+class CallStatistics:
+    """How long calls of one tool or capability took, and what they cost."""
 
     durations_ms: list[int] = field(default_factory=list)
     costs_usd: list[float] = field(default_factory=list)
@@ -48,9 +48,9 @@ class History:
     def __init__(self, services: Services, most: int) -> None:
         """``most`` executions are looked through."""
         self._services, self._most = services, most
-        self._kept: dict[str, tuple[float, Mapping[str, Past]]] = {}
+        self._kept: dict[str, tuple[float, Mapping[str, CallStatistics]]] = {}
 
-    async def of(self, principal: str, targets: Collection[str]) -> dict[str, Past]:
+    async def of(self, principal: str, targets: Collection[str]) -> dict[str, CallStatistics]:
         """What is known of each of ``targets`` from calls of ``principal``; what nothing is known of is left out."""
         if not targets:
             return {}
@@ -63,8 +63,8 @@ class History:
         past = kept[1]
         return {target: past[target] for target in targets if target in past}
 
-    async def _read(self, principal: str) -> Mapping[str, Past]:
-        found: dict[str, Past] = {}
+    async def _read(self, principal: str) -> Mapping[str, CallStatistics]:
+        found: dict[str, CallStatistics] = {}
         executions: Any = getattr(_store(self._services), "executions", None)
         cursor: str | None = None
         left = self._most
@@ -80,7 +80,7 @@ class History:
             for record in page.items:
                 if record.kind not in ("tool", "capability") or record.duration_ms is None:
                     continue
-                past = found.setdefault(record.target, Past())
+                past = found.setdefault(record.target, CallStatistics())
                 past.durations_ms.append(record.duration_ms)
                 if record.cost_usd is not None:
                     past.costs_usd.append(record.cost_usd)

@@ -7,19 +7,19 @@ from typing import Any
 from pml_hookspecs import CodeRun, ToolCall, Workflow
 from pml_kit.references import Reference
 
-from .facts import Facts
+from .facts import PlanFacts
 from .findings import Finding, error, note, warning
 from .graph import INDEX, ITEM, Node, Scope
-from .references import Scanned
-from .shapes import ANYTHING, INTEGER, Lost, Part, clash, follow, of_value, unpromised
-from .words import path_text
+from .message_text import path_text
+from .references import ValueScan
+from .shapes import ANYTHING, INTEGER, MissingPath, SubSchema, clash, follow, of_value, unpromised
 
 PROGRAM = {
     "type": "object",
     "properties": {"stdout": {"type": "string"}, "stderr": {"type": "string"}, "exit_code": {"type": "integer"}},
     "additionalProperties": False,
 }
-ARRAY = Part(True, {"type": "array"})
+ARRAY = SubSchema(True, {"type": "array"})
 MOST_ITEMS = 20
 """Items of a literal ``for_each`` that are looked at."""
 MISSING, UNNAMED, TYPE = "reference.missing", "reference.undeclared", "reference.type"
@@ -29,11 +29,11 @@ OPTIONAL = "reference.optional"
 class Outputs:
     """Shapes of results, by the path of the step."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: PlanFacts) -> None:
         self._facts = facts
-        self._kept: dict[str, Part] = {}
+        self._kept: dict[str, SubSchema] = {}
 
-    def of(self, node: Node) -> Part:
+    def of(self, node: Node) -> SubSchema:
         """The result value of a step; of one with ``for_each``, the array of these."""
         if node.path not in self._kept:
             # A plan in a circle comes back here.
@@ -41,7 +41,7 @@ class Outputs:
             self._kept[node.path] = self._made(node)
         return self._kept[node.path]
 
-    def _made(self, node: Node) -> Part:
+    def _made(self, node: Node) -> SubSchema:
         if node.known:
             return ANYTHING
         part = self._one(node)
@@ -49,40 +49,40 @@ class Outputs:
             return part
         return ARRAY if part is ANYTHING else _wrapped(part)
 
-    def _one(self, node: Node) -> Part:
+    def _one(self, node: Node) -> SubSchema:
         task = node.task
         if isinstance(task, ToolCall):
             return self._of_tool(task)
         if isinstance(task, CodeRun) and task.program:
-            return Part(PROGRAM, PROGRAM)
+            return SubSchema(PROGRAM, PROGRAM)
         if isinstance(task, Workflow) and node.inner is not None:
             return self._of_workflow(node.inner)
         return ANYTHING
 
-    def _of_tool(self, task: ToolCall) -> Part:
+    def _of_tool(self, task: ToolCall) -> SubSchema:
         entry = self._facts.entry(task.tool)
         if entry is None:
             return ANYTHING
         declared = entry.output_schema
         if declared is not None:
-            return Part(declared, declared)
+            return SubSchema(declared, declared)
         past = self._facts.recorded.get(entry.id)
         if past is None or past.shape is None:
             return ANYTHING
-        return Part(past.shape.schema, past.shape.schema, sure=False)
+        return SubSchema(past.shape.schema, past.shape.schema, sure=False)
 
-    def _of_workflow(self, scope: Scope) -> Part:
+    def _of_workflow(self, scope: Scope) -> SubSchema:
         """A report; the results of its tasks are not looked into."""
         tasks = {"type": "array", "prefixItems": [{"type": "object"} for _ in scope.nodes], "items": False}
         schema = {"type": "object", "properties": {"status": {"type": "string"}, "tasks": tasks}}
-        return Part(schema, {**schema, "additionalProperties": True})
+        return SubSchema(schema, {**schema, "additionalProperties": True})
 
-    def given(self, reference: Reference, node: Node) -> Part | Lost:
+    def given(self, reference: Reference, node: Node) -> SubSchema | MissingPath:
         """What ``reference`` in ``node`` will find."""
         start = self._start(reference.task, node)
         return ANYTHING if start is ANYTHING else follow(start, reference.path)
 
-    def _start(self, id_: str, node: Node) -> Part:
+    def _start(self, id_: str, node: Node) -> SubSchema:
         scope: Scope = node.scope
         if id_ in (ITEM, INDEX):
             holder = node if node.task.step.for_each is not None else scope.above
@@ -91,21 +91,21 @@ class Outputs:
         found = scope.nodes.get(id_)
         return ANYTHING if found is None else self.of(found)
 
-    def item(self, node: Node) -> Part:
+    def item(self, node: Node) -> SubSchema:
         """One item of ``for_each``."""
         each: Any = node.task.step.for_each
         if isinstance(each, (list, tuple)):
             if node.each.slots or not each:
                 return ANYTHING
             schema = {"anyOf": [of_value(item) for item in each[:MOST_ITEMS]]}
-            return Part(schema, schema)
+            return SubSchema(schema, schema)
         array = self._array(node)
-        if not isinstance(array, Part) or isinstance(array.node, list):
+        if not isinstance(array, SubSchema) or isinstance(array.node, list):
             return ANYTHING
         found = follow(array, (0,))
-        return found if isinstance(found, Part) else ANYTHING
+        return found if isinstance(found, SubSchema) else ANYTHING
 
-    def _array(self, node: Node) -> Part | Lost:
+    def _array(self, node: Node) -> SubSchema | MissingPath:
         for slot in node.each.slots:
             if slot.whole and not slot.path:
                 return self.given(slot.references[0], node)
@@ -117,12 +117,12 @@ class Outputs:
         found = [*self._lost(node, node.values, name), *self._lost(node, node.each, "for_each")]
         found += self._lost(node, node.undo, "compensate", undo=True)
         array = self._array(node)
-        if isinstance(array, Part) and (reason := clash(array, ARRAY)):
+        if isinstance(array, SubSchema) and (reason := clash(array, ARRAY)):
             text = node.each.slots[0].references[0].text
             found.append(error(TYPE, node.path, f"{text} {reason}", "for_each"))
         return found
 
-    def _lost(self, node: Node, scanned: Scanned, name: str, *, undo: bool = False) -> list[Finding]:
+    def _lost(self, node: Node, scanned: ValueScan, name: str, *, undo: bool = False) -> list[Finding]:
         found = []
         for slot in scanned.slots:
             for reference in slot.references:
@@ -133,7 +133,7 @@ class Outputs:
                     start = self._start(reference.task, node)
                 end = ANYTHING if start is ANYTHING else follow(start, reference.path)
                 at = f"{name}{path_text(slot.path)}"
-                if isinstance(end, Lost):
+                if isinstance(end, MissingPath):
                     found.append(_told(node, reference, end, at))
                 elif member := unpromised(start, reference.path):
                     message = f"{reference.text} may find nothing: {reference.task} need not have {member!r}"
@@ -141,12 +141,12 @@ class Outputs:
         return found
 
 
-def _told(node: Node, reference: Reference, lost: Lost, at: str) -> Finding:
+def _told(node: Node, reference: Reference, lost: MissingPath, at: str) -> Finding:
     message = f"{reference.text} finds nothing: in {reference.task}, {lost.message}"
     level, code = (error, MISSING) if lost.certain else (warning, UNNAMED)
     return level(code, node.path, message, at)
 
 
-def _wrapped(part: Part) -> Part:
+def _wrapped(part: SubSchema) -> SubSchema:
     """An array of these; references in it are still to the document that they were in."""
-    return Part(part.root, {"type": "array", "items": part.node}, part.sure)
+    return SubSchema(part.root, {"type": "array", "items": part.node}, part.sure)

@@ -17,7 +17,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, ExecutionId, Run, Services, Task, Wrapper
 
-    from .checking import Preflights
+    from .examination import Preflights
     from .report import Report
 
 NAME = "preflight"
@@ -60,7 +60,7 @@ class Preflight:
     async def _top(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         about = await self._report(task, run)
         outcome = await self._within(task, run, call_next)
-        return with_report(outcome, about if isinstance(about, Mapping) else about.after(task, outcome).told())
+        return with_report(outcome, about if isinstance(about, Mapping) else about.after(task, outcome).to_report())
 
     async def _real(self, task: Workflow, run: Run, call_next: CallNext) -> Outcome:
         wrong = await self._certain(task, run)
@@ -94,7 +94,7 @@ class Preflight:
 
     def _examiner(self) -> Preflights:
         if self._made is None:
-            from .checking import Preflights, recordings_for
+            from .examination import Preflights, recordings_for
 
             settings: Settings = self._services.settings or Settings()
             self._made = Preflights(self._services, recordings_for(self._services), settings)

@@ -29,7 +29,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class ForeignReference:
     """Something such as ``${task.result}``, which is a reference elsewhere, and plain text here."""
 
     at: Path
@@ -42,7 +42,7 @@ class Foreign:
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ValueScan:
     """A value with what was found in it."""
 
     value: Any
@@ -50,18 +50,18 @@ class Scanned:
     slots: tuple[Slot, ...]
     unreadable: tuple[tuple[Path, str], ...]
     """Strings with ``{{`` that start no reference."""
-    foreign: tuple[Foreign, ...] = ()
+    foreign: tuple[ForeignReference, ...] = ()
     """Whatever the names in them are."""
 
 
-NOTHING = Scanned(None, (), ())
+NOTHING = ValueScan(None, (), ())
 
 
-def scan(value: Any) -> Scanned:
+def scan(value: Any) -> ValueScan:
     """Find the references in ``value``, at any depth."""
     slots: list[Slot] = []
     unreadable: list[tuple[Path, str]] = []
-    foreign: list[Foreign] = []
+    foreign: list[ForeignReference] = []
 
     def walked(at: Any, path: Path) -> Any:
         if isinstance(at, str):
@@ -84,13 +84,15 @@ def scan(value: Any) -> Scanned:
             slots.append(Slot(path, references, whole=len(parts) == 1))
         return "".join(part.text if isinstance(part, Reference) else part for part in parts)
 
-    return Scanned(walked(value, ()), tuple(slots), tuple(unreadable), tuple(foreign))
+    return ValueScan(walked(value, ()), tuple(slots), tuple(unreadable), tuple(foreign))
 
 
-def _foreign(text: str, at: Path) -> Iterator[Foreign]:
+def _foreign(text: str, at: Path) -> Iterator[ForeignReference]:
     for found in _FOREIGN.finditer(text):
         braced = found["braced"] is not None
         task, path = (found["braced"], found["inside"]) if braced else (found["bare"], found["behind"])
         result = RESULT.match(path)
         right = f"{{{{{task}{path[result.end() :] if result else path}}}}}"
-        yield Foreign(at, found[0], task, right, meant=result is not None or (braced and found[0] == text.strip()))
+        yield ForeignReference(
+            at, found[0], task, right, meant=result is not None or (braced and found[0] == text.strip())
+        )

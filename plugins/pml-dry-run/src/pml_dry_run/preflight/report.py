@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from .effects import WORDS, Effects
 from .findings import Finding
-from .rehearsed import failed
-from .words import listed
+from .message_text import listed
+from .rehearsal_findings import failed
 
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Workflow
@@ -60,7 +60,7 @@ class StepReport:
         said = self.known or self.approval or self.unchecked or self.times != 1
         return self.type == "tool" and self.effects.what == "reads" and not said
 
-    def told(self) -> dict[str, Any]:
+    def to_report(self) -> dict[str, Any]:
         """As JSON; what nothing is known of, and what is empty or not so, is left out."""
         told: dict[str, Any] = {
             "id": self.path,
@@ -91,7 +91,7 @@ class StepReport:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """Of a whole plan."""
+    """The report on a whole plan."""
 
     steps: list[StepReport]
     findings: list[Finding]
@@ -122,18 +122,18 @@ class Report:
         found = failed(task, outcome, {one.task for one in self.errors})
         return replace(self, findings=[*self.findings, *found])
 
-    def told(self) -> dict[str, Any]:
+    def to_report(self) -> dict[str, Any]:
         """As JSON; what is for reading comes first."""
         answers = {step.path: step.answer for step in self.steps if step.answer}
         return {
             "text": self.text(),
             "ok": not self.errors,
             "syntax_valid": not any(one.code == SYNTAX for one in self.findings),
-            "errors": [one.told() for one in self.errors],
-            "type_errors": [one.told() for one in self.errors if one.code.startswith(TYPES)],
-            "missing_tools": [one.told() for one in self.errors if one.code == UNKNOWN_TOOL],
-            "warnings": [one.told() for one in self.warnings],
-            **({"notes": [one.told() for one in self.notes]} if self.notes else {}),
+            "errors": [one.to_report() for one in self.errors],
+            "type_errors": [one.to_report() for one in self.errors if one.code.startswith(TYPES)],
+            "missing_tools": [one.to_report() for one in self.errors if one.code == UNKNOWN_TOOL],
+            "warnings": [one.to_report() for one in self.warnings],
+            **({"notes": [one.to_report() for one in self.notes]} if self.notes else {}),
             "cache_hits": [path for path, answer in answers.items() if answer == "recorded"],
             "cache_misses": [path for path, answer in answers.items() if answer != "recorded"],
             "tools_called": list(dict.fromkeys(self._tools())),
@@ -145,7 +145,7 @@ class Report:
             "critical_path": list(self.critical_path),
             "without_estimate": list(self.unknown),
             "servers": {step.server: step.server_state for step in self.steps if step.server},
-            "steps": [step.told() for step in self.steps],
+            "steps": [step.to_report() for step in self.steps],
             "took_ms": round(self.took_ms, 1),
         }
 

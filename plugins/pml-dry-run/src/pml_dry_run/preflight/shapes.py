@@ -10,7 +10,7 @@ from pml_dry_run.budget import PER_STEP, Budget, OverBudgetError
 from pml_hookspecs.schemas import target_of
 from pml_kit.references import Path
 
-from .words import either, listed, nearest, path_text, short
+from .message_text import either, listed, nearest, path_text, short
 
 DEEPEST = 24
 MOST_BRANCHES = 64
@@ -25,7 +25,7 @@ Flat: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubSchema:
     """A schema inside a document. ``True`` as the node says nothing."""
 
     root: Any
@@ -34,23 +34,23 @@ class Part:
     sure: bool = True
     """Whether it was declared; False when it was learned from examples."""
 
-    def inner(self, node: Any) -> Part:
+    def inner(self, node: Any) -> SubSchema:
         """Another schema of the same document."""
-        return Part(self.root, node, self.sure)
+        return SubSchema(self.root, node, self.sure)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """A path leads nowhere."""
+class MissingPath:
+    """Says that a path finds nothing in a schema, and why."""
 
     message: str
     certain: bool
     """Whether the schema rules it out; False when it only does not mention it."""
 
 
-ANYTHING = Part(True, True)
-TEXT = Part(True, {"type": "string"})
-INTEGER = Part(True, {"type": "integer"})
+ANYTHING = SubSchema(True, True)
+TEXT = SubSchema(True, {"type": "string"})
+INTEGER = SubSchema(True, {"type": "integer"})
 
 
 def of_value(value: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def of_value(value: Any) -> dict[str, Any]:
     return {"const": value}
 
 
-def follow(part: Part, path: Path) -> Part | Lost:
+def follow(part: SubSchema, path: Path) -> SubSchema | MissingPath:
     """What stands under ``path`` in values that fit ``part``; :data:`ANYTHING` when nothing is said of it."""
     try:
         return _followed(part, path, Budget(MOST_STEPS))
@@ -72,18 +72,18 @@ def follow(part: Part, path: Path) -> Part | Lost:
         return ANYTHING
 
 
-def _followed(part: Part, path: Path, budget: Budget) -> Part | Lost:
+def _followed(part: SubSchema, path: Path, budget: Budget) -> SubSchema | MissingPath:
     here = [part]
     for depth, key in enumerate(path):
-        found: list[Part] = []
-        lost: list[Lost] = []
+        found: list[SubSchema] = []
+        lost: list[MissingPath] = []
         for one in here:
             flats = _branches(one, budget)
             if flats is None:
                 return ANYTHING
             for flat in flats:
                 got = _step(one, flat, key, path[:depth])
-                if isinstance(got, Lost):
+                if isinstance(got, MissingPath):
                     lost.append(got)
                 elif got is ANYTHING:
                     return ANYTHING
@@ -93,17 +93,17 @@ def _followed(part: Part, path: Path, budget: Budget) -> Part | Lost:
             worst = next((one for one in lost if not one.certain), lost[0] if lost else None)
             return worst or ANYTHING
         here = found[:MOST_BRANCHES]
-    return here[0] if len(here) == 1 else Part(None, here, all(one.sure for one in here))
+    return here[0] if len(here) == 1 else SubSchema(None, here, all(one.sure for one in here))
 
 
-def unpromised(part: Part, path: Path) -> str:
+def unpromised(part: SubSchema, path: Path) -> str:
     """The first member on ``path`` that a schema names and does not require; ``""`` when there is none.
 
     A schema that requires nothing at all says nothing of what is always there.
     """
     for depth, key in enumerate(path):
         here = follow(part, path[:depth])
-        flats = None if isinstance(here, Lost) else branches(here)
+        flats = None if isinstance(here, MissingPath) else branches(here)
         for flat in flats or ():
             required = flat.get("required") or ()
             if required and isinstance(key, str) and key in flat.get("properties", {}) and key not in required:
@@ -111,7 +111,7 @@ def unpromised(part: Part, path: Path) -> str:
     return ""
 
 
-def branches(part: Part) -> list[Flat] | None:
+def branches(part: SubSchema) -> list[Flat] | None:
     """The alternatives of a schema, without references and choices; None when it says nothing, or is too knotted."""
     try:
         return _branches(part, Budget(MOST_STEPS))
@@ -119,7 +119,7 @@ def branches(part: Part) -> list[Flat] | None:
         return None
 
 
-def _branches(part: Part, budget: Budget, depth: int = 0) -> list[Flat] | None:
+def _branches(part: SubSchema, budget: Budget, depth: int = 0) -> list[Flat] | None:
     if isinstance(part.node, list):
         several = [_branches(one, budget, depth + 1) for one in part.node]
         return None if None in several else [flat for flats in several for flat in flats or ()]
@@ -141,7 +141,7 @@ def _branches(part: Part, budget: Budget, depth: int = 0) -> list[Flat] | None:
     return own
 
 
-def _conditions(part: Part) -> Iterator[list[Part]]:
+def _conditions(part: SubSchema) -> Iterator[list[SubSchema]]:
     """Lists of schemas of each of which one must hold."""
     node = part.node
     if "$ref" in node:
@@ -208,7 +208,7 @@ def type_of(value: Any) -> str:
     return names.get(type(value), "object" if isinstance(value, Mapping) else "array")
 
 
-def types(part: Part) -> frozenset[str] | None:
+def types(part: SubSchema) -> frozenset[str] | None:
     """The JSON types of what fits ``part``; None for all."""
     return _types(branches(part))
 
@@ -220,10 +220,10 @@ def _types(flats: Sequence[Flat] | None) -> frozenset[str] | None:
     return None if None in found or not found else frozenset().union(*(one for one in found if one))
 
 
-def _step(part: Part, flat: Flat, key: str | int, before: Path) -> Part | Lost:
+def _step(part: SubSchema, flat: Flat, key: str | int, before: Path) -> SubSchema | MissingPath:
     allowed = types_in(flat)
     if allowed is not None and allowed.isdisjoint((*OBJECT, *ARRAY)):
-        return Lost(f"{_there(before)} is {either(allowed)}", certain=True)
+        return MissingPath(f"{_there(before)} is {either(allowed)}", certain=True)
     if allowed == ARRAY or (allowed is None and "properties" not in flat and "items" in flat):
         return _item(part, flat, key, before)
     if allowed == OBJECT or "properties" in flat:
@@ -231,9 +231,9 @@ def _step(part: Part, flat: Flat, key: str | int, before: Path) -> Part | Lost:
     return ANYTHING
 
 
-def _item(part: Part, flat: Flat, key: str | int, before: Path) -> Part | Lost:
+def _item(part: SubSchema, flat: Flat, key: str | int, before: Path) -> SubSchema | MissingPath:
     if isinstance(key, str) and not key.isdecimal():
-        return Lost(f"{_there(before)} is an array; give a position, such as [0]", certain=True)
+        return MissingPath(f"{_there(before)} is an array; give a position, such as [0]", certain=True)
     index, items = int(key), flat.get("items", True)
     first = items if isinstance(items, list) else flat.get("prefixItems", ())
     rest = flat.get("additionalItems", True) if isinstance(items, list) else items
@@ -241,11 +241,13 @@ def _item(part: Part, flat: Flat, key: str | int, before: Path) -> Part | Lost:
         return part.inner(first[index])
     most = flat.get("maxItems")
     if rest is False or (isinstance(most, int) and index >= most):
-        return Lost(f"{_there(before)} has at most {most if rest is not False else len(first)} items", certain=True)
+        return MissingPath(
+            f"{_there(before)} has at most {most if rest is not False else len(first)} items", certain=True
+        )
     return part.inner(rest) if isinstance(rest, Mapping) and rest else ANYTHING
 
 
-def _member(part: Part, flat: Flat, key: str, before: Path) -> Part | Lost:
+def _member(part: SubSchema, flat: Flat, key: str, before: Path) -> SubSchema | MissingPath:
     named = flat.get("properties", {})
     others = flat.get("additionalProperties")
     if key in named and named[key] is not False:
@@ -262,14 +264,14 @@ def _member(part: Part, flat: Flat, key: str, before: Path) -> Part | Lost:
     hint = f"; did you mean {near[0]!r}?" if near else f"; there {'are' if len(named) > 1 else 'is'} {listed(named)}"
     hint = hint if named else ""
     says = "has no" if others is False and part.sure else "is not known to have a"
-    return Lost(f"{_there(before)} {says} {key!r}{hint}", certain=others is False and part.sure)
+    return MissingPath(f"{_there(before)} {says} {key!r}{hint}", certain=others is False and part.sure)
 
 
 def _there(before: Path) -> str:
     return path_text(before).removeprefix(".") if before else "the result"
 
 
-def clash(out: Part, into: Part) -> str:
+def clash(out: SubSchema, into: SubSchema) -> str:
     """Why no value that fits ``out`` fits ``into``; ``""`` when one may, or nobody can tell."""
     try:
         return _Clashes(Budget(MOST_STEPS)).of(out, into, 0)
@@ -281,7 +283,7 @@ class _Clashes:
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
 
-    def of(self, out: Part, into: Part, depth: int) -> str:
+    def of(self, out: SubSchema, into: SubSchema, depth: int) -> str:
         given, wanted = _branches(out, self._budget), _branches(into, self._budget)
         if given is None or wanted is None or depth > DEEPEST:
             return ""
@@ -293,7 +295,7 @@ class _Clashes:
             return f"is {either(has)}, and must be {either(takes)}"
         return reasons[0]
 
-    def _one(self, out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
+    def _one(self, out: SubSchema, given: Flat, into: SubSchema, wanted: Flat, depth: int) -> str:
         self._budget.look_at(given)
         self._budget.look_at(wanted)
         has, takes = types_in(given), types_in(wanted)
@@ -312,7 +314,7 @@ class _Clashes:
             return f"is an array each item of which {reason}" if reason else ""
         return ""
 
-    def _of_objects(self, out: Part, given: Flat, into: Part, wanted: Flat, depth: int) -> str:
+    def _of_objects(self, out: SubSchema, given: Flat, into: SubSchema, wanted: Flat, depth: int) -> str:
         has, takes = given.get("properties", {}), wanted.get("properties", {})
         for name in wanted.get("required", ()):
             if name not in has:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .facts import MOST_LOOKED_FOR, Facts, state_of
+from .facts import MOST_LOOKED_FOR, PlanFacts, state_of
 from .findings import Finding, error, warning
 from .graph import Node
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, ServerStatus
 
-    from .near import Near
+    from .similar_names import SimilarNames
 
 
 class Targets:
-    """Of one plan."""
+    """Checks the tools that one plan names."""
 
-    def __init__(self, facts: Facts, near: Near, findings: list[Finding]) -> None:
+    def __init__(self, facts: PlanFacts, near: SimilarNames, findings: list[Finding]) -> None:
         """What is wrong with servers is added to ``findings``."""
         self._facts, self._near, self._findings = facts, near, findings
         self._unknown = 0

@@ -18,7 +18,7 @@ COMPARED = 40
 """Names that are compared letter by letter: those that share most with what is looked for."""
 
 
-class Near:
+class SimilarNames:
     """Looks for names, in catalogs of ten thousand tools too."""
 
     def __init__(self, catalog: Catalog) -> None:

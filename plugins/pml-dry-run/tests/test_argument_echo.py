@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_dry_run.given import Given, echoed
-from pml_dry_run.judging import Judges
+from pml_dry_run.argument_echo import ArgumentEcho, echoed
 from pml_dry_run.patterns import CannotMatchError, matching
 from pml_dry_run.sample import FORMATS, sample
 from pml_dry_run.schema import CannotSampleError
+from pml_dry_run.validators import Validators
 
-JUDGES = Judges()
+JUDGES = Validators()
 
 
 def made(schema, arguments=None, seed=b"seed"):
     key = json.dumps(schema, sort_keys=True)
-    return sample(schema, Given(seed, arguments or {}), judge=JUDGES.of(key, schema))
+    return sample(schema, ArgumentEcho(seed, arguments or {}), judge=JUDGES.of(key, schema))
 
 
 def of(**properties):

@@ -1,4 +1,4 @@
-"""What a made-up answer is made of: the request it answers, and texts and numbers that look the part."""
+"""Values for simulated answers, derived from the arguments of the call: the same call gives the same values."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def normal(name: str) -> str:
     return "".join(char for char in name.lower() if char.isalnum())
 
 
-class Given:
-    """A request, as what its answer follows from: the same request gives the same values, another one others."""
+class ArgumentEcho:
+    """The arguments of a call, and values that follow from them: equal calls give equal values, others give others."""
 
     def __init__(self, seed: bytes, arguments: Mapping[str, Any]) -> None:
         """``seed`` is made of tool and arguments."""

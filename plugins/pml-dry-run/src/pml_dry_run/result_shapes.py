@@ -1,4 +1,4 @@
-"""What tools return, learned from what they returned."""
+"""JSON Schemas of what tools return, inferred from recorded results where a tool declares none."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Form = Literal["structured", "json", "text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The value in one result."""
+class ResultValue:
+    """The value that one result carries, and how it carries it."""
 
     form: Form
     """``structured``: in ``structuredContent``. ``json``: spelled by the only text block. ``text``: the text itself."""
@@ -31,11 +31,11 @@ class Shape:
     """Recorded results behind an inferred one."""
 
 
-def seen_in(result: Mapping[str, Any]) -> Seen | None:
+def value_of(result: Mapping[str, Any]) -> ResultValue | None:
     """The value of a ``CallToolResult``, as references between the steps of a workflow find it; None without one."""
     structured = result.get("structuredContent")
     if structured is not None:
-        return Seen("structured", structured)
+        return ResultValue("structured", structured)
     content = result.get("content")
     if not isinstance(content, list) or len(content) != 1:
         return None
@@ -44,9 +44,9 @@ def seen_in(result: Mapping[str, Any]) -> Seen | None:
     if not isinstance(text, str):
         return None
     try:
-        return Seen("json", json.loads(text))
+        return ResultValue("json", json.loads(text))
     except (ValueError, RecursionError):
-        return Seen("text", text)
+        return ResultValue("text", text)
 
 
 def infer(results: Iterable[Mapping[str, Any]]) -> Shape | None:
@@ -59,7 +59,7 @@ def infer(results: Iterable[Mapping[str, Any]]) -> Shape | None:
 
     by_form: dict[Form, list[Any]] = {}
     for result in results:
-        if (seen := seen_in(result)) is not None:
+        if (seen := value_of(result)) is not None:
             by_form.setdefault(seen.form, []).append(seen.value)
     if not by_form:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Verdict
 
 from .code import PYTHON, read
-from .facts import Facts, Foreseen
+from .facts import CodeFacts, PlanFacts
 from .graph import Graph, Node
 
 if TYPE_CHECKING:
@@ -21,20 +21,20 @@ DEEPEST = 4
 NOTHING = Verdict()
 
 
-class Foreseer:
+class CodeChecks:
     """Asks for verdicts on all code of a plan at once."""
 
     def __init__(self, services: Services, within_s: float) -> None:
         """``within_s``: longest time for one piece of code [s]; 0 to ask nobody."""
         self._services, self._within_s = services, within_s
 
-    async def of(self, graph: Graph, facts: Facts) -> dict[str, Foreseen]:
+    async def of(self, graph: Graph, facts: PlanFacts) -> dict[str, CodeFacts]:
         """By path of the step: every code and capability, and tools that stand for one of them."""
         asked = list(self._asked(graph, facts))
         found = await asyncio.gather(*(self._one(task, facts.session) for _, task in asked))
         return {node.path: one for (node, _), one in zip(asked, found, strict=True)}
 
-    def _asked(self, graph: Graph, facts: Facts) -> Iterator[tuple[Node, Task]]:
+    def _asked(self, graph: Graph, facts: PlanFacts) -> Iterator[tuple[Node, Task]]:
         for node in graph.nodes():
             task = node.task
             if node.known:
@@ -50,7 +50,7 @@ class Foreseer:
                 if entry is not None and not entry.own and entry.server not in facts.servers:
                     yield node, task
 
-    async def _one(self, task: Task, session: Session) -> Foreseen:
+    async def _one(self, task: Task, session: Session) -> CodeFacts:
         verdict = NOTHING
         for _ in range(DEEPEST):
             if isinstance(task, CodeRun):
@@ -62,14 +62,14 @@ class Foreseer:
                 task = CodeRun(id=task.id, language=task.language, source=task.source, inputs=task.inputs)
             else:
                 break
-        return Foreseen(verdict)
+        return CodeFacts(verdict)
 
-    async def _code(self, task: CodeRun, session: Session) -> Foreseen:
+    async def _code(self, task: CodeRun, session: Session) -> CodeFacts:
         own = read(task.language, task.source)
         if own.problem and task.language == PYTHON:
             # Parsed by Python itself: nobody knows better.
-            return Foreseen(NOTHING, task, own)
-        return Foreseen(await self._asked_for(task, session), task, own)
+            return CodeFacts(NOTHING, task, own)
+        return CodeFacts(await self._asked_for(task, session), task, own)
 
     async def _asked_for(self, task: Task, session: Session) -> Verdict:
         if not self._within_s:

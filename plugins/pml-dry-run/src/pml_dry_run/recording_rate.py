@@ -16,8 +16,8 @@ MOST_CREDIT_S = 0.05
 """What recording may take and did not, and what it took too much, counts up to this [s]."""
 
 
-class Pace:
-    """Of one tool: some calls at any pace, further ones evenly."""
+class RecordingRate:
+    """How often the calls of one tool are recorded: some at any rate, further ones evenly."""
 
     __slots__ = ("_at_s", "_first", "_left", "_most", "_per_second")
 
@@ -42,8 +42,8 @@ class Pace:
         return self._first >= 0
 
 
-class Budget:
-    """Of all tools: recording takes at most a share of the processor time that the gateway takes.
+class ProcessorBudget:
+    """Processor time for recording, of all tools together: at most a share of what the gateway takes.
 
     What it took is put against what it may take when that is known, so that nothing depends on an estimate for long:
     what was recorded at any pace is paid for later.

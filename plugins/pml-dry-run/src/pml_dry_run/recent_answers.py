@@ -1,4 +1,4 @@
-"""What is remembered of calls while the gateway runs, within bounds."""
+"""The last answers of tools, kept in memory within bounds while the gateway runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST = 4096
 MOST_BYTES = 16 * 1024 * 1024
 
 
-class Remembered:
+class RecentAnswers:
     """The last answer to each call, and how it looked as bytes."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The pre-flight itself."""
+"""Examines plans: calls every check, and makes the report."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import CapabilityRun, CatalogEntry, CodeRun, ToolCall, Workflow
 
+from .approval_steps import approvals
 from .arguments import Schemas, check
-from .asking import approvals
+from .code_checks import CodeChecks
+from .code_findings import CodeFindings
 from .effects import NOTHING, UNKNOWN, of_tool
 from .estimate import Estimate, estimate
-from .facts import Facts, Looker, state_of
+from .facts import FactCollector, PlanFacts, state_of
 from .findings import SYNTAX, Finding, error, warning
-from .foreseen import Foreseer
 from .graph import Graph, Node
-from .in_code import InCode
 from .outputs import Outputs
-from .references import Scanned
+from .references import ValueScan
 from .report import Report, StepReport
 from .settings import Settings
 from .targets import Targets
@@ -34,16 +34,16 @@ class Preflights:
     def __init__(self, services: Services, recordings: Recordings, settings: Settings) -> None:
         self._services = services
         self._schemas = Schemas()
-        self._looker = Looker(services, recordings, settings.executions)
-        self._foreseer = Foreseer(services, settings.check_code_s)
+        self._collector = FactCollector(services, recordings, settings.executions)
+        self._code_checks = CodeChecks(services, settings.check_code_s)
 
     async def of(self, workflow: Workflow, run: Run) -> Report:
         """Everything that can be told of a plan without running any of it."""
         begun = time.perf_counter()
         graph = Graph(workflow)
-        facts = await self._looker.facts(graph, run.session)
-        facts.foreseen = await self._foreseer.of(graph, facts)
-        made = _Examination(graph, facts, self._services, self._schemas, self._looker).report()
+        facts = await self._collector.facts(graph, run.session)
+        facts.code_facts = await self._code_checks.of(graph, facts)
+        made = _Examination(graph, facts, self._services, self._schemas, self._collector).report()
         await approvals(made, graph, run, self._services)
         made.took_ms = (time.perf_counter() - begun) * 1000
         return made
@@ -51,12 +51,12 @@ class Preflights:
     async def certain(self, workflow: Workflow, run: Run) -> list[str]:
         """Lines about what fails as it stands, whatever happens: no past is looked at, and no server's state."""
         graph = Graph(workflow)
-        facts = self._looker.tools(graph, run.session)
+        facts = self._collector.tools(graph, run.session)
         # Code on its own says itself what is wrong with it, and nothing has run by then.
         if len(list(graph.nodes())) > 1:
-            facts.foreseen = await self._foreseer.of(graph, facts)
-        made = _Examination(graph, facts, self._services, self._schemas, self._looker).report()
-        guessed = {path for path, one in facts.foreseen.items() if one.is_guessed}
+            facts.code_facts = await self._code_checks.of(graph, facts)
+        made = _Examination(graph, facts, self._services, self._schemas, self._collector).report()
+        guessed = {path for path, one in facts.code_facts.items() if one.is_guessed}
         return [one.line() for one in made.findings if one.certain and not (one.code == SYNTAX and one.task in guessed)]
 
 
@@ -69,15 +69,17 @@ async def preflight(workflow: Workflow, run: Run, services: Services) -> Report:
 
 
 class _Examination:
-    """Of one plan."""
+    """The examination of one plan."""
 
-    def __init__(self, graph: Graph, facts: Facts, services: Services, schemas: Schemas, looker: Looker) -> None:
+    def __init__(
+        self, graph: Graph, facts: PlanFacts, services: Services, schemas: Schemas, collector: FactCollector
+    ) -> None:
         self._graph, self._facts, self._services, self._schemas = graph, facts, services, schemas
         self._outputs = Outputs(facts)
         # What is wrong with the order of tasks is among what was wrong with the request.
         self._findings: list[Finding] = [] if graph.top.workflow.mistakes else list(graph.findings)
-        self._targets = Targets(facts, looker.near, self._findings)
-        self._in_code = InCode(facts, services.catalog, self._targets, self._findings)
+        self._targets = Targets(facts, collector.near, self._findings)
+        self._in_code = CodeFindings(facts, services.catalog, self._targets, self._findings)
 
     def report(self) -> Report:
         nodes = list(self._graph.nodes())
@@ -112,7 +114,7 @@ class _Examination:
             made.type, made.target, made.effects = "capability", task.capability_id, UNKNOWN
         else:
             made.type = "workflow"
-        if node.path in self._facts.foreseen:
+        if node.path in self._facts.code_facts:
             self._in_code.look(node, made)
         undo = task.step.compensate
         made.reversible = not made.effects.any or undo is not None
@@ -143,7 +145,7 @@ class _Examination:
             return "schema"
         return "inferred" if past is not None and past.shape is not None else "placeholder"
 
-    def _call(self, node: Node, task: ToolCall, scanned: Scanned, name: str) -> None:
+    def _call(self, node: Node, task: ToolCall, scanned: ValueScan, name: str) -> None:
         """One call: the tool, its server, its arguments."""
         found = self._facts.entries.get(task.tool)
         at = "" if name == "arguments" else name
@@ -193,7 +195,7 @@ def recordings_for(services: Services) -> Recordings:
     """Those of the plugin ``dry_run`` of the same gateway, by whose settings they are kept; without it, by default."""
     from pml_dry_run.plugin import _parts
     from pml_dry_run.recordings import Recordings
-    from pml_dry_run.settings import Settings as OfRecordings
+    from pml_dry_run.settings import Settings as RecordingSettings
 
     beside = (parts.recordings for other, parts in list(_parts.items()) if other.catalog is services.catalog)
-    return next(beside, None) or Recordings(services, OfRecordings())
+    return next(beside, None) or Recordings(services, RecordingSettings())

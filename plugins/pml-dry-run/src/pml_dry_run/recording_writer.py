@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pml_hookspecs import RawObject, encode
 
 from .digests import call_digest, extra_of, shape_digest
+from .recent_answers import RecentAnswers
 from .recording import Kind, Recording, answer_of, text_of
 from .recordings import COLLECTION, DEFINITIONS, marks_of
-from .remembered import Remembered
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Documents, Outcome, Services, ToolCall
@@ -46,13 +46,13 @@ class AnsweredCall(NamedTuple):
     """Of arguments and answer, as far as they came as bytes [bytes]."""
 
 
-class Writing:
-    """Writes recordings."""
+class RecordingWriter:
+    """Writes recordings of answered calls to the store."""
 
     def __init__(self, services: Services, settings: Settings, recordings: Recordings) -> None:
         self._services, self._settings, self._recordings = services, settings, recordings
         self._epoch = epoch()
-        self._remembered = Remembered()
+        self._remembered = RecentAnswers()
         self._repeated: dict[str, Recording] = {}
         """Recordings whose ``times`` the store does not know yet, by id."""
         self._defined: set[str] = set()

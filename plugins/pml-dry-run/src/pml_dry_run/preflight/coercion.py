@@ -1,4 +1,4 @@
-"""What servers take though their schema does not fit: only they can judge it, so no plan is refused for it."""
+"""Values of another type that servers may convert: only they can judge them, so no plan is refused for one."""
 
 from __future__ import annotations
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import CatalogEntry, CodeRun, Verdict
 
-from .code import Call, Read, undefined, uses
+from .code import Call, CodeSummary, undefined, uses
+from .code_checks import names_given
 from .effects import NOTHING, UNKNOWN, Effects, of_tool, worst
-from .facts import Facts, Foreseen
+from .facts import CodeFacts, PlanFacts
 from .findings import Finding, error, warning
-from .foreseen import names_given
 from .graph import Node
-from .named import Named
 from .report import StepReport
 from .targets import Targets
+from .tool_names import ToolNames
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Failure
@@ -27,28 +27,28 @@ WORDS = {"syntax": "parsed", "types": "types"}
 """How far code was looked at, as reports say it."""
 
 
-class InCode:
-    """Of one plan."""
+class CodeFindings:
+    """Finds what is wrong with the code of one plan."""
 
-    def __init__(self, facts: Facts, catalog: Catalog, targets: Targets, findings: list[Finding]) -> None:
+    def __init__(self, facts: PlanFacts, catalog: Catalog, targets: Targets, findings: list[Finding]) -> None:
         """What is wrong is added to ``findings``."""
         self._facts, self._catalog, self._targets, self._findings = facts, catalog, targets, findings
-        self._named = Named(catalog, facts.session)
+        self._named = ToolNames(catalog, facts.session)
 
     def look(self, node: Node, made: StepReport) -> None:
         """One step about whose code, or what may be code in the end, was asked."""
-        foreseen = self._facts.foreseen[node.path]
+        code_facts = self._facts.code_facts[node.path]
         if isinstance(node.task, CodeRun):
-            self._own(node, node.task, foreseen, made)
+            self._own(node, node.task, code_facts, made)
         else:
-            self._behind(node, foreseen, made)
+            self._behind(node, code_facts, made)
 
-    def _own(self, node: Node, task: CodeRun, foreseen: Foreseen, made: StepReport) -> None:
-        found = self._read(node, foreseen, task.language, made)
+    def _own(self, node: Node, task: CodeRun, code_facts: CodeFacts, made: StepReport) -> None:
+        found = self._read(node, code_facts, task.language, made)
         if found is None:
             return
         given, others = names_given(node, task)
-        types = foreseen.verdict.checked == "types"
+        types = code_facts.verdict.checked == "types"
         for id_ in uses(found, others):
             message = f"the code reads {id_!r}, and does not depend on the task of that name; add it to depends_on"
             self._findings.append(warning("plan.missing_need", node.path, message, CODE))
@@ -58,19 +58,19 @@ class InCode:
         if task.folder is not None:
             made.effects = worst([made.effects, Effects(what="destroys")])
 
-    def _behind(self, node: Node, foreseen: Foreseen, made: StepReport) -> None:
+    def _behind(self, node: Node, code_facts: CodeFacts, made: StepReport) -> None:
         """What a capability, or a tool that stands for one, comes to."""
-        if foreseen.code is None:
-            self._told(node, foreseen.verdict, frozenset())
+        if code_facts.code is None:
+            self._told(node, code_facts.verdict, frozenset())
             return
         said = made.effects
-        self._read(node, foreseen, foreseen.code.language, made)
+        self._read(node, code_facts, code_facts.code.language, made)
         if said.what != "unknown":
             made.effects = said
 
-    def _read(self, node: Node, foreseen: Foreseen, language: str, made: StepReport) -> Read | None:
+    def _read(self, node: Node, code_facts: CodeFacts, language: str, made: StepReport) -> CodeSummary | None:
         """What is known of the code; None when it does not parse."""
-        found, verdict, code = foreseen.read, foreseen.verdict, foreseen.code
+        found, verdict, code = code_facts.read, code_facts.verdict, code_facts.code
         made.effects = UNKNOWN
         if found is None:
             return None
@@ -83,7 +83,7 @@ class InCode:
         self._told(node, verdict, lines, code)
         return None if found.problem else found
 
-    def _calls(self, node: Node, found: Read, code: CodeRun | None, made: StepReport) -> frozenset[int]:
+    def _calls(self, node: Node, found: CodeSummary, code: CodeRun | None, made: StepReport) -> frozenset[int]:
         """Look at the calls in code; the lines of which something was said."""
         before = len(self._findings)
         entries = [self._called(node, call) for call in found.calls]

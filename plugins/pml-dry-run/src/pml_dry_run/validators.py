@@ -12,8 +12,8 @@ MOST = 1024
 Judge = Callable[[Any], bool]
 
 
-class Judges:
-    """Compiled schemas, the ones not used for longest forgotten first."""
+class Validators:
+    """A cache of compiled schemas; the least recently used is dropped first."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Judge] = OrderedDict()

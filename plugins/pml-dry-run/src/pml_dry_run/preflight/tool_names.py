@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NOT_A_NAME = re.compile(r"\W")
 
 
-class Named:
+class ToolNames:
     """Finds tools by the names that code has for them; those may be spelt with identifiers."""
 
     def __init__(self, catalog: Catalog, session: Session) -> None:
