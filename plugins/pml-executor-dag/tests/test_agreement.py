@@ -9,7 +9,7 @@ from plans_kit import workflow_from
 
 from pml_executor_dag import Dag, tool
 from pml_executor_dag.agreement import REHEARSAL
-from pml_executor_dag.planned_parts import changes, digest_of, parts_of
+from pml_executor_dag.plan_digests import changes, digest_of, parts_of
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pml_executor_dag import Dag, Settings
-from pml_executor_dag.continuing import carry_out, decision_from
-from pml_executor_dag.paused import COLLECTION, take
+from pml_executor_dag.continuation import carry_out, decision_from
+from pml_executor_dag.paused_workflows import COLLECTION, take
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pml_executor_dag import Dag
-from pml_executor_dag.continuing import carry_out, decision_from
+from pml_executor_dag.continuation import carry_out, decision_from
 from pml_hookspecs import InvalidArguments, Retry, Status, Step, ToolCall, ToolFailed, Workflow
 from pml_testing.fakes import FakeRun, outcome
 

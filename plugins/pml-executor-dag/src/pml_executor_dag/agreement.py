@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import Failure, Outcome, Phase, RawObject, Status, Workflow
 
 from .jobs import without_running
-from .planned_parts import changes, digest_of, key_of, parts_of
+from .plan_digests import changes, digest_of, key_of, parts_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Documents, ExecutionId, Run, Services, Task

@@ -10,7 +10,7 @@ from pml_hookspecs.plain import parsed
 
 from .agreement import DIGEST, agreed_on
 from .fields import Fields, kind
-from .plan import EACH, MOST_NESTED, Sketch, check, sketch_of
+from .plan import EACH, MOST_NESTED, TaskSpec, check, sketch_of
 from .task_fields import LIMITS, TaskFields, limits
 
 MOST_TASKS = 1000
@@ -30,10 +30,10 @@ def read(arguments: Mapping[str, Any]) -> tuple[Workflow, list[str]]:
     return workflow, [] if workflow.dry_run and reader.of_order == len(mistakes) else mistakes
 
 
-def read_tasks(given: Mapping[str, Any], beyond: Collection[str]) -> tuple[tuple[Task, ...], list[str]]:
-    """The tasks in ``given["tasks"]``, and all that is wrong with them; they may refer to results of ``beyond``."""
+def read_tasks(given: Mapping[str, Any], external_ids: Collection[str]) -> tuple[tuple[Task, ...], list[str]]:
+    """The tasks in ``given["tasks"]``, and all that is wrong with them; they may refer to ``external_ids``."""
     reader = _Reader()
-    return reader.tasks(given, "tasks", frozenset(beyond)), reader.fields.mistakes
+    return reader.tasks(given, "tasks", frozenset(external_ids)), reader.fields.mistakes
 
 
 class _Reader:
@@ -89,7 +89,7 @@ class _Reader:
             self.fields.wrong("plan_digest", "is none; give the plan_digest that a rehearsal (dry_run: true) told")
         return agreed_on(digest)
 
-    def tasks(self, holder: Mapping[str, Any], where: str, beyond: frozenset[str]) -> tuple[Task, ...]:
+    def tasks(self, holder: Mapping[str, Any], where: str, external_ids: frozenset[str]) -> tuple[Task, ...]:
         tasks = parsed(holder.get("tasks"))
         if self._depth > MOST_NESTED:
             self.fields.wrong(where, f"more than {MOST_NESTED} workflows within workflows")
@@ -104,12 +104,12 @@ class _Reader:
             self.fields.wrong(where, f"{self._count} tasks; one workflow may have {MOST_TASKS}; split it")
             return ()
         read = [self._one(task, f"{where}[{i}]") for i, task in enumerate(tasks)]
-        mistakes = check([sketch for _, sketch in read if sketch is not None], beyond)[1]
+        mistakes = check([spec for _, spec in read if spec is not None], external_ids)[1]
         self.of_order += len(mistakes)
         self.fields.mistakes += mistakes
         return tuple(task for task, _ in read if task is not None)
 
-    def _one(self, task: Any, where: str) -> tuple[Task | None, Sketch | None]:
+    def _one(self, task: Any, where: str) -> tuple[Task | None, TaskSpec | None]:
         if not isinstance(task, Mapping):
             what = f'must be an object such as {{"id": "a", "tool": "server:tool"}}, not {kind(task)}'
             self.fields.wrong(where, what)
@@ -119,7 +119,7 @@ class _Reader:
             return made, sketch_of(made, where, needs) if made.id else None
         # Of an unknown type, but there: others may need it.
         id_ = task.get("id")
-        return None, Sketch(id=id_, where=where, needs=needs) if isinstance(id_, str) else None
+        return None, TaskSpec(id=id_, where=where, needs=needs) if isinstance(id_, str) else None
 
     def _inner(self, holder: Mapping[str, Any], where: str, each: bool) -> tuple[Task, ...]:  # noqa: FBT001 - see Tasks
         self._depth += 1

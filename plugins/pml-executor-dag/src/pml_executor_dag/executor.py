@@ -17,7 +17,7 @@ from .plan import graph_of, layers
 from .report import failure_of, report
 from .scheduler import Scheduler
 from .settings import Settings
-from .undo import Undone, undo, with_undone
+from .undo import UndoResult, undo, with_undone
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionId, Run, Services, Task
@@ -65,7 +65,7 @@ class Dag:
             planned = await plan(task, run, self._settings, self._services)
             if planned.workflow is None:
                 status = Status.OK if planned.failure is None else Status.ERROR
-                return _over(task, started_at, status, output=planned.about, failure=planned.failure)
+                return _finished_outcome(task, started_at, status, output=planned.about, failure=planned.failure)
             task, about = planned.workflow, {"planned": planned.about}
             if run.dry_run or is_agreed_on(task):
                 # Now that there is a plan, everything that looks at plans is to see it.
@@ -74,10 +74,12 @@ class Dag:
                 return replace(outcome, output={**output, **about}) if isinstance(output, Mapping) else outcome
         if task.mistakes:
             failure = Failure("arguments.invalid", refusal(task.mistakes))
-            return _over(task, started_at, Status.ERROR, failure=failure)
+            return _finished_outcome(task, started_at, Status.ERROR, failure=failure)
         nodes, mistakes = graph_of(task)
         if mistakes := mistakes + self._missing_tools(task, run):
-            return _over(task, started_at, Status.ERROR, failure=Failure("workflow.invalid", refusal(mistakes)))
+            return _finished_outcome(
+                task, started_at, Status.ERROR, failure=Failure("workflow.invalid", refusal(mistakes))
+            )
         most = min(task.max_parallel or self._settings.max_parallel, self._settings.max_parallel)
         ran = Scheduler(task, nodes, run, most, lambda id_: self._recall(id_, run))
         self._under_way.add(run.id)
@@ -121,7 +123,7 @@ class Dag:
         if undone:
             output["compensated"] = [one.told() for one in undone]
         failure = None if failure is None else with_undone(failure, undone)
-        return _over(task, started_at, status, output=output, failure=failure, cost_usd=ran.cost_usd)
+        return _finished_outcome(task, started_at, status, output=output, failure=failure, cost_usd=ran.cost_usd)
 
     async def _paused(
         self, task: Workflow, nodes: Mapping[str, Node], ran: Scheduler, run: Run, started_at: datetime
@@ -142,7 +144,9 @@ class Dag:
         else:
             message = f"A layer of the workflow has ended; next: {', '.join(details['next'])}. {output['how']}"
         failure = Failure("workflow.waiting" if waiting else "workflow.layer_complete", message, details=details)
-        return _over(task, started_at, Status.INPUT_REQUIRED, output=output, failure=failure, cost_usd=ran.cost_usd)
+        return _finished_outcome(
+            task, started_at, Status.INPUT_REQUIRED, output=output, failure=failure, cost_usd=ran.cost_usd
+        )
 
     async def _undoing(
         self,
@@ -152,8 +156,8 @@ class Dag:
         run: Run,
         started_at: datetime,
         failure: Failure,
-        undone: Sequence[Undone],
-        waits: Undone,
+        undone: Sequence[UndoResult],
+        waits: UndoResult,
     ) -> Outcome | None:
         """A workflow that has failed, and waits for somebody with what undoes it; None when it cannot be kept."""
         known = {**ran.known(), **{f"{one.id}{UNDO}": one.outcome for one in undone}}
@@ -171,7 +175,9 @@ class Dag:
             f"{output['how']} Why it failed: {failure.message}"
         )
         waiting = Failure("workflow.waiting", message, details=details)
-        return _over(task, started_at, Status.INPUT_REQUIRED, output=output, failure=waiting, cost_usd=ran.cost_usd)
+        return _finished_outcome(
+            task, started_at, Status.INPUT_REQUIRED, output=output, failure=waiting, cost_usd=ran.cost_usd
+        )
 
     async def _keep(
         self, task: Workflow, ran: Scheduler, run: Run, known: Mapping[str, Outcome] | None = None
@@ -184,7 +190,7 @@ class Dag:
             run: Its execution.
             known: Outcomes that need not be found out again; None for those of ``ran``.
         """
-        from .paused import keep
+        from .paused_workflows import keep
 
         undoing = known is not None
         if run.durable:
@@ -216,7 +222,7 @@ class Dag:
         }
 
     async def _recall(self, id_: str, run: Run) -> Mapping[str, Outcome]:
-        from .paused import known_of
+        from .paused_workflows import known_of
 
         if self._services is None:
             raise RuntimeError("there is no store")
@@ -250,7 +256,7 @@ def _waits(id_: str, outcome: Outcome) -> dict[str, Any]:
     )
 
 
-def _over(
+def _finished_outcome(
     task: Workflow,
     started_at: datetime,
     status: Status,

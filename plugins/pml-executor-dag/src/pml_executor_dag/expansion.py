@@ -7,7 +7,7 @@ from typing import Any
 
 from pml_kit.references import Reference
 
-from .references import Expanded, TooLargeError
+from .references import ExpansionListener, TooLargeError
 
 MOST_OF_TASK = 4 * 1024 * 1024
 """What references bring into the arguments of one task, each result's first use aside [characters, about]."""
@@ -23,7 +23,7 @@ class Expansion:
     def __init__(self) -> None:
         self._left = MOST_OF_WORKFLOW
 
-    def of_task(self) -> Expanded:
+    def of_task(self) -> ExpansionListener:
         """Counts for the arguments of one task; raises TooLargeError when they, or all together, are too much."""
         left, seen = MOST_OF_TASK, set[str]()
 

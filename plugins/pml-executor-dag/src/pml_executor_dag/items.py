@@ -10,7 +10,7 @@ from typing import Any
 from pml_hookspecs import Failure, Outcome, Status, Task, Workflow
 
 from .fields import kind
-from .jobs import Found, Job, gathered, without_running
+from .jobs import Job, ResultLookup, gathered, without_running
 from .plan import FOR_EACH
 from .references import MissingError, Slot, opened
 from .results import result_value
@@ -18,7 +18,7 @@ from .results import result_value
 
 @dataclass(slots=True)
 class Items:
-    """Of one task that has begun."""
+    """The items of one task with ``for_each`` that has begun."""
 
     task: Task
     values: list[Any]
@@ -28,7 +28,7 @@ class Items:
     left: int
     """Items that have not ended."""
     started_at: datetime
-    made_up: bool = False
+    placeholder: bool = False
     """A rehearsal does not know the items; one stands for all."""
 
     @classmethod
@@ -36,12 +36,12 @@ class Items:
         cls,
         task: Task,
         slots: Sequence[Slot],
-        found: Found,
+        found: ResultLookup,
         known: Mapping[str, Outcome],
         warnings: list[str],
     ) -> Items | Outcome:
         """The items, those whose outcome is known ended; or the outcome of a task that has none it can run for."""
-        made_up, before = False, len(warnings)
+        placeholder, before = False, len(warnings)
         try:
             values = found.fill({FOR_EACH: task.step.for_each}, slots, None, warnings)[FOR_EACH]
         except MissingError as exc:
@@ -49,12 +49,12 @@ class Items:
         simulated = any(reference.task in found.simulated for slot in slots for reference in slot.references)
         if simulated and (len(warnings) > before or not isinstance(values, (list, tuple))):
             warnings[before:] = ["for_each: the items are not known from a simulated result; rehearsed once."]
-            values, made_up = [None], True
+            values, placeholder = [None], True
         values = opened(values) if isinstance(values, str) else values
         if problem := _problem(task, values):
             return without_running(task, Status.ERROR, problem)
         count = len(values)
-        items = cls(task, list(values), [None] * count, [None] * count, count, datetime.now(UTC), made_up)
+        items = cls(task, list(values), [None] * count, [None] * count, count, datetime.now(UTC), placeholder)
         for i in range(count):
             outcome = known.get(f"{task.id}[{i}]")
             if outcome is not None and outcome.status is not Status.INPUT_REQUIRED:
@@ -70,7 +70,7 @@ class Items:
         return ((self._job(i), outcome) for i, outcome in enumerate(self.outcomes) if outcome is not None)
 
     def _job(self, index: int) -> Job:
-        return Job(self.task, f"{self.task.id}[{index}]", index, self.values[index], self.made_up)
+        return Job(self.task, f"{self.task.id}[{index}]", index, self.values[index], self.placeholder)
 
     def put(self, index: int, outcome: Outcome) -> None:
         """Keep the outcome of an item."""

@@ -34,7 +34,7 @@ class Job:
     index: int | None = None
     """Of the item; None for a task without ``for_each``."""
     item: Any = None
-    made_up: bool = False
+    placeholder: bool = False
     """The item stands for those that a rehearsal does not know."""
     attempt: int = 1
     filled: Task | None = None
@@ -63,8 +63,8 @@ def delay_s(job: Job, outcome: Outcome) -> float | None:
 
 
 @dataclass(slots=True)
-class Found:
-    """Results as references see them."""
+class ResultLookup:
+    """Looks up the results that references in arguments name."""
 
     results: dict[str, Any]
     """By id; what is not there yet is not referred to."""
@@ -82,7 +82,7 @@ class Found:
         """
         name = reference.task
         if job is not None and job.index is not None and name in (ITEM, INDEX):
-            if job.made_up:
+            if job.placeholder:
                 return reference.text
             return look_up(reference, job.item if name == ITEM else job.index)
         if name in self.empty:
@@ -103,21 +103,21 @@ class Found:
         """
         return fill(values, slots, lambda reference: self.follow(reference, job, warnings), self.expansion.of_task())
 
-    def made_up(self, slots: Sequence[Slot], job: Job) -> list[str]:
+    def simulated_pointers(self, slots: Sequence[Slot], job: Job) -> list[str]:
         """JSON Pointers of the slots that hold something from a rehearsal."""
-        if not self.simulated and not job.made_up:
+        if not self.simulated and not job.placeholder:
             return []
         return [
             pointer(slot.path)
             for slot in slots
             if any(
-                reference.task in self.simulated or (job.made_up and reference.task in (ITEM, INDEX))
+                reference.task in self.simulated or (job.placeholder and reference.task in (ITEM, INDEX))
                 for reference in slot.references
             )
         ]
 
 
-def fill_job(job: Job, slots: Sequence[Slot], found: Found) -> tuple[Task, list[str], Mapping[str, Any] | None]:
+def fill_job(job: Job, slots: Sequence[Slot], found: ResultLookup) -> tuple[Task, list[str], Mapping[str, Any] | None]:
     """The task that ``job`` runs, warnings, and what it was given in place of references; None when nothing was.
 
     Raises:
@@ -132,7 +132,7 @@ def fill_job(job: Job, slots: Sequence[Slot], found: Found) -> tuple[Task, list[
         values = found.fill(values, slots, job, warnings)
     if isinstance(task, ToolCall):
         return (
-            (_called(task, values, found.made_up(slots, job)) if slots else task),
+            (_called(task, values, found.simulated_pointers(slots, job)) if slots else task),
             warnings,
             values if slots else None,
         )
@@ -144,11 +144,11 @@ def fill_job(job: Job, slots: Sequence[Slot], found: Found) -> tuple[Task, list[
     return replace(task, inputs=values), warnings, values
 
 
-def _called(task: ToolCall, values: Mapping[str, Any], made_up: list[str]) -> ToolCall:
+def _called(task: ToolCall, values: Mapping[str, Any], pointers: list[str]) -> ToolCall:
     extra = task.extra
-    if made_up:
+    if pointers:
         # Tells the check of arguments that these come from a rehearsal and need not fit.
-        extra = {**extra, "_meta": {**extra.get("_meta", {}), "pml/simulated": {"arguments": made_up}}}
+        extra = {**extra, "_meta": {**extra.get("_meta", {}), "pml/simulated": {"arguments": pointers}}}
     # Not dataclasses.replace, which takes as long as all the rest of this.
     return replace(task, arguments=values, extra=extra)
 

@@ -36,7 +36,7 @@ def missing_tools(tasks: Sequence[Task], catalog: Catalog, session: Session, whe
     statuses = {status.name: status for status in catalog.servers(session)}
     visible = catalog.visible(session)
     published = {entry.server for entry in catalog if entry.id in visible}
-    near = _Near(catalog, visible)
+    near = _SimilarNames(catalog, visible)
     return [
         f"{at}.tool: {problem}{near.to(tool)}"
         for at, tool in unknown
@@ -80,7 +80,7 @@ def _is_known(status: ServerStatus) -> bool:
     return status.state == "up" or (status.state == "idle" and status.tools > 0)
 
 
-class _Near:
+class _SimilarNames:
     """Names that are nearly the one given."""
 
     def __init__(self, catalog: Catalog, visible: Collection[ToolId]) -> None:

@@ -33,8 +33,8 @@ MARKS = re.compile(r"[/#\[~]")
 
 # Not frozen, nor are nodes: that would make them three times as slow to make, and plans have up to a thousand tasks.
 @dataclass(slots=True, kw_only=True)
-class Sketch:
-    """What one task says about other tasks."""
+class TaskSpec:
+    """What one task says of other tasks: its needs, references, condition and undo."""
 
     id: str
     where: str
@@ -53,7 +53,7 @@ class Sketch:
 
 @dataclass(slots=True)
 class Node:
-    """How one task hangs in the graph."""
+    """One task in the graph of the plan: what it needs, and where its references stand."""
 
     needs: tuple[str, ...]
     """Ids it names or refers to, each once."""
@@ -64,52 +64,52 @@ class Node:
     undo: tuple[Slot, ...] = ()
 
 
-class _Finder:
+class _PlanChecker:
     """Checks the tasks of one workflow and collects what is wrong."""
 
-    def __init__(self, sketches: Sequence[Sketch], beyond: Collection[str]) -> None:
-        self._sketches, self._beyond, self._suggestions = sketches, beyond, 0
+    def __init__(self, specs: Sequence[TaskSpec], external_ids: Collection[str]) -> None:
+        self._specs, self._external_ids, self._suggestions = specs, external_ids, 0
         self.nodes: dict[str, Node] = {}
         self.mistakes: list[str] = []
         self._ids: dict[str, str] = {}
-        for sketch in sketches:
-            self._check_id(sketch)
+        for spec in specs:
+            self._check_id(spec)
 
-    def _check_id(self, sketch: Sketch) -> None:
-        if MARKS.search(sketch.id):
-            self.mistakes.append(f"{sketch.where}.id: {sketch.id[:80]!r} must not have any of / # [ ~")
-        if sketch.id in self._beyond:
-            taken = "for_each is above it" if sketch.id in EACH else "a task with that id ended before"
-            self.mistakes.append(f"{sketch.where}.id: {sketch.id!r} is taken, because {taken}")
-        if sketch.id in self._ids:
+    def _check_id(self, spec: TaskSpec) -> None:
+        if MARKS.search(spec.id):
+            self.mistakes.append(f"{spec.where}.id: {spec.id[:80]!r} must not have any of / # [ ~")
+        if spec.id in self._external_ids:
+            taken = "for_each is above it" if spec.id in EACH else "a task with that id ended before"
+            self.mistakes.append(f"{spec.where}.id: {spec.id!r} is taken, because {taken}")
+        if spec.id in self._ids:
             self.mistakes.append(
-                f"{sketch.where}.id: {sketch.id!r} is already the id of {self._ids[sketch.id]}; ids must differ"
+                f"{spec.where}.id: {spec.id!r} is already the id of {self._ids[spec.id]}; ids must differ"
             )
-        self._ids.setdefault(sketch.id, sketch.where)
+        self._ids.setdefault(spec.id, spec.where)
 
     def run(self) -> None:
         """Fill :attr:`nodes` and :attr:`mistakes`."""
-        for sketch in self._sketches:
-            self.nodes.setdefault(sketch.id, self._node(sketch))
+        for spec in self._specs:
+            self.nodes.setdefault(spec.id, self._node(spec))
         for cycle in _cycles(self.nodes):
             circle = " → ".join((*cycle, cycle[0]))
             self.mistakes.append(f"{self._ids[cycle[0]]}: tasks that wait for each other never start: {circle}")
 
-    def _node(self, sketch: Sketch) -> Node:
-        slots, mentioned = self._slots(sketch.values, sketch.values_where)
-        if not (mentioned or sketch.needs or sketch.when or sketch.for_each is not None or sketch.undo):
+    def _node(self, spec: TaskSpec) -> Node:
+        slots, mentioned = self._slots(spec.values, spec.values_where)
+        if not (mentioned or spec.needs or spec.when or spec.for_each is not None or spec.undo):
             return Node((), slots)
-        each = {} if sketch.for_each is None else {FOR_EACH: sketch.for_each}
+        each = {} if spec.for_each is None else {FOR_EACH: spec.for_each}
         if each:
             mentioned = [(where, id_) for where, id_ in mentioned if id_ not in EACH]
-        each_slots, of_each = self._slots(each, sketch.where)
-        when, of_when = self._condition(sketch)
-        mentioned = [*sketch.needs, *mentioned, *of_each, *of_when]
-        needs = dict.fromkeys(id_ for where, id_ in mentioned if self._known(sketch, where, id_))
-        undo, of_undo = self._slots(sketch.undo, sketch.undo_where)
+        each_slots, of_each = self._slots(each, spec.where)
+        when, of_when = self._condition(spec)
+        mentioned = [*spec.needs, *mentioned, *of_each, *of_when]
+        needs = dict.fromkeys(id_ for where, id_ in mentioned if self._known(spec, where, id_))
+        undo, of_undo = self._slots(spec.undo, spec.undo_where)
         for where, id_ in of_undo:
-            if id_ != sketch.id and not (each and id_ in EACH):
-                self._known(sketch, where, id_)
+            if id_ != spec.id and not (each and id_ in EACH):
+                self._known(spec, where, id_)
         return Node(tuple(id_ for id_ in needs if id_ in self._ids), slots, when, each_slots, undo)
 
     def _slots(self, values: Mapping[str, Any], at: str) -> tuple[tuple[Slot, ...], list[tuple[str, str]]]:
@@ -126,29 +126,29 @@ class _Finder:
         mentioned = [(f"{at}{path_text(slot.path)}", reference.task) for slot in slots for reference in slot.references]
         return tuple(slots), mentioned
 
-    def _condition(self, sketch: Sketch) -> tuple[Condition | None, list[tuple[str, str]]]:
-        if not sketch.when:
+    def _condition(self, spec: TaskSpec) -> tuple[Condition | None, list[tuple[str, str]]]:
+        if not spec.when:
             return None, []
         # Only plans with conditions pay for the library.
         from .conditions import Condition, ConditionError
 
-        where = f"{sketch.where}.when"
+        where = f"{spec.where}.when"
         try:
-            condition = Condition(sketch.when)
+            condition = Condition(spec.when)
         except ConditionError as exc:
             self.mistakes.append(f"{where}: {exc}; {CONDITIONS}")
             return None, []
         return condition, [(where, name) for name in condition.names]
 
-    def _known(self, sketch: Sketch, where: str, id_: str) -> bool:
-        if id_ == sketch.id:
+    def _known(self, spec: TaskSpec, where: str, id_: str) -> bool:
+        if id_ == spec.id:
             self.mistakes.append(f"{where}: task {id_!r} cannot need its own result")
-        elif id_ in self._ids or id_ in self._beyond:
+        elif id_ in self._ids or id_ in self._external_ids:
             return True
         elif id_ in EACH:
             self.mistakes.append(f"{where}: {id_!r} means something only in a task with for_each")
         else:
-            how = f"; {CONDITIONS}" if where == f"{sketch.where}.when" else ""
+            how = f"; {CONDITIONS}" if where == f"{spec.where}.when" else ""
             self.mistakes.append(f"{where}: no task here has the id {id_!r}{self._suggestion(id_)}{how}")
         return False
 
@@ -165,32 +165,32 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def check(sketches: Sequence[Sketch], beyond: Collection[str] = ()) -> tuple[dict[str, Node], list[str]]:
+def check(specs: Sequence[TaskSpec], external_ids: Collection[str] = ()) -> tuple[dict[str, Node], list[str]]:
     """The graph, in plan order, and everything that is wrong with it, as ``where: what`` lines.
 
-    The graph is only whole when nothing is wrong. Results of ``beyond`` can be referred to, though no task here has
-    that id.
+    The graph is only whole when nothing is wrong. Results of ``external_ids`` can be referred to, though no task here
+    has that id.
     """
-    finder = _Finder(sketches, beyond)
-    finder.run()
-    return finder.nodes, finder.mistakes
+    checker = _PlanChecker(specs, external_ids)
+    checker.run()
+    return checker.nodes, checker.mistakes
 
 
 def graph_of(workflow: Workflow) -> tuple[dict[str, Node], list[str]]:
     """As :func:`check`, for a workflow whoever made it; the mistakes of workflows inside it are among them."""
-    nodes, mistakes = check(list(_sketches(workflow.tasks, "tasks")), beyond(workflow))
+    nodes, mistakes = check(list(_specs(workflow.tasks, "tasks")), external_ids(workflow))
     inner = list(_inner(workflow.tasks, "tasks", 1))
     while inner:
         where, nested, depth = inner.pop(0)
         if depth > MOST_NESTED:
             mistakes.append(f"{where}: more than {MOST_NESTED} workflows within workflows")
             continue
-        mistakes += check(list(_sketches(nested.tasks, where)), beyond(nested))[1]
+        mistakes += check(list(_specs(nested.tasks, where)), external_ids(nested))[1]
         inner += _inner(nested.tasks, where, depth + 1)
     return nodes, mistakes
 
 
-def beyond(workflow: Workflow) -> set[str]:
+def external_ids(workflow: Workflow) -> set[str]:
     """What tasks of ``workflow`` can refer to though no task in it has that id."""
     known = set(workflow.known).difference(task.id for task in workflow.tasks)
     return known if workflow.step.for_each is None else known | EACH
@@ -205,19 +205,19 @@ def _inner(tasks: Sequence[Task], where: str, depth: int) -> Iterator[tuple[str,
             yield f"{where}[{i}].compensate.tasks", undo, depth
 
 
-def _sketches(tasks: Sequence[Task], where: str) -> Iterator[Sketch]:
+def _specs(tasks: Sequence[Task], where: str) -> Iterator[TaskSpec]:
     for i, task in enumerate(tasks):
         here = f"{where}[{i}]"
         yield sketch_of(task, here, [(f"{here}.needs[{j}]", id_) for j, id_ in enumerate(task.needs)])
 
 
-def sketch_of(task: Task, where: str, needs: Sequence[tuple[str, str]]) -> Sketch:
+def sketch_of(task: Task, where: str, needs: Sequence[tuple[str, str]]) -> TaskSpec:
     """What ``task``, which stands at ``where``, says; ``needs`` with the place of each."""
     if task.step is ONCE:
         values_where = f"{where}.{_values_name(task)}"
-        return Sketch(id=task.id, where=where, needs=needs, values=values_of(task), values_where=values_where)
+        return TaskSpec(id=task.id, where=where, needs=needs, values=values_of(task), values_where=values_where)
     undo = task.step.compensate
-    return Sketch(
+    return TaskSpec(
         id=task.id,
         where=where,
         needs=needs,

@@ -1,4 +1,4 @@
-"""What comes of an intent without a plan."""
+"""Decides what to do with an intent that comes without a plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pml_hookspecs import Failure, Suggestion, Task, ToolCall, Workflow, encode
 from .agreement import is_agreed_on
 from .arguments import SHAPE
 from .plan import graph_of
-from .writing import written
+from .plan_writer import written
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Run, Services, Session
@@ -24,7 +24,7 @@ MOST_TOOLS, LONGEST_DESCRIPTION, LARGEST_SCHEMA = 8, 300, 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlanDecision:
     """Either a workflow to run, or an answer, or neither and a failure that says what is missing."""
 
     workflow: Workflow | None = None
@@ -32,7 +32,7 @@ class Planned:
     failure: Failure | None = None
 
 
-async def plan(task: Workflow, run: Run, settings: Settings, services: Services | None) -> Planned:
+async def plan(task: Workflow, run: Run, settings: Settings, services: Services | None) -> PlanDecision:
     """What is to be done about ``task``, which has an intent and no tasks.
 
     A plan that lacks required arguments is none, whatever its confidence; its tools are told. With a confidence below
@@ -58,15 +58,15 @@ async def plan(task: Workflow, run: Run, settings: Settings, services: Services 
     speculative = settings.confidence_mode == "speculative_execution" and best.confidence >= settings.execute_at
     # A rehearsal does no harm, and a plan that has to be as it was rehearsed is one that somebody has looked at.
     if not (speculative or run.dry_run or is_agreed_on(task)):
-        return Planned(about=_suggested(task, good))
+        return PlanDecision(about=_suggested(task, good))
     planned = replace(task, tasks=with_approvals(best.workflow.tasks, services.catalog))
     about: dict[str, Any] = {"confidence": best.confidence, "why": best.why}
     if run.dry_run:
         about["arguments"] = written(replace(planned, dry_run=False))
-    return Planned(workflow=planned, about=about)
+    return PlanDecision(workflow=planned, about=about)
 
 
-def _explicit(reason: str, tools: Sequence[Mapping[str, Any]] = ()) -> Planned:
+def _explicit(reason: str, tools: Sequence[Mapping[str, Any]] = ()) -> PlanDecision:
     """``tools`` are those that may serve, in order of use."""
     find = "take what fits of 'tools', or find others with search_tools" if tools else "find tools with search_tools"
     message = (
@@ -75,9 +75,9 @@ def _explicit(reason: str, tools: Sequence[Mapping[str, Any]] = ()) -> Planned:
     )
     failure = Failure("plan.explicit_required", message)
     if not tools:
-        return Planned(failure=failure)
+        return PlanDecision(failure=failure)
     error = {"code": failure.code, "message": message}
-    return Planned(about={"status": "explicit_required", "error": error, "tools": list(tools)}, failure=failure)
+    return PlanDecision(about={"status": "explicit_required", "error": error, "tools": list(tools)}, failure=failure)
 
 
 def _suggested(task: Workflow, suggestions: Sequence[Suggestion]) -> dict[str, Any]:

@@ -62,8 +62,8 @@ class TooLargeError(MissingError):
         return Failure("reference.too_large", str(self))
 
 
-class Expanded(Protocol):
-    """Hears of everything that references bring into the arguments of one task."""
+class ExpansionListener(Protocol):
+    """Is told of every value that a reference puts into the arguments of one task."""
 
     def __call__(self, reference: Reference, value: Any, *, whole: bool) -> None:
         """Count ``value``; ``whole`` says that it is put in as it is, not written into a text.
@@ -122,7 +122,10 @@ def in_code(source: str, tasks: Container[str]) -> Reference | None:
 
 
 def fill(
-    arguments: Mapping[str, Any], slots: Sequence[Slot], value_of: Callable[[Reference], Any], expanded: Expanded
+    arguments: Mapping[str, Any],
+    slots: Sequence[Slot],
+    value_of: Callable[[Reference], Any],
+    expanded: ExpansionListener,
 ) -> dict[str, Any]:
     """``arguments`` with every slot replaced; what is not on the way to a slot is shared, not copied.
 
@@ -143,7 +146,9 @@ def fill(
     return filled
 
 
-def _render(parts: tuple[str | Reference, ...], value_of: Callable[[Reference], Any], expanded: Expanded) -> Any:
+def _render(
+    parts: tuple[str | Reference, ...], value_of: Callable[[Reference], Any], expanded: ExpansionListener
+) -> Any:
     whole = len(parts) == 1
 
     def found(reference: Reference) -> Any:

@@ -13,8 +13,8 @@ from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task, Tool
 from pml_hookspecs.clock import Clock
 
 from .items import Items
-from .jobs import UNDO, Found, Job, delay_s, ended_at, explained, fill_job, without_running
-from .plan import CONDITIONS, Node, beyond, dependents_of
+from .jobs import UNDO, Job, ResultLookup, delay_s, ended_at, explained, fill_job, without_running
+from .plan import CONDITIONS, Node, dependents_of, external_ids
 from .references import MissingError
 from .results import result_value
 
@@ -48,8 +48,8 @@ class Scheduler:
         self._ready: deque[Job] = deque()
         self._begun: dict[str, datetime] = {}
         self._holding = False
-        self.found = Found(
-            {id_: workflow.known[id_].output for id_ in beyond(workflow) & workflow.known.keys()}, set(), set()
+        self.found = ResultLookup(
+            {id_: workflow.known[id_].output for id_ in external_ids(workflow) & workflow.known.keys()}, set(), set()
         )
         """What references see."""
         self.items: dict[str, Items] = {}
@@ -132,7 +132,7 @@ class Scheduler:
             group.create_task(self._later(job, delay, group), name=f"workflow task {job.path_id}, again")
         else:
             id_ = job.task.id
-            self._open(self._over(job, outcome if outcome.task_id == id_ else replace(outcome, task_id=id_)))
+            self._open(self._finished(job, outcome if outcome.task_id == id_ else replace(outcome, task_id=id_)))
         if going_on:
             self._start(group)
 
@@ -231,7 +231,7 @@ class Scheduler:
             self.completed += [job for job, outcome in items.settled() if outcome.status is Status.OK]
         return items
 
-    def _over(self, job: Job, outcome: Outcome) -> list[str]:
+    def _finished(self, job: Job, outcome: Outcome) -> list[str]:
         """Keep the outcome of a job; the tasks that may begin now."""
         if outcome.status is Status.OK:
             self.completed.append(job)
@@ -297,8 +297,8 @@ class Scheduler:
             return None
         from .conditions import ConditionError
 
-        if made_up := [need for need in self._nodes[task.id].needs if need in self.found.simulated]:
-            warning = f"when: {', '.join(made_up)} is simulated; rehearsed as if the condition held."
+        if simulated := [need for need in self._nodes[task.id].needs if need in self.found.simulated]:
+            warning = f"when: {', '.join(simulated)} is simulated; rehearsed as if the condition held."
             self.warnings.setdefault(task.id, []).append(warning)
             return None
         try:

@@ -121,7 +121,7 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     """``execute_workflow`` and its two other names; ``continue_workflow`` and ``abort_workflow``, unlisted."""
 
     async def go_on(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-        from .continuing import carry_out, decision_from
+        from .continuation import carry_out, decision_from
 
         return await carry_out(decision_from(arguments), services.store.documents, run, services.catalog)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
-    """What came of undoing one thing."""
+class UndoResult:
+    """How the undoing of one task or item ended."""
 
     id: str
     """Of the task or item that was undone."""
@@ -43,7 +43,7 @@ class Undone:
         return end
 
 
-async def undo(ran: Scheduler, nodes: Mapping[str, Node], run: Run) -> list[Undone]:
+async def undo(ran: Scheduler, nodes: Mapping[str, Node], run: Run) -> list[UndoResult]:
     """Run ``compensate`` of what ended well, the last to end first, one after the other.
 
     What is known to have been undone before is not undone again.
@@ -51,13 +51,13 @@ async def undo(ran: Scheduler, nodes: Mapping[str, Node], run: Run) -> list[Undo
     Returns:
         What came of each, in that order. One that fails stops no other; one that waits for somebody is the last.
     """
-    undone: list[Undone] = []
+    undone: list[UndoResult] = []
     for job in reversed(ran.completed):
         if (step := job.task.step.compensate) is None:
             continue
         before = ran.undone.get(job.child)
         outcome = await _one(job, step, ran, nodes, run) if before is None else before
-        undone.append(Undone(job.child, outcome))
+        undone.append(UndoResult(job.child, outcome))
         if undone[-1].waits:
             break
     return undone
@@ -101,7 +101,7 @@ def is_undone(known: Mapping[str, Outcome]) -> bool:
     return any(id_.endswith(UNDO) for id_ in known)
 
 
-def with_undone(failure: Failure, undone: Sequence[Undone]) -> Failure:
+def with_undone(failure: Failure, undone: Sequence[UndoResult]) -> Failure:
     """``failure``, saying what was undone and what was not."""
     if not undone:
         return failure

@@ -17,13 +17,13 @@ COLLECTION = "dag.workflows"
 WAITING, RUNNING, OVER = "waiting", "running", "over"
 
 
-class NotKeptError(InvalidArguments):
+class WorkflowNotFoundError(InvalidArguments):
     """No workflow of this principal is kept under the id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """A workflow that only the one who took it may continue."""
+class WorkflowClaim:
+    """The right to continue a workflow: only one client at a time has it."""
 
     id: str
     workflow: Workflow
@@ -56,7 +56,7 @@ async def keep(
     return expires_at
 
 
-async def take(documents: Documents, id_: str, session: Session, *, part: bool = False) -> Taken:
+async def take(documents: Documents, id_: str, session: Session, *, part: bool = False) -> WorkflowClaim:
     """Take the workflow that waits under ``id_``: of several who try, one gets it.
 
     Args:
@@ -66,12 +66,14 @@ async def take(documents: Documents, id_: str, session: Session, *, part: bool =
         part: Whether it is continued as part of another one.
 
     Raises:
-        NotKeptError: There is none.
+        WorkflowNotFoundError: There is none.
         InvalidArguments: It is being continued, or it is over.
     """
     document = await documents.get(COLLECTION, id_)
     if document is None or document.value.get("principal") != session.principal:
-        raise NotKeptError(f"workflow_id: no workflow waits under the id {id_[:80]!r}; it may have been forgotten")
+        raise WorkflowNotFoundError(
+            f"workflow_id: no workflow waits under the id {id_[:80]!r}; it may have been forgotten"
+        )
     if problem := _problem(document, part=part):
         raise InvalidArguments(f"workflow_id: {problem}")
     value = {**document.value, "status": RUNNING}
@@ -88,22 +90,22 @@ async def take(documents: Documents, id_: str, session: Session, *, part: bool =
     workflow = task_from(document.value["workflow"])
     if not isinstance(workflow, Workflow):
         raise TypeError(f"what is kept under {id_} is no workflow")
-    return Taken(id=id_, workflow=workflow, version=version, value=value, expires_at=document.expires_at)
+    return WorkflowClaim(id=id_, workflow=workflow, version=version, value=value, expires_at=document.expires_at)
 
 
-async def put_back(documents: Documents, taken: Taken) -> None:
+async def put_back(documents: Documents, taken: WorkflowClaim) -> None:
     """Let ``taken`` wait on, because nothing of it ran."""
     value = {**taken.value, "status": WAITING}
     await _put(documents, taken, value)
 
 
-async def let_go(documents: Documents, taken: Taken, goes_on_as: str = "") -> None:
+async def let_go(documents: Documents, taken: WorkflowClaim, goes_on_as: str = "") -> None:
     """Forget what ``taken`` did; ``goes_on_as`` is the id that it waits under now, if it does."""
     value = {name: taken.value[name] for name in ("principal", "part")}
     await _put(documents, taken, {**value, "status": OVER, "goes_on_as": goes_on_as})
 
 
-async def _put(documents: Documents, taken: Taken, value: Mapping[str, Any]) -> None:
+async def _put(documents: Documents, taken: WorkflowClaim, value: Mapping[str, Any]) -> None:
     marks = {"status": value["status"], "principal": value["principal"]}
     # Whoever wrote in between continued it under the same id.
     await documents.put(COLLECTION, taken.id, value, marks=marks, expires_at=taken.expires_at, if_version=taken.version)

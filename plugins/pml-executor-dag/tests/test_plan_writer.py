@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plans_kit import workflow_from
 
-from pml_executor_dag.writing import written
+from pml_executor_dag.plan_writer import written
 from pml_hookspecs import CapabilityRun, CodeRun, Retry, Step, ToolCall, Workflow
 
 ids = st.text("abcdefgh_-0", min_size=1, max_size=8)

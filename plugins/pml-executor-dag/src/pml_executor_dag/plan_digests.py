@@ -1,4 +1,4 @@
-"""What a plan is made of, as digests: equal exactly when nothing in it changed."""
+"""Digests of the parts of a plan: equal exactly when nothing in it changed."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from .arguments import read_tasks
 from .fields import Fields, refusal
 from .jobs import without_running
 from .missing_tools import missing_tools
-from .paused import NotKeptError, Taken, known_of, let_go, put_back, take
+from .paused_workflows import WorkflowClaim, WorkflowNotFoundError, known_of, let_go, put_back, take
 from .undo import is_undone
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ async def carry_out(decision: Decision, documents: Documents, run: Run, catalog:
     """
     try:
         taken = await take(documents, decision.workflow_id, run.session)
-    except NotKeptError as exc:
+    except WorkflowNotFoundError as exc:
         if catalog.resolve(DURABLE) is None:
             raise
         return await _durable(decision, run, str(exc))
@@ -96,7 +96,7 @@ async def carry_out(decision: Decision, documents: Documents, run: Run, catalog:
     return await _told(outcome, documents, taken)
 
 
-async def _told(outcome: Outcome, documents: Documents, taken: Taken) -> Mapping[str, Any]:
+async def _told(outcome: Outcome, documents: Documents, taken: WorkflowClaim) -> Mapping[str, Any]:
     failure, output = outcome.failure, outcome.output
     if isinstance(output, Mapping):
         later = output.get("workflow_id")
