@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CatalogEntry, ToolId, encode
+from pml_hookspecs import CatalogEntry, Documents, ToolId, encode
 
 from .catalog import make_entry
+from .errors import OperatorError
 
 if TYPE_CHECKING:
     from .config import ServerSettings
@@ -204,6 +205,32 @@ class Definitions:
             )
         if self.holds and tool not in (self.accepted or {}):
             raise HeldError("its server does not list it, so that nobody has accepted it")
+
+
+async def changes_kept(documents: Documents, server: str, settings: ServerSettings) -> tuple[dict[str, Change], int]:
+    """What nobody has accepted yet of a configured server, by tool, and the version of what is kept of it."""
+    kept = await documents.get(COLLECTION, key_of(server, settings))
+    if kept is None:
+        return {}, 0
+    return Definitions.of(kept.value, holds=True).changes, kept.version
+
+
+async def accept_kept(
+    documents: Documents, server: str, settings: ServerSettings, tools: Iterable[str], version: int
+) -> None:  # fmt: skip
+    """Take changes as they were shown for what the tools are from now on, also for a gateway that runs elsewhere.
+
+    Raises:
+        OperatorError: They have changed again since ``version``.
+    """
+    key = key_of(server, settings)
+    kept = await documents.get(COLLECTION, key)
+    if kept is not None and kept.version == version:
+        definitions = Definitions.of(kept.value, holds=True)
+        definitions.accept(tools, server)
+        if await documents.put(COLLECTION, key, definitions.kept() or {}, if_version=version) is not None:
+            return
+    raise OperatorError(f"what {server} says of its tools has changed meanwhile", "Look at it again.")
 
 
 def changed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> tuple[str, ...]:

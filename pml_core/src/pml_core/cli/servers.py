@@ -95,22 +95,33 @@ def run_accept(arguments: argparse.Namespace) -> int:
 
 
 async def _accept(config: Any, arguments: argparse.Namespace) -> int:
-    from pml_core.acceptance import accept, changes_of
+    from pml_core.definitions import accept_kept, changes_kept
     from pml_core.gateway import Gateway
+    from pml_core.identities import by_operator
     from pml_core.logs import Logs
+    from pml_hookspecs import AccessEvent
+
+    server, settings = arguments.server, config.servers[arguments.server]
 
     async with Gateway(config, Logs("warning", config.gateway.log_format), connect=False) as gateway:
-        found, version = await changes_of(gateway, arguments.server)
+        if gateway.store is None:
+            raise OperatorError("the store is not open")
+        documents = gateway.store.documents
+        found, version = await changes_kept(documents, server, settings)
         if arguments.tool is not None:
             if arguments.tool not in found:
-                raise OperatorError(f"{arguments.server} has no changed tool {arguments.tool!r}: {_named(found)}")
+                raise OperatorError(f"{server} has no changed tool {arguments.tool!r}: {_named(found)}")
             found = {arguments.tool: found[arguments.tool]}
         if not arguments.json:
             for change in found.values():
                 print("\n".join(_lines(change)))
         accepted = bool(found) and (arguments.yes or (not arguments.json and _asked(len(found))))
         if accepted:
-            await accept(gateway, arguments.server, found, version)
+            names = sorted(found)
+            await accept_kept(documents, server, settings, names, version)
+            details = {"server": server, "tools": names}
+            event = AccessEvent(kind="change", target=server, code="definitions.accepted", details=details)
+            await gateway.access_watchers.tell(by_operator(event))
         _say(arguments, found, accepted=accepted)
     return 0 if accepted or not found else 1
 
