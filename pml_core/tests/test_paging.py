@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from pml_core.config import ServerSettings
-from pml_core.paging import page
+from pml_core.paging import page, servers_page
 from pml_hookspecs import Origin, Peer, RawObject, RpcError
 from pml_testing.downstream import Connections, Everything, connected
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, running
@@ -148,3 +148,18 @@ async def test_a_cursor_of_tools_is_stale_when_the_tools_have_changed_and_not_fo
         made.catalog.publish("fs", [e for e in made.catalog if e.name != "t4"])
         with pytest.raises(RpcError, match="the list has changed"):
             await client.request("tools/list", {"cursor": cursor})
+
+
+ENDS = (("b", 2), ("", 2), ("c", 5))
+
+
+def test_pages_of_a_server_are_served_under_its_cursors_and_what_is_behind_them_is_on_the_last():
+    pages = {cursor: servers_page(ITEMS, cursor, ENDS) for cursor in (None, "b", "", "c")}
+    assert pages == {None: (ITEMS[:2], "b"), "b": ([], ""), "": (ITEMS[2:5], "c"), "c": (ITEMS[5:], None)}
+
+
+@pytest.mark.parametrize("cursor", ["x", 5, [], {}])
+def test_what_is_no_cursor_of_a_servers_pages_is_refused(cursor):
+    with pytest.raises(RpcError) as caught:
+        servers_page(ITEMS, cursor, ENDS)
+    assert caught.value.code == -32602

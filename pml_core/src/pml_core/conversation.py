@@ -19,7 +19,7 @@ from pml_hookspecs.protocol import (
 from .client import Asker, Client, current_client
 from .exchange import LegacyExchange, ModernAtLarge
 from .identities import session_of
-from .introduction import about, greeting
+from .introduction import about, greeting, only_server
 from .lengths import ABOUT_CLIENT, bounded
 from .listeners import Listeners
 from .members import meta_of, read_strictly, with_member
@@ -197,8 +197,8 @@ class Conversation:
 
     # Tools
 
-    async def list_tools(self, params: RawObject) -> tuple[Mapping[str, Any], bool]:
-        """The result of ``tools/list`` for this client, and whether everybody gets the same from its endpoint."""
+    async def list_tools(self, params: RawObject) -> tuple[Mapping[str, Any], bool, int]:
+        """The result of ``tools/list``, whether everybody gets the same from the endpoint, and its freshness [ms]."""
         hint = bounded(meta_of(params).get(META_INTENT), "the intent")
         hint = hint if isinstance(hint, str) else ""
         session = self._with_hint(hint)
@@ -211,7 +211,11 @@ class Conversation:
         alike = listed.shared and not hint and self.peer.principal == LOCAL and self._gateway.catalog.tables.one_for_all
         servers = self._gateway.servers.values()
         private = exposure.whole_catalog and any(s.tools.private or s.own_lists.private for s in servers)
-        return await exposure.tools(session, params.get("cursor")), alike and not private
+        given, fresh_ms = None, 0
+        if (server := only_server(self._gateway, session)) is not None:
+            given = server.own_lists.given(current_client.get())
+            fresh_ms = given.fresh_ms(server.settings.relist_s) if listed.as_given(given) is not None else 0
+        return await exposure.tools(session, params.get("cursor"), given), alike and not private, fresh_ms
 
     def _with_hint(self, hint: str) -> Session:
         return self._identity(self.session.client, self.session.protocol, hint) if hint else self.session

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pml_hookspecs import CatalogEntry, ExposureMode, RawObject, Selection, Session, ToolId, encode
 
 from .addresses import definition_for, ui_owners
-from .paging import page
+from .paging import page, servers_page
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog
 
     from .admission import Filters
     from .catalog import LiveCatalog
+    from .paging import ServerList
     from .rehearsals import Rehearsals
 
 KEPT = 64
@@ -26,6 +27,7 @@ KEPT = 64
 class Listed(NamedTuple):
     """The list of one view."""
 
+    ids: list[ToolId]
     tools: list[bytes]
     whole: RawObject
     """All of them, as the result of ``tools/list``."""
@@ -33,6 +35,13 @@ class Listed(NamedTuple):
     """Changes with the list."""
     shared: bool
     """Whether every session gets this list."""
+
+    def as_given(self, entries: Sequence[CatalogEntry]) -> list[bytes] | None:
+        """The tools in the order in which a server gave ``entries``; None unless they are these and no others."""
+        tools = dict(zip(self.ids, self.tools, strict=True))
+        if len(tools) != len(entries) or any(entry.id not in tools for entry in entries):
+            return None
+        return [tools[entry.id] for entry in entries]
 
 
 class MetaOnlyView:
@@ -75,13 +84,21 @@ class Exposure:
         """Whether those who get its lists find the meta-tools in them."""
         return bool(getattr(self._mode, "lists_meta_tools", True))
 
-    async def tools(self, session: Session, cursor: Any = None) -> RawObject:
+    async def tools(
+        self, session: Session, cursor: Any = None, given: ServerList[CatalogEntry] | None = None
+    ) -> RawObject:
         """The result of ``tools/list``: the same bytes for the same catalog and view.
+
+        Args:
+            cursor: That the client sent; None for the first page.
+            given: What the session's only server lists, whose pages those of the same tools are.
 
         Raises:
             RpcError: The cursor is not one of this list's.
         """
         listed = await self.listed(session)
+        if given is not None and given.ends and not self._page_size and (tools := listed.as_given(given)):
+            return _result(*servers_page(tools, cursor, given.ends))
         if cursor is None and not 0 < self._page_size < len(listed.tools):
             return listed.whole
         shown, following = page(listed.tools, cursor, self._page_size, listed.mark)
@@ -100,7 +117,13 @@ class Exposure:
                 rendered = [self._render(e, session, owners) for e in entries]
                 whole = _result(rendered, None)
                 mark = hashlib.sha256(whole.raw).hexdigest()[:16]
-                ready = Listed(rendered, whole, mark, shared and self._filters.shared and "key" not in locks)
+                ready = Listed(
+                    [e.id for e in entries],
+                    rendered,
+                    whole,
+                    mark,
+                    shared and self._filters.shared and "key" not in locks,
+                )
                 if len(self._lists) >= KEPT:
                     del self._lists[next(iter(self._lists))]
                 self._lists[key] = ready

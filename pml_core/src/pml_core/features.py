@@ -15,6 +15,7 @@ from pml_hookspecs.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
 from .addresses import alias, is_own, kind_of, template_alias, unaliased
 from .naming import SEPARATOR, folded, own_name, servers_of
+from .paging import ServerList
 
 if TYPE_CHECKING:
     from .downstream import Server
@@ -152,17 +153,19 @@ class Features:
             templates += [(item["uriTemplate"], name, partial(keeps, name)) for item in items]
         return Claims(listed, templates, [server.name for server in servers], keeps)
 
-    async def listed(self, kind: Kind, keeps: Keeps, only: Server | None = None) -> list[dict[str, Any]]:
+    async def listed(self, kind: Kind, keeps: Keeps, only: Server | None = None) -> ServerList[dict[str, Any]]:
         """Every item of ``kind`` that ``keeps`` keeps, as clients see it, by server and in each server's order.
 
-        ``only`` is the one server that the client has, None where it has several, of which none hides the others.
+        ``only`` is the one server that the client has, in whose pages they are if they are all that it has; None where
+        the client has several, of which none hides the others.
 
         Raises:
             RpcError: What ``only`` says in place of its list.
         """
-        listing = self._items(kind, keeps, _as_set)
-        items, _ = await asyncio.gather(listing, _given(only, kind))  # one reading for both
-        return [shown for _, _, shown in items]
+        given = await _given(only, kind)
+        items = await self._items(kind, keeps, _as_set)
+        whole = given if given is not None and len(given) == len(items) else ServerList[Any]()
+        return ServerList.of((shown for _, _, shown in items), whole, range(len(items)))
 
     def _came(self, server: str, _task: object) -> None:
         self._late.discard(server)
@@ -311,11 +314,12 @@ class Features:
             return []
 
 
-async def _given(server: Server | None, kind: Kind) -> None:
-    """See that a server does not refuse its list; one that is away refuses nothing."""
+async def _given(server: Server | None, kind: Kind) -> ServerList[dict[str, Any]] | None:
+    """What an only server says when it is asked, declared or not; one that is away refuses nothing, and gives none."""
     if server is not None:
         with suppress(TransportError, TimeoutError):
-            await server.features(kind, max_age_s=server.settings.relist_s)
+            return await server.features(kind, max_age_s=server.settings.relist_s, undeclared=True)
+    return None
 
 
 def _able(servers: Iterable[Server], capability: str) -> list[Server]:

@@ -14,7 +14,9 @@ from pml_hookspecs import CatalogEntry, RawObject, RpcError, TransportError, enc
 from pml_hookspecs.protocol import METHOD_NOT_FOUND
 
 from .catalog import make_entry
+from .lengths import TEXT
 from .members import split
+from .paging import ServerList
 
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 Ask: TypeAlias = Callable[[str, RawObject], Awaitable[RawObject]]
@@ -30,6 +32,8 @@ TURN_BYTES = 128 * 1024
 """What is read of a list at one go."""
 NAME_CHARACTERS = 1024
 """Of a tool; MCP asks for 128 at most."""
+LONGEST_FRESH_MS = 86_400_000
+"""More than a day is taken for a day."""
 MOST_PAGES = 1000
 """Pages of one list that are asked for; more is taken for a server that pages in circles."""
 
@@ -47,15 +51,16 @@ class _Turn:
             await asyncio.sleep(0)
 
 
-async def every_item(ask: Ask, method: str, member: str, log: Any) -> list[dict[str, Any]]:
+async def every_item(ask: Ask, method: str, member: str, log: Any) -> ServerList[dict[str, Any]]:
     """All items of a list, over all its pages; none when the server does not know the method (MCP, pagination).
 
     What cannot be read is left out, and never hides the others: too long an item, one that is no object, or one with
     what is no JSON to us, such as an integer of 5,000 digits. Between pages and items others have their turn.
     """
-    found: list[dict[str, Any]] = []
-    turn = _Turn()
+    found: ServerList[dict[str, Any]] = ServerList()
+    turn, began_s, fresh_ms = _Turn(), asyncio.get_running_loop().time(), LONGEST_FRESH_MS
     cursor: Any = None
+    ends: list[tuple[Any, int]] = []
     for _ in range(MOST_PAGES):
         try:
             page = await ask(method, RawObject.of({} if cursor is None else {"cursor": cursor}))
@@ -69,10 +74,20 @@ async def every_item(ask: Ask, method: str, member: str, log: Any) -> list[dict[
             if item is not None:
                 found.append(item)
             await turn.after(memoryview(raw).nbytes)
-        cursor = json.loads(bytes(members.get("nextCursor", NULL)))  # an empty string is a cursor, too
+        # An empty string is a cursor, too.
+        cursor, fresh = (json.loads(bytes(members.get(name, NULL))) for name in ("nextCursor", "ttlMs"))
+        fresh_ms = min(fresh_ms, fresh if isinstance(fresh, int) else 0)
         if cursor is None:
+            found.ends, found.fresh_until_s = _told_apart(ends), began_s + max(0, fresh_ms) / 1000
             break
+        ends.append((cursor, len(found)))
     return found
+
+
+def _told_apart(ends: Sequence[tuple[Any, int]]) -> Sequence[tuple[str, int]]:
+    """``ends`` if each cursor stands for one page, and clients may send it; else none."""
+    cursors = {cursor for cursor, _ in ends if isinstance(cursor, str) and len(cursor) <= TEXT}
+    return ends if len(cursors) == len(ends) else ()
 
 
 def is_private(page: RawObject) -> bool:
@@ -117,10 +132,12 @@ def _item(raw: msgspec.Raw, method: str, log: Any) -> dict[str, Any] | None:
     return item
 
 
-async def tools_of(server: str, ask: Ask, log: Any) -> list[CatalogEntry]:
+async def tools_of(server: str, ask: Ask, log: Any) -> ServerList[CatalogEntry]:
     """What ``server`` lists, as the catalog has it. Others have their turn after each tool."""
     entries, turn = [], _Turn()
-    for definition in usable_tools(await every_item(ask, "tools/list", "tools", log), log):
+    given = await every_item(ask, "tools/list", "tools", log)
+    places = {id(definition): place for place, definition in enumerate(given)}
+    for definition in usable_tools(given, log):
         try:
             entry = make_entry(server, definition)
         except (RecursionError, ValueError) as exc:
@@ -130,9 +147,9 @@ async def tools_of(server: str, ask: Ask, log: Any) -> list[CatalogEntry]:
             if problem := entry.schema_problem(member):
                 said = "a tool's schema is passed on to clients, but not read here: nothing is checked by it"
                 log.warning(said, tool=entry.name, schema=member, reason=problem)
-        entries.append(entry)
+        entries.append((entry, places[id(definition)]))
         await turn.after(4 * entry.tokens)
-    return entries
+    return ServerList.of((entry for entry, _ in entries), given, [place for _, place in entries])
 
 
 def usable_tools(listed: Sequence[Mapping[str, Any]], log: Any) -> list[Mapping[str, Any]]:

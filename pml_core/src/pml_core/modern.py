@@ -166,8 +166,9 @@ class Modern:
         return {"_meta": listener.meta}
 
     async def _list_tools(self, params: RawObject, _exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
-        listed, alike = await self._conversation.list_tools(params)
-        return enclosed(PUBLIC, RawObject.of(listed)) if alike else listed
+        listed, alike, fresh_ms = await self._conversation.list_tools(params)
+        said = [PUBLIC] * alike + [b'"ttlMs":%d' % fresh_ms] * bool(fresh_ms)
+        return enclosed(b",".join(said), RawObject.of(listed)) if said else listed
 
     async def _call_tool(self, params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
         answer = await call_tool(self._gateway.dispatcher, exchange.session, params, exchange)

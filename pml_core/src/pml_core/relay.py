@@ -18,7 +18,7 @@ from .introduction import only_server
 from .lengths import bounded
 from .members import with_member
 from .naming import name_of
-from .paging import page
+from .paging import page, servers_page
 from .requests import send
 from .server_views import is_operator
 
@@ -79,26 +79,36 @@ class Relay:
 
         return keeps
 
-    async def _listed(self, kind: Kind, member: str, params: RawObject, *more: Any) -> Mapping[str, Any]:
+    async def _listed(
+        self, kind: Kind, member: str, params: RawObject, client: Exchange, *more: Any
+    ) -> Mapping[str, Any]:  # fmt: skip
         """A list of all servers; a client's only server says itself that it cannot give one, as it would directly.
+
+        Its pages are the client's, too, and for how long they are fresh, where all that is listed is the servers'.
 
         Raises:
             RpcError: That server's, or no such page.
         """
         keeps = self._keeps("prompt" if kind == "prompts" else "resource")
-        only = only_server(self._gateway, self._conversation.session)
-        items = [*await self._gateway.features.listed(kind, keeps, only), *more]
-        shown, cursor = page(items, params.get("cursor"), self._gateway.config.gateway.page_size)
-        return {member: shown} if cursor is None else {member: shown, "nextCursor": cursor}
+        session = self._conversation.session
+        only = only_server(self._gateway, session)
+        listed = await self._gateway.features.listed(kind, keeps, only)
+        items, size, cursor = [*listed, *more], self._gateway.config.gateway.page_size, params.get("cursor")
+        plain = only is not None and not (await self._gateway.exposures.of(session)).lists_meta_tools
+        its_pages = plain and listed.ends and not size
+        pages = servers_page(items, cursor, listed.ends) if its_pages else page(items, cursor, size)
+        fresh_ms = listed.fresh_ms(only.settings.relist_s) if only is not None and plain and client.modern else 0
+        said = (member, "nextCursor", "ttlMs"), (*pages, fresh_ms or None)
+        return {name: value for name, value in zip(*said, strict=True) if value is not None}
 
-    async def _list_resources(self, params: RawObject, _client: Exchange) -> Mapping[str, Any]:
-        return await self._listed("resources", "resources", params, STATUS, *self._gateway.guides.resources())
+    async def _list_resources(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
+        return await self._listed("resources", "resources", params, client, STATUS, *self._gateway.guides.resources())
 
-    async def _list_templates(self, params: RawObject, _client: Exchange) -> Mapping[str, Any]:
-        return await self._listed("templates", "resourceTemplates", params)
+    async def _list_templates(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
+        return await self._listed("templates", "resourceTemplates", params, client)
 
-    async def _list_prompts(self, params: RawObject, _client: Exchange) -> Mapping[str, Any]:
-        return await self._listed("prompts", "prompts", params, *self._gateway.guides.prompts())
+    async def _list_prompts(self, params: RawObject, client: Exchange) -> Mapping[str, Any]:
+        return await self._listed("prompts", "prompts", params, client, *self._gateway.guides.prompts())
 
     # Requests for one server
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_core.features import LISTINGS, Kind
 from pml_core.listing import every_item
+from pml_core.paging import ServerList
 from pml_hookspecs import RawObject, RpcError, TransportError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ CHANGED: Mapping[Kind, str] = {
     "templates": "notifications/resources/list_changed",
     "prompts": "notifications/prompts/list_changed",
 }
-Items: TypeAlias = list[dict[str, Any]]
+Items: TypeAlias = "ServerList[dict[str, Any]]"
 Reading: TypeAlias = "asyncio.Task[Items]"
 
 
@@ -42,10 +43,13 @@ class Lists:
         self._missed: set[Kind] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def get(self, kind: Kind, wait_s: float = WAIT_S, max_age_s: float | None = None) -> Items:
+    async def get(
+        self, kind: Kind, wait_s: float = WAIT_S, max_age_s: float | None = None, *, undeclared: bool = False
+    ) -> Items:
         """The list; empty when the server has none, or cannot be asked; one that is starting is given ``wait_s``.
 
         One that was read ``max_age_s`` ago is read again, which is waited for for a moment; None: whatever its age [s].
+        With ``undeclared``, or once that was said, a server is asked that does not say that it has any.
 
         Raises:
             TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
@@ -54,10 +58,10 @@ class Lists:
         await instance.settled(wait_s)
         if not instance.known or not (instance.connected or instance.asleep):
             self._missed.add(kind)
-            return []
-        if not instance.offers(LISTINGS[kind].capability):
-            return []
+            return ServerList()
         reading = self._readings.get(kind)
+        if reading is None and not undeclared and not instance.offers(LISTINGS[kind].capability):
+            return ServerList()
         if reading is None or (reading.done() and (reading.cancelled() or reading.exception() is not None)):
             reading = self._readings[kind] = self._begin_reading(kind)
         elif max_age_s is not None and reading.done():
@@ -97,7 +101,8 @@ class Lists:
 
         listing = LISTINGS[kind]
         items = await every_item(ask, listing.method, listing.member, self._log)
-        return [i for i in items if isinstance(i.get(listing.key), str)]
+        places = [place for place, item in enumerate(items) if isinstance(item.get(listing.key), str)]
+        return ServerList.of((items[place] for place in places), items, places)
 
     def heard(self, method: str) -> None:
         """The server says that a list changed."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_core.catalog import LiveCatalog
 from pml_core.client import Client
 from pml_core.definitions import HeldError
+from pml_core.paging import ServerList
 from pml_core.tool_tables import ToolList
 from pml_hookspecs import CatalogEntry, Link, RawObject, RpcError, TransportError, encode
 
@@ -43,7 +44,7 @@ Able = tuple[Era, bytes]
 class _Kept(NamedTuple):
     """A list that was read."""
 
-    listed: Sequence[CatalogEntry]
+    listed: ServerList[CatalogEntry]
     """As the server says, accepted or not."""
     read_s: float
     """When, on the loop's clock [s]."""
@@ -82,6 +83,11 @@ class OwnLists:
         """What is listed for a client; None stands for what is listed for all."""
         kept = self._kept(client)
         return None if kept is None else kept.shown
+
+    def given(self, client: Client | None) -> ServerList[CatalogEntry]:
+        """What the server lists for a client, as it gave it, accepted or not."""
+        kept = None if client is None else self._kept(client)
+        return self._tools.listed if kept is None else kept.listed
 
     @property
     def private(self) -> bool:
@@ -255,7 +261,7 @@ class OwnLists:
             self._readings.pop(oldest, None)
         self._changed(None, shown_before, kept.shown)
 
-    def _have_own(self, instance: Instance, entries: Sequence[CatalogEntry]) -> None:
+    def _have_own(self, instance: Instance, entries: ServerList[CatalogEntry]) -> None:
         client = instance.client
         if client is None or self._closed or self._others.own(client) is not instance:
             return
@@ -279,7 +285,7 @@ class OwnLists:
 
     # What was accepted
 
-    def _judged(self, entries: Sequence[CatalogEntry], read_s: float) -> _Kept:
+    def _judged(self, entries: ServerList[CatalogEntry], read_s: float) -> _Kept:
         definitions = self._tools.definitions
         if definitions is not None:
             shown, held = definitions.compare(entries)

@@ -319,11 +319,13 @@ class Server:
         """Whether it declared ``capability``; False while it is neither connected nor stopped for want of use."""
         return self._main.offers(capability)
 
-    async def features(self, kind: Kind, wait_s: float | None = None, max_age_s: float | None = None) -> Items:
+    async def features(
+        self, kind: Kind, wait_s: float | None = None, max_age_s: float | None = None, *, undeclared: bool = False
+    ) -> Items:
         """Its resources, templates or prompts, as it sent them to the current client; kept until they change.
 
         A server that was not needed yet (``start = "lazy"``) is not started for it, and has none until then.
-        ``wait_s`` is for one that is starting, None for as long as usual [s]; ``max_age_s`` is as for :class:`.Lists`.
+        ``wait_s`` is for one that is starting, None for as long as usual [s]; the others are as for :class:`.Lists`.
 
         Raises:
             TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
@@ -331,7 +333,8 @@ class Server:
         client = current_client.get()
         own = self._others.own(client) if client is not None and self._others.alone(client) else None
         usual_s = 0.0 if self.slow else WAIT_S
-        return await (own or self._main).lists.get(kind, usual_s if wait_s is None else wait_s, max_age_s)
+        lists, wait_s = (own or self._main).lists, usual_s if wait_s is None else wait_s
+        return await lists.get(kind, wait_s, max_age_s, undeclared=undeclared)
 
     async def wake(self) -> bool:
         """Start it to see what it has, if it was not needed yet; whether that was so."""

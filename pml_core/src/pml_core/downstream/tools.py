@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pml_core.definitions import Change, Definitions, HeldError
 from pml_core.endpoints import found_endpoint, scheme_of
 from pml_core.listing import is_private, tools_of
 from pml_core.members import with_meta
+from pml_core.paging import ServerList
 from pml_hookspecs import EMPTY, CatalogEntry, Link, Origin, RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import METHOD_NOT_FOUND
 
@@ -27,7 +28,7 @@ class Tools:
         self._wiring, self._publish, self._log = wiring, publish, log
         self.definitions: Definitions | None = None
         """What was accepted; None before that was looked up, when no client can call anything yet."""
-        self.listed: Sequence[CatalogEntry] = ()
+        self.listed: ServerList[CatalogEntry] = ServerList()
         """As the server says, accepted or not."""
         self.private = False
         """Whether the server says that its list is only for whom it was sent to."""
@@ -39,7 +40,7 @@ class Tools:
         self._began_s = 0.0
         """When the last reading began, on the loop's clock [s]."""
 
-    async def read(self, instance: Instance, link: Link) -> list[CatalogEntry]:
+    async def read(self, instance: Instance, link: Link) -> ServerList[CatalogEntry]:
         """Ask for the list, for the client that the connection is for, or for all."""
         able: Mapping[str, Any] = {}
         if instance.modern:
@@ -56,7 +57,7 @@ class Tools:
         self.private = False
         return await tools_of(self._wiring.name, ask, self._log)
 
-    def have(self, entries: Sequence[CatalogEntry]) -> None:
+    def have(self, entries: ServerList[CatalogEntry]) -> None:
         """Take what was read."""
         self.listed, self.unread = entries, self.unread and self._stale is not None
         shown, changes = (list(entries), []) if self.definitions is None else self.definitions.judge(entries)
@@ -110,6 +111,7 @@ class Tools:
                 self._log.warning("the tool list could not be read again", reason=str(exc))
                 continue
             if [(one.name, one.digest) for one in entries] == [(one.name, one.digest) for one in self.listed]:
+                self.listed = entries  # in other pages, say
                 self.unread = self.unread and self._stale is not None
             else:
                 self.have(entries)
@@ -138,7 +140,7 @@ class Tools:
 
 async def read_over(
     wiring: Wiring, link: Link, capabilities: Mapping[str, Any] | None, info: Mapping[str, Any] | None = None
-) -> tuple[list[CatalogEntry], bool]:
+) -> tuple[ServerList[CatalogEntry], bool]:
     """What a server lists over a connection, and whether that is only for whom it was sent to.
 
     Args:
@@ -176,7 +178,9 @@ class _Reader:
         """What was read was read."""
 
 
-async def read_once(wiring: Wiring, era: Era, capabilities: Mapping[str, Any]) -> tuple[list[CatalogEntry], bool]:
+async def read_once(
+    wiring: Wiring, era: Era, capabilities: Mapping[str, Any]
+) -> tuple[ServerList[CatalogEntry], bool]:  # fmt: skip
     """As :func:`read_over`, for a client that can do this much, over a connection that is closed again.
 
     Raises:

@@ -1,0 +1,55 @@
+"""One server behind PML in ``full_proxy``: compared with the direct connection, by the official SDK's client."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+
+from .conftest import SERVERS, Site
+
+pytestmark = pytest.mark.anyio
+PATIENT = ("--mode", "full_proxy", "--set", "gateway.list_wait_s=600")
+LISTS = {
+    "list_tools": ("tools", "name"),
+    "list_resources": ("resources", "uri"),
+    "list_resource_templates": ("resource_templates", "uri_template"),
+    "list_prompts": ("prompts", "name"),
+}
+OWN = ("pml://", "guide_")
+"""Begins what the gateway lists for itself."""
+
+
+def site_of(folder, script):
+    """A gateway before a server, and the server's own command line."""
+    command = [sys.executable, str(SERVERS / script)]
+    made = Site(folder)
+    made.configure(one=command)
+    return made, StdioServerParameters(command=command[0], args=command[1:])
+
+
+async def pages_of(client, method):
+    """What a client is told of each page: keys, cursors, and for how long it is fresh."""
+    member, key = LISTS[method]
+    pages, cursor = [], None
+    while True:
+        page = await getattr(client, method)(cursor=cursor)
+        keys = [str(getattr(item, key)).removeprefix("one__") for item in getattr(page, member)]
+        pages.append(([one for one in keys if not one.startswith(OWN)], page.next_cursor, page.ttl_ms))
+        if (cursor := page.next_cursor) is None:
+            return pages
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_lists_come_in_the_servers_pages_and_stay_fresh_for_as_long(tmp_path, mode):
+    site, direct = site_of(tmp_path, "paged.py")
+    async with Client(stdio_client(direct), mode=mode, cache=None) as client:
+        expected = {method: await pages_of(client, method) for method in LISTS}
+    async with site.connect(*PATIENT, mode=mode) as client:
+        found = {method: await pages_of(client, method) for method in LISTS}
+    for method in LISTS:
+        assert [page[:2] for page in found[method]] == [page[:2] for page in expected[method]]
+        for (_, _, now_ms), (_, _, said_ms) in zip(found[method], expected[method], strict=True):
+            assert bool(now_ms) == bool(said_ms)
+            assert now_ms <= said_ms
