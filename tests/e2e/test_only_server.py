@@ -41,6 +41,15 @@ async def pages_of(client, method):
             return pages
 
 
+async def test_what_a_client_cannot_do_is_answered_as_by_that_client(tmp_path):
+    site, direct = site_of(tmp_path, "asker.py")
+    tools = ("elicit", "sample", "roots")
+    async with Client(stdio_client(direct), mode="legacy", cache=None) as client:
+        expected = [Site.text_of(await client.call_tool(tool, {})) for tool in tools]
+    async with site.connect(*PATIENT) as client:
+        assert [Site.text_of(await client.call_tool(f"one__{tool}", {})) for tool in tools] == expected
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_lists_come_in_the_servers_pages_and_stay_fresh_for_as_long(tmp_path, mode):
     site, direct = site_of(tmp_path, "paged.py")

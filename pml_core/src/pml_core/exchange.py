@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pml_hookspecs import Link, RawObject, RpcError, encode
-from pml_hookspecs.protocol import META_CLIENT_INFO, META_LOG_LEVEL, METHOD_NOT_FOUND
+from pml_hookspecs.protocol import INVALID_REQUEST, META_CLIENT_INFO, META_LOG_LEVEL, METHOD_NOT_FOUND
 
 from .client import NEEDS, NO_CLIENT, Asker
 from .members import join, with_member
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 HUMAN_S = 86_400.0
 """Longest wait for a client's answer to a server: a human may be part of it [s]."""
+UNABLE: Mapping[str, str] = {"sampling": "Sampling", "elicitation": "Elicitation", "roots": "List roots"}
+"""What servers are told that a client did not declare, by its capability."""
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, least severe first (MCP, logging; RFC 5424)."""
 
@@ -27,11 +29,11 @@ def check_able(capabilities: Mapping[str, Any], method: str) -> None:
     """Nothing if a client can answer ``method``.
 
     Raises:
-        RpcError: It did not say that it can.
+        RpcError: It did not say that it can; as clients made with the official SDK answer then.
     """
     needed = NEEDS.get(method)
     if needed is not None and not isinstance(capabilities.get(needed), Mapping):
-        raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (the client does not offer {needed})")
+        raise RpcError(INVALID_REQUEST, f"{UNABLE[needed]} not supported")
 
 
 def answers_servers(capabilities: Mapping[str, Any]) -> bool:
