@@ -1,9 +1,8 @@
 """The part of the matrix that follows from the tree; tox reads this beside ``tox.ini``.
 
-Each plugin is tested alone: on the oldest interpreter with the oldest dependencies allowed (``py311-NAME-lowest``: all
-of its tests), and on the newest with the newest (``py313-NAME-highest``: that it is there, and its contract; all of its
-tests run on these in ``py313-neighbours-highest``). A folder under ``plugins/`` gets these lanes by being there; what
-its tests need besides is the dependency group ``test`` of its ``pyproject.toml``.
+Each plugin is tested alone, on the oldest interpreter with the oldest dependencies allowed: ``py311-NAME-lowest``. A
+folder under ``plugins/`` gets this lane by being there; what its tests need besides is the dependency group ``test`` of
+its ``pyproject.toml``.
 
 The lanes of ``tox.ini`` find in variables what they install of the tree, a requirement a line: ``UNDER_TEST`` is the
 contract, the core and what tests with it, ``EVERY_PLUGIN`` and ``EVERY_EXAMPLE`` speak for themselves, and
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from tox.session.state import State
 
 ROOT = Path(__file__).parent
-OLDEST, NEWEST = "py311-{}-lowest", "py313-{}-highest"
+ALONE = "py311-{}-lowest"
 BASE = ("pml-hookspecs", "pml-core", "pml-testing")
 INSTALLED = "tests/architecture/test_installed.py"
 NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -61,24 +60,6 @@ class Distribution:
     def has_code(self) -> bool:
         """One that has none only names others."""
         return (self.folder / "src").is_dir()
-
-    @property
-    def contracted(self) -> list[str]:
-        """Names of what it registers and of its hook plugins that wrap tasks: those have a contract to keep."""
-        return sorted(
-            {
-                name
-                for group, entries in self.project.get("entry-points", {}).items()
-                for name, target in entries.items()
-                if group.startswith("pml.")
-                and (group != "pml.plugins" or "def pml_wrap_executor" in self._source(target))
-            }
-        )
-
-    def _source(self, target: str) -> str:
-        """Text of the module that an entry point names."""
-        path = self.folder / "src" / target.partition(":")[0].replace(".", "/")
-        return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
 
 
 def below(pattern: str) -> list[Distribution]:
@@ -116,17 +97,13 @@ os.environ["EVERY_TEST_NEED"] = "\n".join(
 )
 
 
-def alone(plugin: Distribution, lane: str, rest: Iterable[str]) -> MemoryLoader:
-    """A lane of one plugin; ``rest`` is what follows ``--`` on the command line."""
-    commands = [Command(["pytest", INSTALLED, *rest])]
-    if lane == OLDEST.format(plugin.factor):
-        commands = [Command(["pytest", f"{plugin.path.removeprefix('./')}/tests", INSTALLED, *rest])]
-    elif plugin.contracted:
-        commands.append(Command(["pytest", f"--pml-contract={','.join(plugin.contracted)}", *rest]))
+def alone(plugin: Distribution, rest: Iterable[str]) -> MemoryLoader:
+    """The lane of one plugin; ``rest`` is what follows ``--`` on the command line."""
+    tests = f"{plugin.path.removeprefix('./')}/tests"
     return MemoryLoader(
         description=f"{plugin.name} alone: {plugin.project['description']}",
         deps=deps([*BASE, plugin.name, *plugin.needs_for_tests]),
-        commands=[*commands, Command(["pml", "plugins", "list"])],
+        commands=[Command(["pytest", tests, INSTALLED, *rest]), Command(["pml", "plugins", "list"])],
     )
 
 
@@ -135,7 +112,6 @@ def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     """Add the lanes of single plugins to those that run when none is named."""
     for plugin in PLUGINS:
         if plugin.has_code:
-            for end in (OLDEST, NEWEST):
-                lane = end.format(plugin.factor)
-                core_conf["env_list"].envs.append(lane)
-                state.conf.memory_seed_loaders[lane].append(alone(plugin, lane, state.conf.pos_args(None) or ()))
+            lane = ALONE.format(plugin.factor)
+            core_conf["env_list"].envs.append(lane)
+            state.conf.memory_seed_loaders[lane].append(alone(plugin, state.conf.pos_args(None) or ()))

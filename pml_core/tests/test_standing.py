@@ -79,7 +79,7 @@ async def test_a_key_that_lets_its_holder_have_less_ends_the_work(less):
         {"allow": ("two:*", "one:*", "three:*")},
         {"deny": ()},
     ],
-    ids=str,
+    ids=lambda more: ", ".join(more) or "the same",
 )
 async def test_a_key_that_lets_its_holder_have_as_much_or_more_does_not(more):
     await known(Older(), Knows(None), Knows(replace(HAD, **more))).check(SESSION)

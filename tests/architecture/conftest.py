@@ -65,23 +65,6 @@ class Distribution:
         """Whether it registers nothing: plugins share it, as they share the hook specs."""
         return "entry-points" not in self.project
 
-    @property
-    def contracted(self) -> list[str]:
-        """Names of the drivers it registers, and of its hook plugins that wrap tasks: what has a contract to keep."""
-        names = []
-        for group, entries in self.project.get("entry-points", {}).items():
-            for name, target in entries.items():
-                if group.startswith("pml.") and (
-                    group != "pml.plugins" or "def pml_wrap_executor" in self._source(target)
-                ):
-                    names.append(name)
-        return sorted(set(names))
-
-    def _source(self, target: str) -> str:
-        """Text of the module that an entry point names."""
-        path = self.folder / "src" / target.partition(":")[0].replace(".", "/")
-        return (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
-
 
 def _plugins() -> list[Distribution]:
     """Those with code: the metapackage only names others."""

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from conftest import Distribution
 
 PYTHONS = ("py311", "py312", "py313")
-ENDS = ("lowest", "highest")
-ALONE = ("py311-{}-lowest", "py313-{}-highest")
-TOGETHER = ("py311-all-lowest", "py312-all-lowest", "py312-all-highest", "py313-all-highest")
-NEIGHBOURS = "py313-neighbours-highest"
-EVERYTHING = ("types", "imports", "docs", "kill", "e2e-gateway", "e2e-peers", "py311-broken", NEIGHBOURS)
+ALONE = "py311-{}-lowest"
+TOGETHER = ("py311-all-lowest", "py312-all-highest", "py313-all-highest")
+EVERYTHING = ("types", "imports", "kill", "conformance", "py311-broken", "py313-broken")
 """More lanes that hold every plugin."""
 PUBLISHED = ("hookspecs", "pml_core", "tests", "plugins/*", "examples/*")
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -108,22 +106,19 @@ def test_its_readme_says_what_each_dependency_is_for(plugin: Distribution) -> No
     assert [name for name in asked if name != "pml-hookspecs" and name not in readme] == []
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_tox_tests_it_alone(name: str, plugin: Distribution, lanes: configparser.ConfigParser) -> None:
-    alone = name.format(plugin.factor)
+def test_tox_tests_it_alone(plugin: Distribution, lanes: configparser.ConfigParser) -> None:
+    """With the oldest dependencies; with the newest, its tests run beside all others, and its wheel is alone."""
+    alone = ALONE.format(plugin.factor)
     assert f"./{plugin.path}" in lane(lanes, alone, "deps")
-    commands = lane(lanes, alone, "commands")
-    tests = f"{plugin.path}/tests " if name.endswith("lowest") else ""
-    assert commands[0] == f"pytest {tests}tests/architecture/test_installed.py"
-    assert commands[-1] == "pml plugins list"
-    lowest = "UV_RESOLUTION=lowest-direct" in lane(lanes, alone, "set_env")
-    assert lowest is name.endswith("lowest")
+    tests = f"pytest {plugin.path}/tests tests/architecture/test_installed.py"
+    assert lane(lanes, alone, "commands") == [tests, "pml plugins list"]
+    assert "UV_RESOLUTION=lowest-direct" in lane(lanes, alone, "set_env")
 
 
 def test_tox_gives_its_tests_what_they_ask_for_and_no_other_plugin(
     plugin: Distribution, plugins: list[Distribution], lanes: configparser.ConfigParser
 ) -> None:
-    given = lane(lanes, ALONE[0].format(plugin.factor), "deps")
+    given = lane(lanes, ALONE.format(plugin.factor), "deps")
     asked = [*plugin.project["dependencies"], *plugin.needs_for_tests]
     ours = {one.name: f"./{one.path}" for one in plugins}
     named = {need: found.group() for need in asked if (found := REQUIREMENT_NAME.match(need))}
@@ -131,14 +126,6 @@ def test_tox_gives_its_tests_what_they_ask_for_and_no_other_plugin(
     libraries = {f"./{one.path}" for one in plugins if one.library}
     asked_for = {ours[name] for name in named.values() if name in ours} | {f"./{plugin.path}"}
     assert ({*given} & {*ours.values()}) - libraries <= asked_for
-
-
-def test_tox_holds_it_alone_to_the_contracts_it_has_to_keep(
-    plugin: Distribution, lanes: configparser.ConfigParser
-) -> None:
-    commands = lane(lanes, ALONE[1].format(plugin.factor), "commands")
-    wanted = [f"pytest --pml-contract={','.join(plugin.contracted)}"] if plugin.contracted else []
-    assert [line for line in commands if "--pml-contract" in line] == wanted
 
 
 @pytest.mark.parametrize("name", [*TOGETHER, *EVERYTHING])
@@ -201,17 +188,20 @@ def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
 
 
 def test_tox_has_a_lane_for_everything_there_is_to_hold(lanes: configparser.ConfigParser) -> None:
-    core = ("py311-core-lowest", "py313-core-highest")
-    single = ("lint", "types", "imports", "selftest", "py313-broken", "templates", "wheels", "downstream")
-    assert {f"testenv:{name}" for name in (*core, *TOGETHER, *EVERYTHING, *single)} <= {*lanes.sections()}
+    single = ("lint", "py311-core-lowest", "wheels", "downstream")
+    assert {f"testenv:{name}" for name in (*TOGETHER, *EVERYTHING, *single)} <= {*lanes.sections()}
     for python in PYTHONS:
         assert any(name.startswith(f"{python}-all-") for name in TOGETHER)
 
 
-def test_every_test_of_a_plugin_runs_at_both_ends(lanes: configparser.ConfigParser) -> None:
-    """Alone with the oldest, and with all its neighbours with the newest."""
-    command = "pytest hookspecs/tests pml_core/tests plugins --ignore-glob=**/test_*isolation.py"
-    assert [line.replace("'", "") for line in lane(lanes, NEIGHBOURS, "commands")] == [command]
+def test_the_contracts_are_held_at_both_ends(lanes: configparser.ConfigParser) -> None:
+    assert ["pytest --pml-contract" in lane(lanes, name, "commands") for name in TOGETHER] == [True] * len(TOGETHER)
+
+
+def test_what_tests_need_is_installed_for_developers(plugins: list[Distribution], workspace: Mapping[str, Any]) -> None:
+    """So that none is skipped where the README's command runs all of them."""
+    asked = {need for one in plugins for need in one.needs_for_tests if not need.startswith("pml-")}
+    assert sorted(asked - {*workspace["dependency-groups"]["test"]}) == []
 
 
 def test_every_broken_distribution_is_installed_by_its_lane(root: Path, lanes: configparser.ConfigParser) -> None:
@@ -221,8 +211,11 @@ def test_every_broken_distribution_is_installed_by_its_lane(root: Path, lanes: c
     assert folders <= installed | {*lane(lanes, "py311-broken", "deps")}
 
 
-def test_every_suite_is_run_by_some_lane(root: Path, lanes: configparser.ConfigParser) -> None:
+def test_every_suite_is_run(root: Path, workspace: Mapping[str, Any], lanes: configparser.ConfigParser) -> None:
+    """By the README's command, or by a lane."""
+    once = workspace["tool"]["pytest"]["ini_options"]["testpaths"]
+    assert {"hookspecs/tests", "pml_core/tests", "plugins"} <= {*once}
     commands = " ".join(lanes[section]["commands"] for section in lanes.sections()).split()
     suites = {path.parent.relative_to(root).parts[1] for path in (root / "tests").glob("*/test_*.py")}
-    run = {"bench"} | {word.split("/")[1] for word in commands if word.startswith("tests/")}
+    run = {"bench"} | {word.split("/")[1] for word in (*once, *commands) if word.startswith("tests/")}
     assert suites - run == set()

@@ -80,11 +80,12 @@ class Distribution:
 
 DISTRIBUTIONS = [Distribution(path.parent) for where in WHERE for path in sorted(ROOT.glob(f"{where}/pyproject.toml"))]
 EXAMPLES = [one for one in DISTRIBUTIONS if one.example]
+PLUGINS = [one for one in DISTRIBUTIONS if one.folder.parent.name == "plugins" and (one.folder / "src").is_dir()]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """``distribution`` is each of them in turn, ``example`` each example."""
-    for name, values in (("distribution", DISTRIBUTIONS), ("example", EXAMPLES)):
+    """``distribution`` is each of them in turn, ``plugin`` each plugin, ``example`` each example."""
+    for name, values in (("distribution", DISTRIBUTIONS), ("plugin", PLUGINS), ("example", EXAMPLES)):
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, values, ids=lambda one: one.name)
 

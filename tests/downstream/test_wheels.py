@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tarfile
 import tomllib
@@ -151,6 +152,15 @@ def test_a_client_is_told_to_start_what_is_still_there_when_the_cache_of_uvx_was
     entry = json.loads(client.read_text(encoding="utf-8"))["mcpServers"]["pml"]
     assert Path(entry["command"]).name == "uvx"
     assert entry["args"][:4] == ["--from", "pml-gateway", "pml", "serve"]
+
+
+def test_a_plugin_from_its_wheel_is_well_alone(built: Built, environment: Any, plugin: Distribution) -> None:
+    """With the newest of what it needs: found, loaded, its settings explained."""
+    made: Environment = environment([built.wheel(one) for one in built.named(plugin.name, "pml-testing")])
+    shutil.copy(ROOT / "tests" / "architecture" / "test_installed.py", made.work)
+    done = made.run("pytest", "-q", "-p", "no:cacheprovider", "test_installed.py")
+    assert done.status == 0, done.said
+    assert made.run("pml", "plugins", "list").status == 0
 
 
 def test_sdists_can_be_installed_from(built: Built, environment: Any) -> None:
