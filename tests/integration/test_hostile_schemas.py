@@ -31,7 +31,7 @@ from pml_suggester.steps import Step
 from pml_testing import hostile_schemas
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices
 from pml_testing.hostile_schemas import HOSTILE
-from pml_transport_http import asgi_params, modern
+from pml_transport_http import asgi_param_headers, stateless_headers
 
 ROOT = Path(__file__).parents[2]
 
@@ -124,7 +124,7 @@ def followed(schema):
 def headers(schema):
     marked = {**schema, "x-mcp-header": "X"}
     page = json.dumps({"tools": [{"name": "t", "inputSchema": marked}]}).encode()
-    return asgi_params.read_page(page), list(modern._marked(marked))
+    return asgi_param_headers.read_page(page), list(stateless_headers._marked(marked))
 
 
 def suggestion(tool):

@@ -11,7 +11,7 @@ from mcp.shared.inbound import decode_header_value, encode_header_value, mcp_par
 
 from pml_hookspecs import RawObject, encode
 from pml_hookspecs.protocol import META_PROTOCOL_VERSION
-from pml_transport_http.modern import ParameterHeaders, encode_value, headers_of, revision_of
+from pml_transport_http.stateless_headers import ParameterHeaders, encode_value, headers_of, revision_of
 
 META = {META_PROTOCOL_VERSION: "2026-07-28"}
 SCHEMA = {

@@ -24,9 +24,9 @@ from listening import (
 from pml_hookspecs import RpcError
 from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
 from pml_testing.transport_ends import SOON_S
-from pml_transport_http import asgi_exchange, asgi_modern, asgi_params, streams
-from pml_transport_http.asgi_ladder import unwrapped
-from pml_transport_http.asgi_params import mirrors
+from pml_transport_http import asgi_exchange, asgi_param_headers, asgi_stateless, streams
+from pml_transport_http.asgi_headers import unwrapped
+from pml_transport_http.asgi_param_headers import mirrors
 
 pytestmark = pytest.mark.anyio
 MISMATCH, INVALID_PARAMS, UNSUPPORTED = -32020, -32602, -32022
@@ -212,7 +212,7 @@ async def test_notifications_come_before_the_answer_and_have_no_ids(services):
 
 
 async def test_a_silent_request_becomes_a_stream_with_comments(services, monkeypatch):
-    monkeypatch.setattr(asgi_modern, "PING_S", 0.02)
+    monkeypatch.setattr(asgi_stateless, "PING_S", 0.02)
     monkeypatch.setattr(streams, "PING_S", 0.02)
     go_on = asyncio.Event()
 
@@ -382,7 +382,7 @@ async def test_a_listing_that_fails_does_not_hinder_calls(services):
 
 
 async def test_a_refusal_after_a_slow_listing_comes_on_the_stream(services, monkeypatch):
-    monkeypatch.setattr(asgi_modern, "PING_S", 0.01)
+    monkeypatch.setattr(asgi_stateless, "PING_S", 0.01)
     monkeypatch.setattr(asgi_exchange, "WATCH_AFTER_S", 0.01)
     go_on = asyncio.Event()
 
@@ -412,7 +412,7 @@ async def test_what_tools_say_is_believed_for_a_while(services, monkeypatch):
             assert (await client.modern("tools/call", CALL)).status_code == 200
         assert [method for method, _ in script.requests].count("tools/list") == 1
         script.listing = [MIRRORING]
-        monkeypatch.setattr(asgi_params, "BELIEVED_S", 0)
+        monkeypatch.setattr(asgi_param_headers, "BELIEVED_S", 0)
         assert (await client.modern("tools/call", CALL, mcp_param_region="us")).status_code == 400
         script.listing = [PLAIN]
         assert (await client.modern("tools/call", CALL)).status_code == 200

@@ -304,7 +304,7 @@ async def test_what_is_kept_for_clients_that_come_back_is_bounded(services):
         await client.initialize()
         seen = [await break_off(client, client.calling("big", {"n": n})) for n in ("a", "b")]
         release.set()
-        await until(lambda: not listener.links[0].works)
+        await until(lambda: not listener.links[0].active_requests)
         async with client.listen(last_event_id=seen[0]) as response:
             assert response.status_code == 400
         async with client.listen(last_event_id=seen[1]) as response:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pml_transport_http.listener_wire import Joining
+from pml_transport_http.listener_wire import ResponseWriter
 
 pytestmark = pytest.mark.anyio
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -34,7 +34,7 @@ def written():
 
 
 async def test_a_head_waits_for_its_body(written):
-    transport = Joining(written)
+    transport = ResponseWriter(written)
     for piece in (HEAD, b"{}", b"more", HEAD, b""):
         transport.write(piece)
     await asyncio.sleep(0)
@@ -42,14 +42,14 @@ async def test_a_head_waits_for_its_body(written):
 
 
 async def test_a_head_does_not_wait_long(written):
-    Joining(written).write(HEAD)
+    ResponseWriter(written).write(HEAD)
     assert written.pieces == []
     await asyncio.sleep(0)
     assert written.pieces == [HEAD]
 
 
 async def test_a_head_is_written_before_the_end(written):
-    transport = Joining(written)
+    transport = ResponseWriter(written)
     transport.write(HEAD)
     transport.close()
     await asyncio.sleep(0)
@@ -57,4 +57,4 @@ async def test_a_head_is_written_before_the_end(written):
 
 
 async def test_the_transport_does_all_the_rest(written):
-    assert Joining(written).get_extra_info("peername") == "peername"
+    assert ResponseWriter(written).get_extra_info("peername") == "peername"

@@ -7,7 +7,7 @@ from listening import Script, as_lines, listening, wire
 
 from pml_hookspecs import Endpoint, TransportError
 from pml_transport_http import Http, Settings
-from pml_transport_http.asgi_replies import Refusal
+from pml_transport_http.asgi_replies import HttpError
 from pml_transport_http.security import Guard, check_binding, is_loopback
 from pml_transport_http.settings import Key
 
@@ -18,7 +18,7 @@ def is_let_in(guard, host, origin=None):
     headers = {b"host": host.encode()} | ({} if origin is None else {b"origin": origin.encode()})
     try:
         guard.check_place(headers, headers.items())
-    except Refusal:
+    except HttpError:
         return False
     return True
 

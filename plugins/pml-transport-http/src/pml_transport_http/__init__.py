@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pml_hookspecs import Accept, Endpoint, Handler, Link, Services
 
     from .credentials import Credentials
+    from .login_store import LoginStore
     from .options import Target
-    from .vault import Vault
 
 __all__ = ["Http", "Settings"]
 
 
-class _NoLog:
-    """Stands in where no services are given."""
+class _NullLog:
+    """A log that drops everything, for a transport that has no services."""
 
     def __getattr__(self, _level: str) -> Callable[..., None]:
         return lambda *_args, **_fields: None
@@ -37,7 +37,7 @@ class Http(Transport):
         """Keep what is given; no I/O."""
         self._settings = settings or Settings()
         self._services = services
-        self._log: Any = _NoLog() if services is None else services.log
+        self._log: Any = _NullLog() if services is None else services.log
 
     def connect(self, endpoint: Endpoint, handler: Handler) -> AbstractAsyncContextManager[Link]:
         """Reach a server, as :class:`pml_hookspecs.Transport` says.
@@ -60,13 +60,13 @@ class Http(Transport):
         if target.login is None or self._services is None:
             return None
         from .credentials import Credentials
-        from .vault import Vault
+        from .login_store import LoginStore
 
         try:
             store = self._services.store
         except RuntimeError:
             return None  # not up, so there is nothing that was kept
-        return Credentials(target, Vault(store, self._log, keyring=self._settings.keyring), self._log)
+        return Credentials(target, LoginStore(store, self._log, keyring=self._settings.keyring), self._log)
 
     async def log_in(self, endpoint: Endpoint, *, show: Callable[[str], None]) -> None:
         """Let a human log in with the browser, and keep the tokens, as :class:`pml_hookspecs.Transport` says.
@@ -77,13 +77,13 @@ class Http(Transport):
         """
         from .login import Login
 
-        target, vault = self._login_of(endpoint)
+        target, login_store = self._login_of(endpoint)
         from . import oauth
         from .redirects import open_browser
 
-        kept = Login.read(await vault.get(target.name), target)
+        kept = Login.read(await login_store.get(target.name), target)
         login = await oauth.log_in(target, kept, lambda url: open_browser(url, show))
-        await vault.put(target.name, login.text)
+        await login_store.put(target.name, login.text)
 
     async def log_out(self, endpoint: Endpoint) -> None:
         """Forget the tokens.
@@ -91,17 +91,17 @@ class Http(Transport):
         Raises:
             NotImplementedError: The configuration has other credentials for the server.
         """
-        target, vault = self._login_of(endpoint)
-        await vault.put(target.name, None)
+        target, login_store = self._login_of(endpoint)
+        await login_store.put(target.name, None)
 
-    def _login_of(self, endpoint: Endpoint) -> tuple[Target, Vault]:
+    def _login_of(self, endpoint: Endpoint) -> tuple[Target, LoginStore]:
+        from .login_store import LoginStore
         from .options import parse
-        from .vault import Vault
 
         target = parse(endpoint)
         if target.login is None or target.login.machine or self._services is None:
             raise NotImplementedError("its credentials are in the configuration (bearer, headers or oauth)")
-        return target, Vault(self._services.store, self._log, keyring=self._settings.keyring)
+        return target, LoginStore(self._services.store, self._log, keyring=self._settings.keyring)
 
     async def serve(
         self,

@@ -12,11 +12,11 @@ from pml_hookspecs import AccessEvent
 from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, INTERNAL_ERROR, INVALID_REQUEST, MODERN_REVISIONS
 
 from . import asgi_messages as messages
+from .asgi_active_requests import ActiveRequests
 from .asgi_handshake import Handshake
-from .asgi_ladder import VERSION, check_repeated, text, unsupported
-from .asgi_modern import Modern
-from .asgi_pages import Pages
-from .asgi_quotas import Quotas, Use, too_long
+from .asgi_headers import VERSION, check_repeated, text, unsupported
+from .asgi_plugin_routes import PluginRoutes
+from .asgi_quotas import Quotas, QuotaUse, too_long
 from .asgi_replies import (
     ADMISSION,
     ADMIT,
@@ -25,8 +25,8 @@ from .asgi_replies import (
     OK,
     PLAIN_CODES,
     Access,
+    HttpError,
     Receive,
-    Refusal,
     Request,
     Scope,
     Send,
@@ -34,8 +34,8 @@ from .asgi_replies import (
     owner_of,
     reply,
 )
-from .asgi_works import Works
-from .callers import Callers, Open
+from .asgi_stateless import StatelessRequests
+from .callers import Callers, OpenRequests
 from .security import Guard, for_page, preflight
 
 if TYPE_CHECKING:
@@ -69,34 +69,34 @@ class Application:
     ) -> None:
         """``report`` is told of those who are not let in."""
         self._guard, self._callers, self._log, self._report = guard, callers, log, report
-        self._works, self._quotas = Works(), Quotas(settings)
+        self._active_requests, self._quotas = ActiveRequests(), Quotas(settings)
         self._inside: Counter[Access] = Counter()
         """How many requests of each are being served, their bodies included that are still coming in."""
-        self._handshake = Handshake(accept, settings, self._works, log)
-        self._modern = Modern(accept, settings, self._works, log)
-        self._plugins, self._pages = _mounted(routes, log), Pages()
-        callers.open = Open(self._held, self._in_use, self._expel)
+        self._handshake = Handshake(accept, settings, self._active_requests, log)
+        self._stateless = StatelessRequests(accept, settings, self._active_requests, log)
+        self._plugins, self._pages = _mounted(routes, log), PluginRoutes()
+        callers.open = OpenRequests(self._held, self._in_use, self._expel)
 
     def _held(self) -> set[Access]:
         """Those who have anything open."""
-        return self._handshake.sessions.held() | self._modern.held() | self._inside.keys()
+        return self._handshake.sessions.held() | self._stateless.held() | self._inside.keys()
 
     def _in_use(self) -> set[Access]:
         """Those who have something open that is going on."""
-        return self._handshake.sessions.in_use() | self._modern.in_use() | self._pages.in_use()
+        return self._handshake.sessions.in_use() | self._stateless.in_use() | self._pages.in_use()
 
     def _expel(self, access: Access) -> None:
         """End everything that was begun with a key that does not count any more."""
         self._handshake.sessions.expel(access)
-        self._modern.expel(access)
+        self._stateless.expel(access)
         self._pages.expel(access)
 
     async def close(self, drain_s: float) -> None:
         """Let requests end, within ``drain_s`` seconds, and then everything."""
-        await self._works.drain(drain_s)
+        await self._active_requests.drain(drain_s)
         await self._callers.close()
         self._handshake.sessions.close()
-        self._modern.close()
+        self._stateless.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -110,7 +110,7 @@ class Application:
                     await preflight(send, headers)
                     return
             await self._route(scope, receive, send, headers)
-        except Refusal as refusal:
+        except HttpError as refusal:
             await self._tell(refusal, scope)
             if refusal.plain:
                 await refusal.reply_plain(send)
@@ -120,7 +120,7 @@ class Application:
             self._log.exception("http.failed", path=scope["path"])
             await _fail(send)
 
-    async def _tell(self, refusal: Refusal, scope: Scope) -> None:
+    async def _tell(self, refusal: HttpError, scope: Scope) -> None:
         """Report who was not let in."""
         if refusal.status in NOT_LET_IN and self._report is not None:
             event = AccessEvent(
@@ -139,39 +139,41 @@ class Application:
             return
         try:
             access = await self._callers.access(headers)
-        except Refusal as refusal:
+        except HttpError as refusal:
             refusal.plain = first != MCP
             raise
         if (admission := scope.get("extensions", {}).get(ADMISSION)) is not None:
             admission[ADMIT]()
         self._inside[access] += 1
         try:
-            with Use(self._quotas, owner_of(access, scope)) as use:
+            with QuotaUse(self._quotas, owner_of(access, scope)) as use:
                 if first == MCP:
                     endpoint = rest.rstrip("/") or DEFAULT_ENDPOINT
                     await self._mcp(Request(scope, receive, send, headers, access, endpoint), use)
                 elif first in self._plugins:
                     await self._page(first, scope, receive, send, access, use)
                 else:
-                    raise Refusal(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
+                    raise HttpError(404, INVALID_REQUEST, "Nothing is served at this path; MCP is at /mcp")
         finally:
             self._inside[access] -= 1
             if not self._inside[access]:
                 del self._inside[access]
 
-    async def _page(self, plugin: str, scope: Scope, receive: Receive, send: Send, access: Access, use: Use) -> None:
+    async def _page(
+        self, plugin: str, scope: Scope, receive: Receive, send: Send, access: Access, use: QuotaUse
+    ) -> None:
         if scope["method"] != "POST":
             use.begin()
         scope.setdefault("state", {}).update(identity=access.identity(), principal=access.principal)
         await self._pages.serve(self._plugins[plugin], scope, receive, send, access, use)
 
-    async def _mcp(self, request: Request, use: Use) -> None:
+    async def _mcp(self, request: Request, use: QuotaUse) -> None:
         method, version = request.scope["method"], text(request.headers.get(VERSION))
         if method == "POST":
             await self._post(request, version, use)
         elif method not in ("GET", "DELETE") or not (version is None or version in HANDSHAKE_REVISIONS):
             allowed = b"POST" if version in MODERN_REVISIONS else b"GET, POST, DELETE"
-            raise Refusal(405, INVALID_REQUEST, f"Method not allowed: {method}", headers=[(b"allow", allowed)])
+            raise HttpError(405, INVALID_REQUEST, f"Method not allowed: {method}", headers=[(b"allow", allowed)])
         elif method == "GET":
             _check_accept(request.headers, EVENTS)
             use.begin()
@@ -179,11 +181,11 @@ class Application:
         else:
             await self._handshake.delete(request)
 
-    async def _post(self, request: Request, version: str | None, use: Use) -> None:
+    async def _post(self, request: Request, version: str | None, use: QuotaUse) -> None:
         headers = request.headers
         _check_accept(headers, PLAIN, EVENTS)
         if not _is_json(headers.get(b"content-type", b"")):
-            raise Refusal(415, INVALID_REQUEST, f"Content-Type must be {PLAIN}")
+            raise HttpError(415, INVALID_REQUEST, f"Content-Type must be {PLAIN}")
         message = messages.read(await self._body(request, use))
         if request.access is not LOCAL:
             # The body may have taken long, and the key may have ended meanwhile: then it opens nothing.
@@ -194,17 +196,17 @@ class Application:
             use.begin()  # answers and notifications are what others wait for
         modern = version in MODERN_REVISIONS or (b"mcp-session-id" not in headers and messages.says_modern(message))
         if modern:
-            await self._modern.post(request, message)
+            await self._stateless.post(request, message)
         elif version is None or version in HANDSHAKE_REVISIONS:
             await self._handshake.post(request, message)
         else:
             raise unsupported(version, id, KNOWN)
 
-    async def _body(self, request: Request, use: Use) -> bytes:
+    async def _body(self, request: Request, use: QuotaUse) -> bytes:
         """The request's body.
 
         Raises:
-            Refusal: It is too long, all bodies of its principal are, or the client left before its end.
+            HttpError: It is too long, all bodies of its principal are, or the client left before its end.
         """
         declared = request.headers.get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._quotas.longest:
@@ -213,7 +215,7 @@ class Application:
         while more:
             message = await request.receive()
             if message["type"] == "http.disconnect":
-                raise Refusal(400, INVALID_REQUEST, "The body is not complete")
+                raise HttpError(400, INVALID_REQUEST, "The body is not complete")
             pieces.append(message.get("body", b""))
             use.take(len(pieces[-1]))
             more = message.get("more_body", False)
@@ -224,12 +226,12 @@ def _check_accept(headers: Mapping[bytes, bytes], *needed: str) -> None:
     """See that the client takes what it may get.
 
     Raises:
-        Refusal: It does not; with status 406.
+        HttpError: It does not; with status 406.
     """
     accept = headers.get(b"accept")
     # Without the header anything goes (RFC 9110, 12.5.1).
     if accept is not None and not _accepts(accept).issuperset(needed):
-        raise Refusal(406, INVALID_REQUEST, f"Accept must list {' and '.join(needed)}")
+        raise HttpError(406, INVALID_REQUEST, f"Accept must list {' and '.join(needed)}")
 
 
 @lru_cache(maxsize=64)
@@ -245,7 +247,7 @@ def _is_json(content_type: bytes) -> bool:
 
 async def _fail(send: Send) -> None:
     try:
-        await Refusal(500, INTERNAL_ERROR, "Internal error").reply(send)
+        await HttpError(500, INTERNAL_ERROR, "Internal error").reply(send)
     except RuntimeError:
         # The response had begun; the server closes the connection when it is left unfinished.
         return

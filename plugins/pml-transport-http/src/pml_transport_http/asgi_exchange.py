@@ -12,12 +12,12 @@ from pml_hookspecs import RpcError
 from pml_hookspecs.protocol import INTERNAL_ERROR
 
 from . import asgi_messages as messages
-from .asgi_replies import JSON, OK, Refusal, Request, reply
+from .asgi_replies import JSON, OK, HttpError, Request, reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from .streams import Reader, Stream
+    from .streams import Stream, StreamResponse
 
 REQUEST_CANCELLED = -32800
 """Code of the answer to a request that was taken back: in the handshake era a stream ends with an answer only."""
@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     """Of the error, if it is one."""
 
 
-class Work:
+class ActiveRequest:
     """A handler that is answering a request."""
 
     def __init__(self, key: int | str, method: str, log: Any) -> None:
@@ -61,11 +61,11 @@ class Work:
         """Wait for the answer.
 
         Raises:
-            Refusal: As the work does.
+            HttpError: As the work does.
         """
         try:
             return Answer(messages.result(self.key, await work))
-        except (RpcError, Refusal) as error:
+        except (RpcError, HttpError) as error:
             failure = error
         except asyncio.CancelledError:
             failure = self._reason or FAULT
@@ -74,7 +74,7 @@ class Work:
             failure = FAULT
         finally:
             self._end()
-        if isinstance(failure, Refusal):
+        if isinstance(failure, HttpError):
             failure.id = self.key
             raise failure
         return self._failed(failure)
@@ -118,7 +118,7 @@ class Exchange:
         self.headers: tuple[tuple[bytes, bytes], ...] = ()
         self._request, self._make_stream, self._primed, self._silence_s = request, make_stream, primed, silence_s
         self._stream: Stream | None = None
-        self._reader: Reader | None = None
+        self._reader: StreamResponse | None = None
         self._carrying: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._on_gone = on_gone

@@ -11,16 +11,16 @@ from pml_hookspecs import Origin, RawObject, TransportError
 from pml_hookspecs.protocol import INVALID_REQUEST
 
 from . import asgi_messages as messages
-from .asgi_exchange import Exchange, Work
-from .asgi_replies import ACCEPTED, OK, Refusal, Request, reply
+from .asgi_exchange import ActiveRequest, Exchange
+from .asgi_replies import ACCEPTED, OK, HttpError, Request, reply
 from .sessions import RequestLink, Session, Sessions
 from .streams import watch
 
 if TYPE_CHECKING:
     from pml_hookspecs import Accept
 
+    from .asgi_active_requests import ActiveRequests
     from .asgi_messages import Call
-    from .asgi_works import Works
     from .envelope import Message
     from .settings import Settings
 
@@ -32,15 +32,15 @@ SESSION_ID = b"mcp-session-id"
 class Handshake:
     """Serves clients that begin with ``initialize``."""
 
-    def __init__(self, accept: Accept, settings: Settings, works: Works, log: Any) -> None:
-        self._accept, self._settings, self._works, self._log = accept, settings, works, log
+    def __init__(self, accept: Accept, settings: Settings, active_requests: ActiveRequests, log: Any) -> None:
+        self._accept, self._settings, self._active_requests, self._log = accept, settings, active_requests, log
         self.sessions = Sessions(settings, log)
 
     async def post(self, request: Request, message: Message) -> None:
         """Take one message.
 
         Raises:
-            Refusal: It is not taken.
+            HttpError: It is not taken.
         """
         if message.method == "initialize" and message.id is not UNSET:
             await self._initialize(request, message)
@@ -59,15 +59,15 @@ class Handshake:
     def _session(self, request: Request) -> Session:
         id = request.headers.get(SESSION_ID)
         if id is None:
-            raise Refusal(400, INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")
+            raise HttpError(400, INVALID_REQUEST, "The header Mcp-Session-Id is missing; begin with initialize")
         return self.sessions.find(id.decode("latin-1"), request.access, request.endpoint)
 
     async def _initialize(self, request: Request, message: Message) -> None:
         if SESSION_ID in request.headers:
             self._session(request)
-            raise Refusal(400, INVALID_REQUEST, "This session has been initialized already", id=message.id)
+            raise HttpError(400, INVALID_REQUEST, "This session has been initialized already", id=message.id)
         call = messages.call_of(message)
-        self._works.check_open(call.key)
+        self._active_requests.check_open(call.key)
         self.sessions.make_room(request.owner)
         session = Session(request, self._settings, self._log)
         try:
@@ -80,21 +80,21 @@ class Handshake:
 
     async def _serve(self, session: Session, request: Request, call: Call, silence_s: float | None) -> None:
         exchange = Exchange(request, session.open_stream, silence_s=silence_s, primed=session.primes)
-        work = Work(call.key, call.method, self._log)
-        session.works.add(work)
+        work = ActiveRequest(call.key, call.method, self._log)
+        session.active_requests.add(work)
         begins = call.method == "initialize"
         if begins:
             exchange.headers = ((SESSION_ID, session.id.encode()),)
         try:
-            with self._works.track(work):
+            with self._active_requests.track(work):
                 link = RequestLink(session, exchange)
                 answer = await work.run(session.handler.request(call.method, call.params, Origin(call.key, link)))
-            session.works.discard(work)
+            session.active_requests.discard(work)
             if begins:
                 self._begun(session, answer.code, answer.pieces, exchange)
             await exchange.finish(answer.pieces)
         finally:
-            session.works.discard(work)
+            session.active_requests.discard(work)
             exchange.close()
             if exchange.opened is not None:
                 session.drop_stream(exchange.opened)
@@ -111,14 +111,14 @@ class Handshake:
         """Open the stream that belongs to no request, or take up a stream that broke.
 
         Raises:
-            Refusal: There is one open, or no such stream.
+            HttpError: There is one open, or no such stream.
         """
         session = self._session(request)
         last_event = request.headers.get(b"last-event-id")
         if last_event:
             reader = session.resume(last_event)
         elif session.standing.reader is not None:
-            raise Refusal(409, INVALID_REQUEST, "The session has such a stream already; there can be one at a time")
+            raise HttpError(409, INVALID_REQUEST, "The session has such a stream already; there can be one at a time")
         else:
             reader = session.standing.attach(primed=session.primes)
         watching = asyncio.get_running_loop().create_task(watch(request.receive, reader))
@@ -132,13 +132,13 @@ class Handshake:
         """End a session.
 
         Raises:
-            Refusal: There is none.
+            HttpError: There is none.
         """
         self.sessions.end(self._session(request), TransportError("the client ended the session", retryable=False))
         await reply(request.send, OK)
 
 
-def no_endpoint(error: LookupError, id: Any = None) -> Refusal:
+def no_endpoint(error: LookupError, id: Any = None) -> HttpError:
     """Say that there is no such endpoint."""
     message = str(error.args[0]) if error.args else "There is no such endpoint"
-    return Refusal(404, INVALID_REQUEST, message, id=id)
+    return HttpError(404, INVALID_REQUEST, message, id=id)

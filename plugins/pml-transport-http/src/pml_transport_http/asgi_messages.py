@@ -15,7 +15,7 @@ from pml_hookspecs import EMPTY, RawObject, encode
 from pml_hookspecs.protocol import INVALID_PARAMS, INVALID_REQUEST, META_PROTOCOL_VERSION, PARSE_ERROR
 from pml_kit.json_line import json_line
 
-from .asgi_replies import Refusal
+from .asgi_replies import HttpError
 from .envelope import NOTHING, Message
 
 CANCELLED = "notifications/cancelled"
@@ -37,7 +37,7 @@ def read(body: bytes) -> Message:
     """The one message in a request's body: a request, a notification or a response.
 
     Raises:
-        Refusal: It is none; with status 400.
+        HttpError: It is none; with status 400.
     """
     try:
         if not body.isascii():
@@ -45,14 +45,14 @@ def read(body: bytes) -> Message:
             body.decode()
         message = _decode(body)
     except msgspec.ValidationError as error:
-        raise Refusal(400, INVALID_REQUEST, _why_not(body, error)) from None
+        raise HttpError(400, INVALID_REQUEST, _why_not(body, error)) from None
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, PARSE_ERROR, f"Parse error: the body is not JSON ({error})") from None
+        raise HttpError(400, PARSE_ERROR, f"Parse error: the body is not JSON ({error})") from None
     if message.method is UNSET:
         if message.result is UNSET and message.error is UNSET:
-            raise Refusal(400, INVALID_REQUEST, "The body has no method, and neither result nor error")
+            raise HttpError(400, INVALID_REQUEST, "The body has no method, and neither result nor error")
     elif message.id is None:
-        raise Refusal(400, INVALID_REQUEST, "The id of a request must be a string or an integer, not null")
+        raise HttpError(400, INVALID_REQUEST, "The id of a request must be a string or an integer, not null")
     return message
 
 
@@ -66,7 +66,7 @@ def params_of(message: Message) -> RawObject:
     """What a request or notification carries; the empty object for nothing.
 
     Raises:
-        Refusal: It is not an object.
+        HttpError: It is not an object.
     """
     if message.params is UNSET:
         return EMPTY
@@ -74,7 +74,7 @@ def params_of(message: Message) -> RawObject:
     if raw[:1] != b"{":
         if raw == b"null":
             return EMPTY
-        raise Refusal(400, INVALID_PARAMS, "params must be an object", id=message.id)
+        raise HttpError(400, INVALID_PARAMS, "params must be an object", id=message.id)
     return RawObject(raw)
 
 
@@ -82,10 +82,10 @@ def call_of(message: Message) -> Call:
     """The request that a message is.
 
     Raises:
-        Refusal: It has no proper params, or no id.
+        HttpError: It has no proper params, or no id.
     """
     if not isinstance(message.id, (int, str)):
-        raise Refusal(400, INVALID_REQUEST, "A request needs an id that is a string or an integer")
+        raise HttpError(400, INVALID_REQUEST, "A request needs an id that is a string or an integer")
     return Call(message.id, str(message.method), params_of(message))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
 
-from .asgi_replies import Refusal
+from .asgi_replies import HttpError
 
 if TYPE_CHECKING:
     from .settings import Settings
@@ -17,11 +17,11 @@ RETRY = ((b"retry-after", b"1"),)
 TOO_MANY = 429
 
 
-def too_long(limit: int) -> Refusal:
+def too_long(limit: int) -> HttpError:
     """Say that a body is too long."""
     # The server skips the rest. Closing instead would take the answer from a client that is still sending.
     what = f"The body is longer than {limit} bytes; max_body_bytes in [plugins.http] allows more"
-    return Refusal(413, INVALID_REQUEST, what)
+    return HttpError(413, INVALID_REQUEST, what)
 
 
 class Quotas:
@@ -36,7 +36,7 @@ class Quotas:
         self.bodies: dict[str, int] = {}
 
 
-class Use:
+class QuotaUse:
     """What one HTTP request takes of its principal's share. Leave it to give that back."""
 
     def __init__(self, quotas: Quotas, owner: str) -> None:
@@ -57,7 +57,7 @@ class Use:
         """Keep so many bytes more.
 
         Raises:
-            Refusal: It is too long, with status 413; or all bodies of its principal are, with 429.
+            HttpError: It is too long, with status 413; or all bodies of its principal are, with 429.
         """
         bodies, most = self._quotas.bodies, self._quotas.most_bytes
         self._size += size
@@ -66,18 +66,18 @@ class Use:
             raise too_long(self._quotas.longest)
         if total > most and self._size > SMALL_BYTES:
             what = f"The bodies of your requests take more than {most} bytes (max_body_bytes_per_principal)"
-            raise Refusal(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some are answered", headers=RETRY)
+            raise HttpError(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some are answered", headers=RETRY)
 
     def begin(self) -> None:
         """Have a request answered, or a stream open.
 
         Raises:
-            Refusal: There are too many; with status 429.
+            HttpError: There are too many; with status 429.
         """
         requests, most = self._quotas.requests, self._quotas.most_requests
         if (open := requests.get(self._owner, 0)) >= most:
             what = f"You have {most} requests and streams open (max_requests_per_principal)"
-            raise Refusal(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some have ended", headers=RETRY)
+            raise HttpError(TOO_MANY, INTERNAL_ERROR, f"{what}; try again when some have ended", headers=RETRY)
         self._requests += 1
         requests[self._owner] = open + 1
 

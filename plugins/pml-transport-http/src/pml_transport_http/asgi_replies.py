@@ -93,7 +93,7 @@ def address_of(scope: Scope) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer
+class HttpError(Exception):
     """Why a request is not served: an HTTP status with a JSON-RPC error in the body."""
 
     def __init__(

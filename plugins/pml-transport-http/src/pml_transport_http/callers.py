@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pml_hookspecs import UnauthenticatedError
 from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
 
-from .asgi_replies import LOCAL, Access, Refusal
+from .asgi_replies import LOCAL, Access, HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -37,43 +37,43 @@ BEARER = b"bearer "
 RETRY_S = 1
 
 
-class Known(NamedTuple):
-    """What was said of a key."""
+class KnownKey(NamedTuple):
+    """A valid key: what it allows, and when that was said."""
 
     access: Access
     token: str
     said_at: float
 
 
-class Open(NamedTuple):
+class OpenRequests(NamedTuple):
     """What callers have open, as far as it must end with their keys."""
 
     held: Callable[[], Collection[Access]]
-    """Those who have anything."""
+    """Senders with a request, a stream or a session that is open."""
     in_use: Callable[[], Collection[Access]]
     """Those of them who need no further request for it, such as with a stream."""
     expel: Callable[[Access], None]
 
 
 class Callers:
-    """Tells them apart."""
+    """Says who sent a request, and ends what is open under a key that is not valid any more."""
 
     def __init__(self, settings: Settings, identify: Identify | None, log: Any) -> None:
         """``identify`` asks the plugins; None where there are none to ask."""
         self._identify, self._log = identify, log
         self._keys = [_key(name, said) for name, said in settings.tokens.items()]
         self._salt = secrets.token_bytes(32)
-        self._known: dict[bytes, Known] = {}
+        self._known: dict[bytes, KnownKey] = {}
         self._asking: dict[bytes, asyncio.Task[Access | None]] = {}
         self._looking: asyncio.Task[None] | None = None
         self._failing = False
-        self.open: Open | None = None
+        self.open: OpenRequests | None = None
 
     async def access(self, headers: Mapping[bytes, bytes]) -> Access:
         """Who it is, and what its key says.
 
         Raises:
-            Refusal: Nobody we know, with status 401; or it cannot be known now, with status 503.
+            HttpError: Nobody we know, with status 401; or it cannot be known now, with status 503.
         """
         given = headers.get(b"authorization", b"")
         token = given[len(BEARER) :].strip() if given[: len(BEARER)].lower() == BEARER else b""
@@ -135,7 +135,7 @@ class Callers:
         before = self._known.get(key)
         if before is not None and before.access != access:
             self._forget(key)
-        self._known[key] = Known(access, token, began_at)
+        self._known[key] = KnownKey(access, token, began_at)
         if len(self._known) > MOST_KEYS:
             self._make_room(key)
         if self._looking is None and self.open is not None:
@@ -154,7 +154,7 @@ class Callers:
                 self._log.warning("http.keys_unknown", problem=repr(error))
             self._failing = True
             message = "It cannot be looked up at the moment whose key this is; try again"
-            raise Refusal(503, INTERNAL_ERROR, message, headers=[(b"retry-after", b"%d" % RETRY_S)]) from None
+            raise HttpError(503, INTERNAL_ERROR, message, headers=[(b"retry-after", b"%d" % RETRY_S)]) from None
         self._failing = False
         return None if identity is None else Access.of(identity)
 
@@ -181,7 +181,7 @@ class Callers:
                     self._known.pop(key, None)
                 elif known.access in in_use:
                     # One that is refused is forgotten; of one that cannot be looked up it is asked again.
-                    with contextlib.suppress(UnauthenticatedError, Refusal):
+                    with contextlib.suppress(UnauthenticatedError, HttpError):
                         await self._ask_once(key, known.token)
 
     async def close(self) -> None:
@@ -193,9 +193,9 @@ class Callers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _unauthenticated(what: str, given: bytes) -> Refusal:
+def _unauthenticated(what: str, given: bytes) -> HttpError:
     challenge = b'Bearer error="invalid_token"' if given else b"Bearer"
-    return Refusal(401, INVALID_REQUEST, what, headers=[(b"www-authenticate", challenge)])
+    return HttpError(401, INVALID_REQUEST, what, headers=[(b"www-authenticate", challenge)])
 
 
 def _key(name: str, said: str | Key) -> tuple[bytes, Access]:

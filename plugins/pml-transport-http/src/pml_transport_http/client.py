@@ -68,13 +68,13 @@ class Server(AbstractAsyncContextManager["Link"]):
             TransportError: It is not.
         """
         # Imported now: httpx2 takes as long as a small server.
+        from .auto_detect import AutoDetectLink
         from .connection import Connection
-        from .either import EitherLink
         from .event_link import EventLink
         from .streamable import StreamableLink
 
-        kinds: dict[str, type[StreamableLink | EventLink | EitherLink]]
-        kinds = {"streamable": StreamableLink, "sse": EventLink, "auto": EitherLink}
+        kinds: dict[str, type[StreamableLink | EventLink | AutoDetectLink]]
+        kinds = {"streamable": StreamableLink, "sse": EventLink, "auto": AutoDetectLink}
         connection = Connection(self._target, self._settings, self._credentials(self._target))
         try:
             await connection.check()

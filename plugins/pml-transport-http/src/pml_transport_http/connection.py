@@ -15,7 +15,7 @@ from pml_hookspecs import TransportError
 from .envelope import shown
 from .errors import BrokenError, RefusedError, UnreachableError
 from .http1 import Http1
-from .login import FORBIDDEN, UNAUTHORIZED, Refusal
+from .login import FORBIDDEN, UNAUTHORIZED, AuthChallenge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -35,7 +35,7 @@ WORTH_RETRYING = frozenset({408, 425, 429, *range(500, 600)})
 
 
 class Connection:
-    """What the links send through."""
+    """Sends HTTP requests to one server for the links."""
 
     def __init__(self, target: Target, settings: Settings, credentials: Credentials | None) -> None:
         """Prepare; nothing is sent."""
@@ -173,7 +173,7 @@ class Connection:
             return body
         return body
 
-    def _denial(self, status: int, refused: Refusal | None) -> str:
+    def _denial(self, status: int, refused: AuthChallenge | None) -> str:
         name, login = self._target.name, self._target.login
         if login is None:
             return (
@@ -213,8 +213,8 @@ class Connection:
             raise BrokenError(f"{peer}: the connection broke: {what}") from error
 
 
-def _refusal(response: httpx2.Response) -> Refusal | None:
-    return Refusal.of(response.status_code, response.headers.get("www-authenticate", ""))
+def _refusal(response: httpx2.Response) -> AuthChallenge | None:
+    return AuthChallenge.of(response.status_code, response.headers.get("www-authenticate", ""))
 
 
 def _authorization(header: str | None) -> dict[str, str]:

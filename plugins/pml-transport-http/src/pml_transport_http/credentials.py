@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError
 
-from .login import UNAUTHORIZED, Login, Refusal, fresh
+from .login import UNAUTHORIZED, AuthChallenge, Login, fresh
 
 if TYPE_CHECKING:
+    from .login_store import LoginStore
     from .options import Target
-    from .vault import Vault
 
 
 Ask = Callable[[str], Awaitable[bool]]
@@ -22,9 +22,9 @@ Ask = Callable[[str], Awaitable[bool]]
 class Credentials:
     """Gives the ``Authorization`` header for each request to one server."""
 
-    def __init__(self, target: Target, vault: Vault, log: Any) -> None:
+    def __init__(self, target: Target, login_store: LoginStore, log: Any) -> None:
         """Read nothing yet."""
-        self._target, self._vault, self._log = target, vault, log
+        self._target, self._login_store, self._log = target, login_store, log
         self._login: Login | None = None
         self._loaded = False
         self._renewing = asyncio.Lock()
@@ -44,10 +44,10 @@ class Credentials:
         if login is None or login.token is None:
             return None
         if login.expired:
-            return await self._renewed(_bearer(login), Refusal(UNAUTHORIZED))
+            return await self._renewed(_bearer(login), AuthChallenge(UNAUTHORIZED))
         return _bearer(login)
 
-    async def better(self, used: str | None, refused: Refusal, ask: Ask | None) -> str | None:
+    async def better(self, used: str | None, refused: AuthChallenge, ask: Ask | None) -> str | None:
         """The header to use after the server has refused ``used``; None when only a new login helps.
 
         Raises:
@@ -65,7 +65,7 @@ class Credentials:
             self._extending = asyncio.get_running_loop().create_task(self._extend(login, refused, ask))
         return _bearer(self._login) if await asyncio.shield(self._extending) else None
 
-    async def _renewed(self, used: str | None, refused: Refusal) -> str | None:
+    async def _renewed(self, used: str | None, refused: AuthChallenge) -> str | None:
         async with self._renewing:
             # Another request, another gateway or a login meanwhile may have brought a new one.
             await self._load()
@@ -85,7 +85,7 @@ class Credentials:
             await self._keep(login)
             return _bearer(login)
 
-    async def _extend(self, login: Login, refused: Refusal, ask: Ask | None) -> bool:
+    async def _extend(self, login: Login, refused: AuthChallenge, ask: Ask | None) -> bool:
         async def send(url: str) -> None:
             if ask is None or not await ask(url):
                 raise TransportError("nobody was there to agree to it", retryable=False)
@@ -109,7 +109,7 @@ class Credentials:
     async def _load(self) -> None:
         # Servers that need no login must not suffer from a store in trouble.
         try:
-            text = await self._vault.get(self._target.name)
+            text = await self._login_store.get(self._target.name)
         except Exception as error:
             self._log.warning("http.logins_unreadable", server=self._target.name, problem=str(error))
             return
@@ -118,20 +118,20 @@ class Credentials:
 
     async def _keep(self, login: Login) -> None:
         try:
-            await self._vault.put(self._target.name, login.text)
+            await self._login_store.put(self._target.name, login.text)
         except Exception as error:
             self._log.error("http.login_not_kept", server=self._target.name, problem=str(error))
 
-    async def _refresh(self, login: Login, refused: Refusal) -> bool:
-        machine_login = self._target.login is not None and self._target.login.machine
-        if not machine_login and not login.renewable:
+    async def _refresh(self, login: Login, refused: AuthChallenge) -> bool:
+        without_human = self._target.login is not None and self._target.login.machine
+        if not without_human and not login.renewable:
             return False
         # In a thread: the SDK takes half a second to import, in which the gateway would stand still.
         oauth = await asyncio.to_thread(_import_oauth)
-        if machine_login:
-            from . import machine
+        if without_human:
+            from . import machine_login
 
-            await machine.obtain(self._target, login, refused)
+            await machine_login.obtain(self._target, login, refused)
             renewed = True
         else:
             renewed = await oauth.refresh(self._target, login)
@@ -144,6 +144,6 @@ def _bearer(login: Login | None) -> str | None:
 
 
 def _import_oauth() -> Any:
-    from . import machine, oauth  # noqa: F401 - both take their time
+    from . import machine_login, oauth  # noqa: F401 - both take their time
 
     return oauth

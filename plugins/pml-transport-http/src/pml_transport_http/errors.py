@@ -6,7 +6,7 @@ from pml_hookspecs import TransportError
 
 
 class UnreachableError(TransportError):
-    """Nobody answers at the server's address."""
+    """Nothing answers at the server's address."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retryable=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import RawObject, TransportError
 
-from .modern import VERSION_HEADER, encode_value
+from .stateless_headers import VERSION_HEADER, encode_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -27,7 +27,7 @@ LINGER_S = 2.0
 """How long a client that was refused may take to read why [s]."""
 
 
-class Joining:
+class ResponseWriter:
     """A transport that holds a response's head back until its body follows, or for a turn of the loop."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -134,7 +134,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Begin, if there is a place."""
-        super().connection_made(Joining(transport))  # type: ignore[arg-type]  # it does as one
+        super().connection_made(ResponseWriter(transport))  # type: ignore[arg-type]  # it does as one
         self._due = self.loop.time() + self._settings.header_timeout_s
         if not self._everybody.enter(self, self.client[0] if self.client else ""):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)

@@ -18,7 +18,7 @@ _MORE = re.compile(r'\berror\s*=\s*"?insufficient_scope\b')
 _SCOPE = re.compile(r'\bscope\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
 
 
-class Refusal(NamedTuple):
+class AuthChallenge(NamedTuple):
     """A server's answer that another token may change."""
 
     status: int
@@ -26,7 +26,7 @@ class Refusal(NamedTuple):
     """Its ``WWW-Authenticate``."""
 
     @classmethod
-    def of(cls, status: int, challenge: str) -> Refusal | None:
+    def of(cls, status: int, challenge: str) -> AuthChallenge | None:
         """What an answer refuses; None when no token helps."""
         refused = status == UNAUTHORIZED or (status == FORBIDDEN and _MORE.search(challenge))
         return cls(status, challenge) if refused else None

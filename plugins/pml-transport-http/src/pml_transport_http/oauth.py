@@ -29,7 +29,7 @@ from pydantic import AnyUrl
 
 from pml_hookspecs import TransportError
 
-from .login import UNAUTHORIZED, Login, Refusal, fresh
+from .login import UNAUTHORIZED, AuthChallenge, Login, fresh
 from .redirects import Redirects
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ Browse = Callable[[str], Awaitable[None]]
 Answer = Callable[[], Awaitable[AuthorizationCodeResult]]
 
 
-class Kept:
-    """The SDK's storage over a :class:`~.credentials.Login`."""
+class LoginTokens:
+    """The SDK's ``TokenStorage``, kept in a :class:`~.login.Login`."""
 
     def __init__(self, login: Login) -> None:
         """Change ``login`` as tokens come."""
@@ -91,7 +91,7 @@ def _provider(
         token_endpoint_auth_method="client_secret_post" if options.client_secret else "none",
     )
     return OAuthClientProvider(
-        target.url, metadata, Kept(login), browse, answer, client_metadata_url=options.client_metadata_url
+        target.url, metadata, LoginTokens(login), browse, answer, client_metadata_url=options.client_metadata_url
     )
 
 
@@ -124,7 +124,7 @@ async def refresh(target: Target, login: Login) -> bool:
     return context.is_token_valid()
 
 
-async def drive(provider: httpx2.Auth, target: Target, refused: Refusal | None) -> None:
+async def drive(provider: httpx2.Auth, target: Target, refused: AuthChallenge | None) -> None:
     """Let one of the SDK's providers do what it does when ``target`` refuses a request, which is not sent.
 
     Args:
@@ -153,7 +153,7 @@ async def drive(provider: httpx2.Auth, target: Target, refused: Refusal | None) 
 
 
 async def log_in(
-    target: Target, kept: Login | None, send: Callable[[str], Awaitable[None]], refused: Refusal | None = None
+    target: Target, kept: Login | None, send: Callable[[str], Awaitable[None]], refused: AuthChallenge | None = None
 ) -> Login:
     """Let a human log in with the browser (authorization code with PKCE).
 

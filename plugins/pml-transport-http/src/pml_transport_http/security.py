@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pml_hookspecs import TransportError
 from pml_hookspecs.protocol import INVALID_REQUEST
 
-from .asgi_replies import NO_CONTENT, Refusal, Send, reply
+from .asgi_replies import NO_CONTENT, HttpError, Send, reply
 from .listener_connections import networks
 
 if TYPE_CHECKING:
@@ -98,22 +98,22 @@ class Guard:
         """See that the client means this server, and that no foreign web page sent it.
 
         Raises:
-            Refusal: With status 400 or 403.
+            HttpError: With status 400 or 403.
         """
         if len(headers) != len(raw := list(raw)):
             for name in SINGLE:
                 if sum(key == name for key, _ in raw) > 1:
-                    raise Refusal(400, INVALID_REQUEST, f"The header {name.decode()} appears more than once")
+                    raise HttpError(400, INVALID_REQUEST, f"The header {name.decode()} appears more than once")
         host = headers.get(b"host", b"").lower()
         if host not in self._hosts and not self._is_allowed_host(host):
-            raise Refusal(
+            raise HttpError(
                 403,
                 INVALID_REQUEST,
                 f"Host {_shown(host)} is not served here; allowed_hosts in [plugins.http] can add it",
             )
         origin = headers.get(b"origin")
         if origin is not None and not self._is_allowed_origin(origin.lower(), host):
-            raise Refusal(
+            raise HttpError(
                 403,
                 INVALID_REQUEST,
                 f"Web pages of {_shown(origin)} may not call this; allowed_origins in [plugins.http] can add it",

@@ -13,9 +13,9 @@ from pml_hookspecs import RawObject, RpcError, TransportError
 from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 from . import asgi_messages as messages
-from .asgi_exchange import CANCELLED, Work
+from .asgi_exchange import CANCELLED, ActiveRequest
 from .asgi_quotas import TOO_MANY
-from .asgi_replies import Access, Refusal, Request
+from .asgi_replies import Access, HttpError, Request
 from .envelope import error_of, own_id
 from .listener_connections import QUIET_S
 from .streams import Replay, Stream
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .asgi_exchange import Exchange
     from .envelope import Message
     from .settings import Settings
-    from .streams import Reader
+    from .streams import StreamResponse
 
 STANDING = "0"
 """Name of the stream that belongs to no request."""
@@ -51,7 +51,7 @@ class Session:
         self.id = secrets.token_urlsafe(24)
         self.access, self.endpoint, self.owner = request.access, request.endpoint, request.owner
         self.revision = ""
-        self.works: set[Work] = set()
+        self.active_requests: set[ActiveRequest] = set()
         self.counters: Counter[str] = Counter()
         """Messages ``dropped`` and ``coalesced``, answers to requests ``unknown`` here."""
         self.idle_since = 0.0
@@ -147,8 +147,8 @@ class Session:
             try:
                 wanted = params.get("requestId")
             except (ValueError, RecursionError) as error:
-                raise Refusal(400, INVALID_PARAMS, f"The params cannot be read: {error}") from None
-            for work in self.works:
+                raise HttpError(400, INVALID_PARAMS, f"The params cannot be read: {error}") from None
+            for work in self.active_requests:
                 if work.key == wanted and type(work.key) is type(wanted):
                     work.call_off(CANCELLED)
             return
@@ -170,11 +170,11 @@ class Session:
         """Forget a stream that has ended; what was sent on it can still be replayed for a while."""
         self._streams.pop(stream.name, None)
 
-    def resume(self, event_id: bytes) -> Reader:
+    def resume(self, event_id: bytes) -> StreamResponse:
         """A reader of what came after an event.
 
         Raises:
-            Refusal: That is not known any more.
+            HttpError: That is not known any more.
         """
         name, _, digits = event_id.decode("latin-1").rpartition("-")
         number = own_id(digits)
@@ -187,14 +187,14 @@ class Session:
                 stream.end()
                 return stream.attach(number)
         message = "What came after the event in Last-Event-ID is not kept any more, or there is no such event"
-        raise Refusal(400, INVALID_REQUEST, message)
+        raise HttpError(400, INVALID_REQUEST, message)
 
     # How it ends.
 
     def end(self, error: TransportError | None) -> None:
         """The session is over; None when this end wanted it so."""
         self._over = error or TransportError("the session was ended", retryable=False)
-        for work in tuple(self.works):
+        for work in tuple(self.active_requests):
             work.call_off(RpcError(INTERNAL_ERROR, "The session was ended"))
         for future in self._pending.values():
             if not future.done():
@@ -246,11 +246,11 @@ class Sessions:
         """The session of that id, if it belongs to the one who asks.
 
         Raises:
-            Refusal: There is none; with status 404.
+            HttpError: There is none; with status 404.
         """
         session = self._open.get(id)
         if session is None or session.access != access or session.endpoint != endpoint:
-            raise Refusal(404, INVALID_REQUEST, NOT_FOUND)
+            raise HttpError(404, INVALID_REQUEST, NOT_FOUND)
         return session
 
     def held(self) -> set[Access]:
@@ -271,7 +271,7 @@ class Sessions:
         """See that there is room for one more of ``owner``: of its own, the one that was idle longest makes way.
 
         Raises:
-            Refusal: All its sessions are in use, with status 429; or those of others take all the room, with 503.
+            HttpError: All its sessions are in use, with status 429; or those of others take all the room, with 503.
         """
         mine = [session for session in self._open.values() if session.owner == owner]
         crowded = len(mine) >= self._most_each
@@ -288,7 +288,7 @@ class Sessions:
             self._told_at = now
             self._log.warning("http.too_many_sessions", owner=owner, of_it=len(mine), of_all=len(self._open))
         message = f"All {what} sessions are in use; try again later"
-        raise Refusal(status, INTERNAL_ERROR, message, headers=[(b"retry-after", b"10")])
+        raise HttpError(status, INTERNAL_ERROR, message, headers=[(b"retry-after", b"10")])
 
     def add(self, session: Session) -> None:
         """Take a new one in."""

@@ -34,7 +34,7 @@ def pause(attempt: int, retry_s: float | None) -> float:
     return retry_s if attempt == 0 else max(retry_s, growing)
 
 
-class Standalone:
+class StandaloneStream:
     """Keeps the stream open while the session lasts."""
 
     def __init__(self, link: StreamableLink) -> None:

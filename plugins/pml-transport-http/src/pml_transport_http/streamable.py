@@ -17,8 +17,8 @@ from .errors import BrokenError, UnreachableError, again
 from .events import Events, TooLongError
 from .handshake import SESSION_HEADER, Handshake, session_of
 from .link import INITIALIZE, BaseLink, Call
-from .modern import ParameterHeaders, headers_of, revision_of
-from .standalone import Standalone, pause
+from .standalone import StandaloneStream, pause
+from .stateless_headers import ParameterHeaders, headers_of, revision_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,20 +46,20 @@ MAX_PAGES = 1000
 class StreamableCall(Call):
     """One request of ours."""
 
-    __slots__ = ("_modern", "mismatch")
+    __slots__ = ("_stateless", "mismatch")
 
     def __init__(self, key: int, method: str, params: bytes) -> None:
         super().__init__(key, method, params)
-        self._modern = revision_of(params) is not None
+        self._stateless = revision_of(params) is not None
         self.mismatch: RpcError | None = None
         """Set when the server missed headers; the request is then sent once more."""
 
     @property
     def modern(self) -> bool:
-        return self._modern
+        return self._stateless
 
 
-class SessionLost(Exception):  # noqa: N818 - not an error but a turn
+class SessionLostError(Exception):
     """The server does not know our session any more."""
 
 
@@ -78,7 +78,7 @@ class StreamableLink(BaseLink):
         self._ready.set()
         self._renewal: asyncio.Task[Any] | None = None
         self._suspicion: asyncio.Task[Any] | None = None
-        self.standalone = Standalone(self)
+        self.standalone = StandaloneStream(self)
 
     # Requests.
 
@@ -98,11 +98,11 @@ class StreamableLink(BaseLink):
         number = self.handshake.number
         try:
             await self._attempt(call)
-        except SessionLost:
+        except SessionLostError:
             await self._renew(number)
             try:
                 await self._attempt(call)
-            except SessionLost:
+            except SessionLostError:
                 raise BrokenError(f"{self._peer} loses its sessions as soon as they are made") from None
 
     async def _attempt(self, call: Call) -> None:
@@ -150,7 +150,7 @@ class StreamableLink(BaseLink):
         if message is not None and envelope.own_id(message.id) == call.key:
             self.settle(call, message)
         elif in_session and (status == NOT_FOUND or (status == BAD_REQUEST and b"session" in refusal.body.lower())):
-            raise SessionLost
+            raise SessionLostError
         elif message is not None and status not in (401, 403):
             self.settle(call, message)
         else:
@@ -338,7 +338,7 @@ class StreamableLink(BaseLink):
                 await self.standalone.open()
                 for method, wish in self.handshake.wishes:
                     await self._again(method, wish)
-        except (TimeoutError, RpcError, SessionLost) as error:
+        except (TimeoutError, RpcError, SessionLostError) as error:
             what = str(error) or f"no answer within {RENEWAL_S:g} s"
             raise BrokenError(f"{self._peer} lost the session, and does not make another: {what}") from error
         finally:

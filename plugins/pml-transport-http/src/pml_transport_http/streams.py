@@ -146,7 +146,7 @@ class Stream:
         self.outbox = Outbox(counters)
         self.ended = False
         """No more messages will come."""
-        self.reader: Reader | None = None
+        self.reader: StreamResponse | None = None
         self._replay = replay
         self._last = 0
 
@@ -194,7 +194,7 @@ class Stream:
             self._replay.keep(self.name, self._last, event)
             yield event
 
-    def attach(self, after: int | None = None, *, primed: bool = False) -> Reader:
+    def attach(self, after: int | None = None, *, primed: bool = False) -> StreamResponse:
         """Make a reader, instead of the one there was.
 
         Args:
@@ -208,10 +208,10 @@ class Stream:
             opening = self._replay.after(self.name, after)
         elif self._replay is not None and primed:
             opening = [b"id: %b-%d\nretry: %d\ndata: \n\n" % (self.name.encode(), self._last, RETRY_MS)]
-        self.reader = Reader(self, opening)
+        self.reader = StreamResponse(self, opening)
         return self.reader
 
-    def detach(self, reader: Reader) -> None:
+    def detach(self, reader: StreamResponse) -> None:
         """Know that nobody reads, unless another reader took over."""
         if self.reader is reader:
             self.reader = None
@@ -219,7 +219,7 @@ class Stream:
                 self._leave()
 
 
-class Reader:
+class StreamResponse:
     """Carries a stream to one HTTP response."""
 
     def __init__(self, stream: Stream, opening: list[bytes]) -> None:
@@ -265,7 +265,7 @@ class Reader:
         return b""
 
 
-async def watch(receive: Receive, reader: Reader) -> None:
+async def watch(receive: Receive, reader: StreamResponse) -> None:
     """Stop a reader when its client leaves."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -12,8 +12,8 @@ OWNER = "http"
 KEYRING_SERVICE = "pml-http"
 
 
-class Vault:
-    """One text per server."""
+class LoginStore:
+    """Keeps the login at each server as one text, under the name of the server."""
 
     def __init__(self, store: Store, log: Any, *, keyring: bool) -> None:
         """Keep them in ``store``; with ``keyring`` in the system's keyring where that is usable."""

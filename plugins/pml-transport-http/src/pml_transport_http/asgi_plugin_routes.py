@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs.protocol import INVALID_REQUEST
 
-from .asgi_modern import EXPELLED
-from .asgi_quotas import Use
-from .asgi_replies import Access, Receive, Refusal, Scope, Send
+from .asgi_quotas import QuotaUse
+from .asgi_replies import Access, HttpError, Receive, Scope, Send
+from .asgi_stateless import EXPELLED
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 UNAUTHENTICATED = 401
 
 
-def bounded(receive: Receive, use: Use) -> Receive:
+def bounded(receive: Receive, use: QuotaUse) -> Receive:
     """The same for bodies within the limits of a principal; others are refused with status 413 or 429."""
 
     async def receive_bounded() -> MutableMapping[str, Any]:
         message = await receive()
         try:
             use.take(len(message.get("body", b"")))
-        except Refusal as refusal:
+        except HttpError as refusal:
             from starlette.exceptions import HTTPException
 
             raise HTTPException(refusal.status, refusal.message) from None
@@ -33,8 +33,8 @@ def bounded(receive: Receive, use: Use) -> Receive:
     return receive_bounded
 
 
-class Page:
-    """One response of a plugin's."""
+class PluginResponse:
+    """One response of a plugin's route."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.task = send, asyncio.current_task()
@@ -52,11 +52,11 @@ class Page:
             self.task.cancel()
 
 
-class Pages:
-    """All that plugins are serving."""
+class PluginRoutes:
+    """Responses of plugins' routes that are under way."""
 
     def __init__(self) -> None:
-        self._open: dict[Access, set[Page]] = {}
+        self._open: dict[Access, set[PluginResponse]] = {}
 
     def in_use(self) -> set[Access]:
         """Those who are being served."""
@@ -68,14 +68,14 @@ class Pages:
             page.expel()
 
     async def serve(
-        self, application: Any, scope: Scope, receive: Receive, send: Send, access: Access, use: Use
+        self, application: Any, scope: Scope, receive: Receive, send: Send, access: Access, use: QuotaUse
     ) -> None:
         """Have ``application`` answer, as long as the caller's key counts.
 
         Raises:
-            Refusal: The key ended before the response began. One that had begun is broken off.
+            HttpError: The key ended before the response began. One that had begun is broken off.
         """
-        page = Page(send)
+        page = PluginResponse(send)
         mine = self._open.setdefault(access, set())
         mine.add(page)
         try:
@@ -84,7 +84,7 @@ class Pages:
             if not page.expelled or page.task is None or page.task.uncancel():
                 raise
             if not page.begun:
-                refusal = Refusal(UNAUTHENTICATED, INVALID_REQUEST, EXPELLED.message)
+                refusal = HttpError(UNAUTHENTICATED, INVALID_REQUEST, EXPELLED.message)
                 refusal.plain = True
                 raise refusal from None
         finally:

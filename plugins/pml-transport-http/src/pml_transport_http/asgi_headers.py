@@ -23,7 +23,7 @@ from pml_hookspecs.protocol import (
 )
 
 from .asgi_messages import members, meta_of
-from .asgi_replies import Refusal
+from .asgi_replies import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,20 +44,20 @@ def check_repeated(headers: Mapping[bytes, bytes], raw: Iterable[tuple[bytes, by
     """See that no header that requests are routed by comes twice.
 
     Raises:
-        Refusal: One does; readers of the first and of the last would disagree.
+        HttpError: One does; readers of the first and of the last would disagree.
     """
     raw = list(raw)
     if len(raw) != len(headers):
         for name in ROUTING:
             if sum(key == name for key, _ in raw) > 1:
-                raise Refusal(400, HEADER_MISMATCH, f"{name.decode()} header appears more than once", id=id)
+                raise HttpError(400, HEADER_MISMATCH, f"{name.decode()} header appears more than once", id=id)
 
 
 def check_version(headers: Mapping[bytes, bytes]) -> None:
     """See that a notification follows a revision we know.
 
     Raises:
-        Refusal: It does not.
+        HttpError: It does not.
     """
     version = text(headers.get(VERSION)) or ""
     if version not in MODERN_REVISIONS:
@@ -68,14 +68,14 @@ def check_envelope(headers: Mapping[bytes, bytes], message: Message) -> None:
     """See that a request is complete and that its headers agree with it.
 
     Raises:
-        Refusal: The first thing found wrong; with status 400.
+        HttpError: The first thing found wrong; with status 400.
     """
     meta = meta_of(message)
     if meta is None:
         names = " and ".join(REQUIRED)
-        raise Refusal(400, INVALID_PARAMS, f"params._meta must be an object with {names}", id=message.id)
+        raise HttpError(400, INVALID_PARAMS, f"params._meta must be an object with {names}", id=message.id)
     if missing := [key for key in REQUIRED if key not in meta]:
-        raise Refusal(400, INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", id=message.id)
+        raise HttpError(400, INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}", id=message.id)
     version = _decoded(meta[META_PROTOCOL_VERSION])
     if text(headers.get(VERSION)) != version or version is None:
         raise _mismatch("MCP-Protocol-Version", f"params._meta[{META_PROTOCOL_VERSION!r}]", message.id)
@@ -101,14 +101,14 @@ def _decoded(raw: msgspec.Raw) -> Any:
     return msgspec.json.decode(raw)
 
 
-def _mismatch(header: str, what: str, id: Any) -> Refusal:
-    return Refusal(400, HEADER_MISMATCH, f"{header} header does not match {what} in the body", id=id)
+def _mismatch(header: str, what: str, id: Any) -> HttpError:
+    return HttpError(400, HEADER_MISMATCH, f"{header} header does not match {what} in the body", id=id)
 
 
-def unsupported(version: str, id: Any = None, supported: tuple[str, ...] = MODERN_REVISIONS) -> Refusal:
+def unsupported(version: str, id: Any = None, supported: tuple[str, ...] = MODERN_REVISIONS) -> HttpError:
     """Say which revisions there are."""
     data = {"supported": list(supported), "requested": version}
-    return Refusal(400, UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", id=id, data=data)
+    return HttpError(400, UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", id=id, data=data)
 
 
 def text(value: bytes | None) -> str | None:

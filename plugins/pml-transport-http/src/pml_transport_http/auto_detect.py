@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SPEAKS_SOMETHING_ELSE = (404, 405)
 
 
-class EitherLink:
+class AutoDetectLink:
     """A :class:`pml_hookspecs.Link` that becomes one of the two kinds with its first request."""
 
     def __init__(self, target: Target, connection: Connection, handler: Handler, settings: Settings, log: Any) -> None:

@@ -20,11 +20,11 @@ from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuth
 from pml_hookspecs import TransportError
 
 from .login import UNAUTHORIZED
-from .oauth import TIMEOUT_S, Kept, drive
+from .oauth import TIMEOUT_S, LoginTokens, drive
 from .options import ASSERTION
 
 if TYPE_CHECKING:
-    from .login import Login, Refusal
+    from .login import AuthChallenge, Login
     from .options import Idp, Target
     from .options import Login as LoginOptions
 
@@ -32,7 +32,7 @@ TOKEN_TYPE = "urn:ietf:params:oauth:token-type:"  # noqa: S105 - no secret
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105
 
 
-async def obtain(target: Target, login: Login, refused: Refusal) -> None:
+async def obtain(target: Target, login: Login, refused: AuthChallenge) -> None:
     """Get a token for what ``target`` refused, and put it into ``login``.
 
     Raises:
@@ -44,7 +44,7 @@ async def obtain(target: Target, login: Login, refused: Refusal) -> None:
         login.members.pop("tokens", None)
     what = f"{target.peer}: no token for client_id {target.login.client_id!r} from {target.login.issuer}"
     try:
-        await drive(_provider(target.url, target.login, Kept(login)), target, refused)
+        await drive(_provider(target.url, target.login, LoginTokens(login)), target, refused)
     except httpx2.HTTPError as error:
         raise TransportError(f"{what}: {error}", retryable=True) from error
     except OAuthFlowError as error:  # may be over in a minute, which it does not tell
@@ -55,7 +55,7 @@ async def obtain(target: Target, login: Login, refused: Refusal) -> None:
         raise TransportError(f"{what}: the server wants no login any more", retryable=True)
 
 
-def _provider(url: str, options: LoginOptions, kept: Kept) -> httpx2.Auth:
+def _provider(url: str, options: LoginOptions, kept: LoginTokens) -> httpx2.Auth:
     client, issuer, scope = options.client_id or "", options.issuer or "", " ".join(options.scopes) or None
     secret, method = options.client_secret or "", f"client_secret_{options.client_auth or 'basic'}"
     how: Any = {"scope": scope, "issuer": issuer}

@@ -18,9 +18,9 @@ from msgspec import Raw
 from pml_hookspecs import RawObject
 from pml_hookspecs.protocol import HEADER_MISMATCH, HEADER_SCHEMA_KEY
 
-from .asgi_ladder import text, unwrapped
+from .asgi_headers import text, unwrapped
 from .asgi_messages import members
-from .asgi_replies import Refusal
+from .asgi_replies import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,7 +55,7 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.0+)?")
 
 
-class Mirrored(NamedTuple):
+class HeaderParameter(NamedTuple):
     """An argument that a header repeats."""
 
     path: tuple[str, ...]
@@ -63,11 +63,11 @@ class Mirrored(NamedTuple):
     integer: bool
 
 
-Tools: TypeAlias = Mapping[str, tuple[Mirrored, ...]]
+Tools: TypeAlias = Mapping[str, tuple[HeaderParameter, ...]]
 """The arguments that headers repeat, by tool; only tools that have some."""
 
 
-class Page(NamedTuple):
+class ListingPage(NamedTuple):
     """One page of a listing, as far as it matters here."""
 
     raw: bytes
@@ -87,13 +87,13 @@ class Listing:
         self._tools: Tools | None = None
         self._stale_at = 0.0
         self._first = asyncio.Lock()
-        self._pages: dict[str | None, Page] = {}
+        self._pages: dict[str | None, ListingPage] = {}
 
     async def check(self, params: RawObject, headers: Iterable[tuple[bytes, bytes]], origin: Origin) -> None:
         """See that the arguments of a tool call agree with the headers that repeat them.
 
         Raises:
-            Refusal: They do not.
+            HttpError: They do not.
         """
         given = _given(headers)
         tools, fresh = await self._known(params, origin)
@@ -103,7 +103,7 @@ class Listing:
         if not fresh and (given if name not in tools else disagreement(tools[name], params, given)):
             tools = await self._look(params, origin)
         if name in tools and (problem := disagreement(tools[name], params, given)):
-            raise Refusal(400, HEADER_MISMATCH, problem)
+            raise HttpError(400, HEADER_MISMATCH, problem)
 
     async def _known(self, params: RawObject, origin: Origin) -> tuple[Tools, bool]:
         """What is known of the tools, and whether that is fresh."""
@@ -128,7 +128,7 @@ class Listing:
 
     async def _listed(self, params: RawObject, origin: Origin) -> Tools:
         meta, cursor = bytes(members(params.raw)["_meta"]), None
-        tools: dict[str, tuple[Mirrored, ...]] = {}
+        tools: dict[str, tuple[HeaderParameter, ...]] = {}
         for _ in range(MAX_PAGES):
             listed = await self._handler.request("tools/list", RawObject(_list_params(meta, cursor)), origin)
             page = self._read(cursor, RawObject.of(listed).raw)
@@ -138,7 +138,7 @@ class Listing:
                 break
         return tools
 
-    def _read(self, cursor: str | None, raw: bytes) -> Page:
+    def _read(self, cursor: str | None, raw: bytes) -> ListingPage:
         page = self._pages.get(cursor)
         if page is None or page.raw != raw:
             if len(self._pages) >= MAX_PAGES:
@@ -168,10 +168,10 @@ def _list_params(meta: bytes, cursor: str | None) -> bytes:
     return b'{"_meta":%b%b}' % (meta, more)
 
 
-def read_page(raw: bytes) -> Page:
+def read_page(raw: bytes) -> ListingPage:
     """Read the result of ``tools/list``; what is wrong with one tool touches no other."""
     if _ANNOTATION not in raw and b'"nextCursor"' not in raw:
-        return Page(raw, {}, None)
+        return ListingPage(raw, {}, None)
     result = members(raw)
     cursor = json.loads(bytes(result.get("nextCursor", b"null")))
     tools = {}
@@ -180,16 +180,16 @@ def read_page(raw: bytes) -> Page:
             tool = json.loads(bytes(definition))
             if isinstance(tool, dict) and (found := mirrors(tool.get("inputSchema"))):
                 tools[str(tool.get("name"))] = found
-    return Page(raw, tools, cursor if isinstance(cursor, str) else None)
+    return ListingPage(raw, tools, cursor if isinstance(cursor, str) else None)
 
 
-def mirrors(schema: Any) -> tuple[Mirrored, ...]:
+def mirrors(schema: Any) -> tuple[HeaderParameter, ...]:
     """Annotated properties of a schema; none when one of them is against the rules, since clients then drop the tool.
 
     An annotation stands on a string, integer or boolean that is reached through ``properties`` alone, is an HTTP token,
     and comes once, whatever its case.
     """
-    found: dict[str, Mirrored] = {}
+    found: dict[str, HeaderParameter] = {}
     for path, position in _positions(schema):
         if HEADER_SCHEMA_KEY not in position:
             continue
@@ -198,7 +198,7 @@ def mirrors(schema: Any) -> tuple[Mirrored, ...]:
             return ()
         if not isinstance(kind, str) or kind not in MIRRORED_TYPES:
             return ()
-        found[header.lower()] = Mirrored(path, PREFIX + header, kind == "integer")
+        found[header.lower()] = HeaderParameter(path, PREFIX + header, kind == "integer")
     return tuple(found.values())
 
 
@@ -221,7 +221,9 @@ def _positions(root: Any) -> Iterator[tuple[tuple[str, ...] | None, dict[str, An
                 waiting += [(None, sub) for sub in value.values()]
 
 
-def disagreement(mirrored: tuple[Mirrored, ...], params: RawObject, given: Mapping[str, list[bytes]]) -> str | None:
+def disagreement(
+    mirrored: tuple[HeaderParameter, ...], params: RawObject, given: Mapping[str, list[bytes]]
+) -> str | None:
     """What is wrong when headers and arguments are not both there and equal, or both absent; None when nothing is."""
     arguments = params.get("arguments")
     for one in mirrored:
@@ -230,7 +232,7 @@ def disagreement(mirrored: tuple[Mirrored, ...], params: RawObject, given: Mappi
     return None
 
 
-def _disagreement(one: Mirrored, arguments: Any, given: list[bytes]) -> str | None:
+def _disagreement(one: HeaderParameter, arguments: Any, given: list[bytes]) -> str | None:
     value = arguments
     for name in one.path:
         value = value.get(name) if isinstance(value, dict) else None

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs.protocol import INTERNAL_ERROR
 
 from .asgi_exchange import STOPPING
-from .asgi_replies import Refusal
+from .asgi_replies import HttpError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .asgi_exchange import Work
+    from .asgi_exchange import ActiveRequest
 
-LASTING = "subscriptions/listen"
+SUBSCRIPTION = "subscriptions/listen"
 """A request that is never answered: nobody waits for its end."""
 LAST_WORDS_S = 1.0
 """Time that handlers get to end once they are called off."""
 
 
-class Works:
-    """Counts them; once it closes no more come."""
+class ActiveRequests:
+    """Requests whose handlers are at work. Once it is being drained, further ones are refused."""
 
     def __init__(self) -> None:
-        self._works: set[Work] = set()
+        self._active_requests: set[ActiveRequest] = set()
         self._closing = False
         self._settled = asyncio.Event()
 
@@ -34,39 +34,39 @@ class Works:
         """See that a request can still be served.
 
         Raises:
-            Refusal: The gateway is stopping; with status 503.
+            HttpError: The gateway is stopping; with status 503.
         """
         if self._closing:
             headers = [(b"retry-after", b"1"), (b"connection", b"close")]
-            raise Refusal(503, INTERNAL_ERROR, STOPPING.message, id=id, headers=headers)
+            raise HttpError(503, INTERNAL_ERROR, STOPPING.message, id=id, headers=headers)
 
     @contextmanager
-    def track(self, work: Work) -> Iterator[None]:
+    def track(self, work: ActiveRequest) -> Iterator[None]:
         """Count a request while it is being answered.
 
         Raises:
-            Refusal: The gateway is stopping.
+            HttpError: The gateway is stopping.
         """
         self.check_open(work.key)
-        self._works.add(work)
+        self._active_requests.add(work)
         try:
             yield
         finally:
-            self._works.discard(work)
+            self._active_requests.discard(work)
             if self._closing and self._idle():
                 self._settled.set()
 
     def _idle(self) -> bool:
-        return all(work.method == LASTING for work in self._works)
+        return all(work.method == SUBSCRIPTION for work in self._active_requests)
 
     async def drain(self, limit_s: float) -> None:
         """Let no more come, wait for those there are, and call off the rest."""
         self._closing = True
-        for work in tuple(self._works):
-            if work.method == LASTING:
+        for work in tuple(self._active_requests):
+            if work.method == SUBSCRIPTION:
                 work.call_off(STOPPING)
         await self._wait(limit_s)
-        for work in tuple(self._works):
+        for work in tuple(self._active_requests):
             work.call_off(STOPPING)
         await self._wait(LAST_WORDS_S)
 

@@ -19,12 +19,12 @@ from pml_hookspecs.protocol import (
 )
 
 from . import asgi_messages as messages
-from .asgi_exchange import CANCELLED, Exchange, Work
+from .asgi_active_requests import SUBSCRIPTION, ActiveRequests
+from .asgi_exchange import CANCELLED, ActiveRequest, Exchange
 from .asgi_handshake import no_endpoint
-from .asgi_ladder import check_envelope, check_version
-from .asgi_params import Listing
-from .asgi_replies import ACCEPTED, OK, Access, Refusal, Request, reply
-from .asgi_works import LASTING, Works
+from .asgi_headers import check_envelope, check_version
+from .asgi_param_headers import Listing
+from .asgi_replies import ACCEPTED, OK, Access, HttpError, Request, reply
 from .streams import PING_S, Stream
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ STATUSES = {
 EXPELLED = RpcError(INVALID_REQUEST, "The key does not count any more")
 
 
-class NoWay:
+class StatelessLink:
     """The link of stateless clients: there is no way to them but through a request of theirs."""
 
     async def request(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> RawObject:
@@ -63,7 +63,7 @@ class NoWay:
         """Drop it: nobody would get it."""
 
 
-class AnswerLink(NoWay):
+class AnswerLink(StatelessLink):
     """What belongs to one request: notifications go ahead of its answer."""
 
     def __init__(self, exchange: Exchange, log: Any) -> None:
@@ -85,14 +85,14 @@ class Client:
     def __init__(self, handler: Handler, log: Any) -> None:
         self.handler = handler
         self.listing = Listing(handler, log)
-        self.works: set[Work] = set()
+        self.active_requests: set[ActiveRequest] = set()
 
 
-class Modern:
+class StatelessRequests:
     """Serves clients whose requests stand alone."""
 
-    def __init__(self, accept: Accept, settings: Settings, works: Works, log: Any) -> None:
-        self._accept, self._works, self._log = accept, works, log
+    def __init__(self, accept: Accept, settings: Settings, active_requests: ActiveRequests, log: Any) -> None:
+        self._accept, self._active_requests, self._log = accept, active_requests, log
         self._most = settings.max_sessions
         self._clients: dict[tuple[Access, str], Client] = {}
         self._counters: Counter[str] = Counter()
@@ -101,10 +101,10 @@ class Modern:
         """Take one message.
 
         Raises:
-            Refusal: It is not taken.
+            HttpError: It is not taken.
         """
         if message.method is UNSET:
-            raise Refusal(400, INVALID_REQUEST, "Clients of this revision send requests, no responses")
+            raise HttpError(400, INVALID_REQUEST, "Clients of this revision send requests, no responses")
         if message.id is UNSET:
             # There is nothing that one could be about: a request is taken back by closing its response.
             check_version(request.headers)
@@ -119,7 +119,7 @@ class Modern:
         client = self._clients.get(key)
         if client is None:
             try:
-                client = Client(self._accept(NoWay(), request.peer(stateless=True)), self._log)
+                client = Client(self._accept(StatelessLink(), request.peer(stateless=True)), self._log)
             except LookupError as error:
                 raise no_endpoint(error, id) from None
             self._make_room()
@@ -129,7 +129,7 @@ class Modern:
     def _make_room(self) -> None:
         """Let the first one go that has nothing open, where there are as many as there may be."""
         if len(self._clients) >= self._most:
-            idle = next((key for key, client in self._clients.items() if not client.works), None)
+            idle = next((key for key, client in self._clients.items() if not client.active_requests), None)
             if idle is not None:
                 self._close(self._clients.pop(idle))
 
@@ -139,18 +139,18 @@ class Modern:
 
     def in_use(self) -> set[Access]:
         """Those whose requests are being answered."""
-        return {access for (access, _), client in self._clients.items() if client.works}
+        return {access for (access, _), client in self._clients.items() if client.active_requests}
 
     def expel(self, access: Access) -> None:
         """End all of one caller: its key does not count any more."""
         for key in [key for key in self._clients if key[0] == access]:
             client = self._clients.pop(key)
-            for work in tuple(client.works):
+            for work in tuple(client.active_requests):
                 work.call_off(EXPELLED)
             self._close(client)
 
     async def _serve(self, client: Client, request: Request, call: Call) -> None:
-        work = Work(call.key, call.method, self._log)
+        work = ActiveRequest(call.key, call.method, self._log)
         gone = False
 
         def leave() -> None:
@@ -159,25 +159,25 @@ class Modern:
             work.call_off(CANCELLED)
 
         exchange = Exchange(request, self._open_stream, silence_s=PING_S, on_gone=leave)
-        client.works.add(work)
+        client.active_requests.add(work)
         try:
-            with self._works.track(work):
+            with self._active_requests.track(work):
                 answer = await work.run(self._answer(client, request, call, AnswerLink(exchange, self._log)))
-            if gone or (work.called_off and work.method == LASTING):
+            if gone or (work.called_off and work.method == SUBSCRIPTION):
                 await exchange.abandon()
             else:
                 await exchange.finish(answer.pieces, STATUSES.get(answer.code or 0, OK))
-        except Refusal as refusal:
+        except HttpError as refusal:
             # Too late for a status when listing the tools took so long that the response became a stream.
             await exchange.finish((refusal.body(),), refusal.status)
         finally:
-            client.works.discard(work)
+            client.active_requests.discard(work)
             exchange.close()
 
     async def _answer(self, client: Client, request: Request, call: Call, link: AnswerLink) -> Mapping[str, Any]:
         origin = Origin(call.key, link)
         if call.method == "tools/call":
-            await client.listing.check(call.params, request.scope["headers"], Origin(call.key, NoWay()))
+            await client.listing.check(call.params, request.scope["headers"], Origin(call.key, StatelessLink()))
         return await client.handler.request(call.method, call.params, origin)
 
     def _open_stream(self) -> Stream:
