@@ -104,13 +104,13 @@ async def test_the_queue_shows_who_runs_and_who_waits(capsys):
     import argparse
 
     from pml_agents import plugin
+    from pml_agents.run_queue import RunQueue
     from pml_agents.settings import Agent
-    from pml_agents.turns import Turns
     from pml_core.nulls import MemoryStore
     from pml_testing.fakes import FakeServices
 
     services = FakeServices("agents", store=MemoryStore())
-    turns, agent = Turns(services), Agent(command=("x",))
+    turns, agent = RunQueue(services), Agent(command=("x",))
     parser = argparse.ArgumentParser()
     plugin.pml_commands(parser.add_subparsers())
 

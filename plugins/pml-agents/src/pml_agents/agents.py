@@ -12,7 +12,7 @@ from pml_hookspecs.clock import Clock
 from .answers import shortened
 from .definitions import agent_tool
 from .failures import AgentError
-from .turns import Turns
+from .run_queue import RunQueue
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,11 +36,11 @@ class Caller:
 
 
 class Agents:
-    """What the parts of one gateway share."""
+    """The agents of one gateway: their settings, their queue, and who waits for which execution."""
 
     def __init__(self, services: Services, settings: Settings) -> None:
         self.services, self.settings = services, settings
-        self.turns = Turns(services)
+        self.turns = RunQueue(services)
         self.callers: dict[ExecutionId, Caller] = {}
 
     def tools(self) -> Sequence[MetaTool]:
@@ -106,16 +106,16 @@ class _Call:
     async def _ask(self, message: str, context: str, run: Run, told: Callable[[int, str], None]) -> Answer:
         agent = self._agent
         if agent.kind == "command":
-            from . import commands
+            from . import command_agents
 
-            return await commands.ask(agent, message, context, told)
+            return await command_agents.ask(agent, message, context, told)
         if agent.kind == "url":
-            from . import endpoints
+            from . import http_agents
 
-            return await endpoints.ask(agent, message, context, told, id=run.id)
-        from . import tools
+            return await http_agents.ask(agent, message, context, told, id=run.id)
+        from . import tool_agents
 
-        return await tools.ask(agent, message, context, run)
+        return await tool_agents.ask(agent, message, context, run)
 
     def _note(self, answer: Answer, run: Run) -> None:
         transcript = answer.transcript

@@ -77,8 +77,8 @@ class Answer:
     """What whoever reads the answer should know, such as that its middle was left out."""
 
 
-class Kept:
-    """Output as far as it is kept: its beginning and its end."""
+class OutputExcerpt:
+    """The beginning and the end of an output that may be too long to keep whole."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._half = limit_bytes // 2
@@ -100,7 +100,7 @@ class Kept:
 
     @property
     def left_out(self) -> int:
-        """How much is not kept [bytes]."""
+        """StartOptions much is not kept [bytes]."""
         return max(0, self.size - len(self._head) - min(len(self._tail), self._half))
 
     def text(self) -> str:
@@ -116,7 +116,7 @@ class Text:
     """The output is the response."""
 
     def __init__(self, limit_bytes: int, paths: Fields) -> None:
-        self._kept = Kept(limit_bytes)
+        self._kept = OutputExcerpt(limit_bytes)
 
     def take(self, data: bytes) -> None:
         """Some output."""
@@ -134,7 +134,7 @@ class Json:
     """The output is one JSON value, or its last line is one."""
 
     def __init__(self, limit_bytes: int, paths: Fields) -> None:
-        self._kept, self._limit_bytes, self._paths = Kept(limit_bytes), limit_bytes, paths
+        self._kept, self._limit_bytes, self._paths = OutputExcerpt(limit_bytes), limit_bytes, paths
 
     def take(self, data: bytes) -> None:
         """Some output."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pml_hookspecs import Check, ToolId, split_tool_id
 
-from .commands import environment
+from .command_agents import environment
 from .settings import Settings
 
 if TYPE_CHECKING:

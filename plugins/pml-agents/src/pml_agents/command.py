@@ -40,7 +40,7 @@ def add(subcommands: Any) -> None:
 
 
 async def _list(arguments: argparse.Namespace, services: Services) -> int:
-    from .turns import all_turns
+    from .run_queue import all_turns
 
     settings: Settings = services.settings or Settings()
     turns = await all_turns(services)
@@ -130,7 +130,7 @@ def _show(outcome: Outcome, arguments: argparse.Namespace) -> None:
 
 
 async def _queue(arguments: argparse.Namespace, services: Services) -> int:
-    from .turns import all_turns
+    from .run_queue import all_turns
 
     rows = []
     for name, now in sorted((await all_turns(services)).items()):

@@ -1,4 +1,4 @@
-"""How an agent fails."""
+"""Failures of agents."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ def agents_of(services: Services) -> Agents:
 
 
 async def _chat(services: Services, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-    from .chat import ChatWithAgent
+    from .chat_tool import ChatWithAgent
 
     return await ChatWithAgent(agents_of(services))(arguments, run)
 
 
 async def _cancel(services: Services, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-    from .cancelling import CancelExecution
+    from .cancel_tool import CancelExecution
 
     return await CancelExecution(services)(arguments, run)
 
@@ -61,9 +61,9 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
 @hookimpl
 def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
     """What tells those who wait; also without agents, so that the contract's tests hold it as it is installed."""
-    from .chat import Witness
+    from .chat_tool import CompletionNotifier
 
-    return [Witness(agents_of(services))]
+    return [CompletionNotifier(agents_of(services))]
 
 
 @hookimpl

@@ -14,7 +14,7 @@ from typing import Any
 
 from pml_kit.cleanup import to_the_end
 
-from .remains import MARK, end, living
+from .process_tree import MARK, end, living
 from .watchdog import Watchdog
 
 GRACE_S = 0.7
@@ -22,10 +22,10 @@ GRACE_S = 0.7
 AFTER_KILL_S = 10.0
 """How long killed processes are waited for [s]; they are gone at once, unless the machine stands still."""
 DRAIN_S = 0.5
-"""How long output is waited for that others hold open, once the agent has ended [s]."""
+"""StartOptions long output is waited for that others hold open, once the agent has ended [s]."""
 LOOK_S = 0.02
 LAST_WORDS = 8 * 1024
-"""How much of the end of standard error is kept [bytes]."""
+"""StartOptions much of the end of standard error is kept [bytes]."""
 FLOOD = 64
 """A program that writes this many times what is kept of its output is ended."""
 
@@ -35,8 +35,8 @@ class FloodError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a program ended."""
+class ProcessExit:
+    """The exit code of a program, and the end of its standard error."""
 
     code: int
     """As :attr:`subprocess.Popen.returncode`: negative for a signal."""
@@ -52,7 +52,7 @@ async def run_program(
     given: bytes | None,
     limit_bytes: int,
     take: Callable[[bytes], None],
-) -> Ended:
+) -> ProcessExit:
     """Run a program in a session of its own, and end all that it started once it ends, or this is cancelled.
 
     Args:
@@ -85,7 +85,7 @@ async def run_program(
             start_new_session=True,
         )
         watchdog.watch(popen.pid)
-        return await _Talk(popen, limit_bytes, take).until_it_ends(given)
+        return await _ProcessIO(popen, limit_bytes, take).until_it_ends(given)
     finally:
         await to_the_end(_nothing_left(popen, mark, watchdog), name="end of a process")
 
@@ -118,8 +118,8 @@ async def _end_all(popen: subprocess.Popen[bytes], mark: str) -> None:
     popen.poll()
 
 
-class _Talk:
-    """What goes in and comes out while a program runs."""
+class _ProcessIO:
+    """The pipes of a program while it runs: its input is written, its output is read."""
 
     def __init__(self, popen: subprocess.Popen[bytes], limit_bytes: int, take: Callable[[bytes], None]) -> None:
         self._popen, self._limit_bytes, self._take = popen, limit_bytes, take
@@ -129,15 +129,15 @@ class _Talk:
         self._pidfd = -1
         self._timer: asyncio.TimerHandle | None = None
 
-    async def until_it_ends(self, given: bytes | None) -> Ended:
+    async def until_it_ends(self, given: bytes | None) -> ProcessExit:
         """Talk with it until it ends, or writes too much."""
-        ends: list[_End] = []
+        ends: list[_PipeEnd] = []
         try:
             for stream, take in ((self._popen.stdout, self._output), (self._popen.stderr, self._error)):
-                ends.append(_End(take))
+                ends.append(_PipeEnd(take))
                 await self._loop.connect_read_pipe(partial(_same, ends[-1]), stream)
             if given is not None:
-                writing = _End(self._nothing)
+                writing = _PipeEnd(self._nothing)
                 ends.append(writing)
                 await self._loop.connect_write_pipe(partial(_same, writing), self._popen.stdin)
                 writing.write(given)
@@ -148,7 +148,7 @@ class _Talk:
             self._unwatch()
             for end in ends:
                 end.close()
-        return Ended(self._popen.returncode, self._words.decode(errors="replace").strip())
+        return ProcessExit(self._popen.returncode, self._words.decode(errors="replace").strip())
 
     def _nothing(self, data: bytes) -> None:
         """Nothing comes from standard input."""
@@ -196,7 +196,7 @@ class _Talk:
             self._timer.cancel()
 
 
-class _End(asyncio.Protocol):
+class _PipeEnd(asyncio.Protocol):
     """This end of one of the three pipes."""
 
     def __init__(self, take: Callable[[bytes], None]) -> None:
@@ -228,7 +228,7 @@ class _End(asyncio.Protocol):
             abort()
 
 
-def _same(end: _End) -> _End:
+def _same(end: _PipeEnd) -> _PipeEnd:
     return end
 
 

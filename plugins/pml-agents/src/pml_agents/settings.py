@@ -31,8 +31,8 @@ class Fields:
     cost_usd: str = setting("", "What it cost [USD].")
     tokens_in: str = setting("", "Tokens that its models read [tokens].")
     tokens_out: str = setting("", "Tokens that its models wrote [tokens].")
-    context_used: str = setting("", "How full its context was at the end [tokens].")
-    context_max: str = setting("", "How much fits into its context [tokens].")
+    context_used: str = setting("", "StartOptions full its context was at the end [tokens].")
+    context_max: str = setting("", "StartOptions much fits into its context [tokens].")
     model: str = setting("", "The model that did most of the work.")
     transcript: str = setting("", "What it said and did: a list.")
 
@@ -158,7 +158,7 @@ def _problems_of_fields(paths: Fields) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The agents."""
+    """``[plugins.agents]``: the agents, by name."""
 
     agents: dict[str, Agent] = setting(dict, "Agents by name; each is the tool agents:<name>.", secret=True)
     listed: bool = setting(default=True, description="List chat_with_agent with the meta-tools, if there are agents.")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .answers import Answer, UnreadableError, reader
 from .failures import AgentError
-from .processes import Ended, FloodError, run_program, signal_name
+from .processes import FloodError, ProcessExit, run_program, signal_name
 from .settings import CONTEXT, MESSAGE, Agent
 
 USUAL_VARIABLES = ("PATH", "HOME", "LANG")
@@ -49,7 +49,7 @@ def _is_folder(path: str) -> bool:
     return Path(path).is_dir()
 
 
-def _answer(ended: Ended, read: Callable[[], Answer]) -> Answer:
+def _answer(ended: ProcessExit, read: Callable[[], Answer]) -> Answer:
     try:
         answer = read()
     except UnreadableError as exc:
@@ -105,11 +105,11 @@ def problem(program: str, exc: OSError | ValueError) -> str:
     return f"its program {program!r} cannot be started: {getattr(exc, 'strerror', None) or exc}"
 
 
-def _end(ended: Ended) -> str:
+def _end(ended: ProcessExit) -> str:
     return f"it was ended by {signal_name(-ended.code)}" if ended.code < 0 else f"it exited with code {ended.code}"
 
 
-def _words(ended: Ended) -> str:
+def _words(ended: ProcessExit) -> str:
     return f"; the end of its standard error: {_cut(ended.last_words)}" if ended.last_words else ""
 
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from agents_kit import chat, gateway
 
-from pml_agents import endpoints
+from pml_agents import http_agents
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +132,7 @@ async def test_what_is_refused_or_unreadable_is_said_and_not_asked_again(service
 
 
 async def test_what_surely_did_not_begin_is_asked_again(service, monkeypatch):
-    monkeypatch.setattr(endpoints, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(http_agents, "FIRST_DELAY_S", 0.01)
     service.answers(b"slow down", 429).answers(b"later", 503, retry_after="0").answers({"response": "Hi."})
     async with gateway({"w": {"url": service.url, "attempts": 3}}) as (_, client):
         told, failed = await chat(client, "w")
@@ -142,7 +142,7 @@ async def test_what_surely_did_not_begin_is_asked_again(service, monkeypatch):
 
 
 async def test_a_host_that_is_not_there_is_tried_as_often_as_allowed(monkeypatch):
-    monkeypatch.setattr(endpoints, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(http_agents, "FIRST_DELAY_S", 0.01)
     with serving() as gone:
         url = gone.url
     async with gateway({"w": {"url": url, "attempts": 2}}) as (_, client):

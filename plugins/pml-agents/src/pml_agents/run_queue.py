@@ -57,7 +57,7 @@ class QueueFullError(AgentError):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Ticket:
-    """Somebody who wants an agent."""
+    """A run that waits for an agent, or has it."""
 
     token: str
     name: str
@@ -74,8 +74,8 @@ class Ticket:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Turns:
-    """Gives out turns."""
+class RunQueue:
+    """The queue of runs: one run of each agent at a time, over all gateways that share the store."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

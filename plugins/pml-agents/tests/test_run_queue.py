@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from agents_kit import chat, gateway, happens, worker
 
-from pml_agents import turns
+from pml_agents import run_queue
+from pml_agents.run_queue import QueueFullError, RunQueue, all_turns
 from pml_agents.settings import Agent
-from pml_agents.turns import QueueFullError, Turns, all_turns
 from pml_core.nulls import MemoryStore
 from pml_testing.fakes import FakeServices
 
@@ -26,7 +26,7 @@ async def store():
 async def two(store):
     """Two gateways that share a store."""
     services = [FakeServices("agents", store=store) for _ in range(2)]
-    yield [Turns(one) for one in services]
+    yield [RunQueue(one) for one in services]
     for one in services:
         await one.stop()
 
@@ -141,15 +141,15 @@ async def test_different_agents_do_not_wait_for_each_other(two):
 
 
 async def test_the_turn_of_a_gateway_that_is_gone_is_over_when_its_lease_is(two, store, monkeypatch):
-    monkeypatch.setattr(turns, "LEASE_S", 0.5)
-    monkeypatch.setattr(turns, "BEAT_S", 0.1)
+    monkeypatch.setattr(run_queue, "LEASE_S", 0.5)
+    monkeypatch.setattr(run_queue, "BEAT_S", 0.1)
     dead = Holder(two[0])
     await dead.got()
     await two[0]._services.stop()  # no sign of life any more
     begun_s = time.monotonic()
     heir = Holder(two[1])
     await heir.got()
-    assert time.monotonic() - begun_s >= turns.LEASE_S
+    assert time.monotonic() - begun_s >= run_queue.LEASE_S
     await heir.leave()
     await dead.leave()
 
@@ -166,8 +166,8 @@ class Clocks:
 
 
 async def test_no_clock_of_another_machine_ends_a_turn(two, store, monkeypatch):
-    monkeypatch.setattr(turns, "time", Clocks())
-    monkeypatch.setattr(turns, "BEAT_S", 0.05)
+    monkeypatch.setattr(run_queue, "time", Clocks())
+    monkeypatch.setattr(run_queue, "BEAT_S", 0.05)
     for _ in range(4):
         runs, other = Holder(two[0]), None
         await runs.got()
@@ -178,7 +178,7 @@ async def test_no_clock_of_another_machine_ends_a_turn(two, store, monkeypatch):
         await runs.leave()
         await other.got()
         await other.leave()
-    document = await store.documents.get(turns.COLLECTION, "w")
+    document = await store.documents.get(run_queue.COLLECTION, "w")
     assert document.expires_at - datetime.now(UTC) > timedelta(hours=1)
 
 
@@ -191,8 +191,8 @@ async def goes_by(clock, time_s):
 
 
 async def test_whoever_lives_keeps_the_turn_beyond_the_first_lease(two, monkeypatch):
-    monkeypatch.setattr(turns, "LEASE_S", 2.0)
-    monkeypatch.setattr(turns, "BEAT_S", 0.05)
+    monkeypatch.setattr(run_queue, "LEASE_S", 2.0)
+    monkeypatch.setattr(run_queue, "BEAT_S", 0.05)
     runs = Holder(two[0])
     await runs.got()
     other = Holder(two[1])
@@ -225,7 +225,7 @@ async def test_while_the_store_is_out_of_order_each_gateway_counts_by_itself(two
 async def test_one_failure_of_the_store_does_not_keep_those_who_wait_for_ever(two, store, monkeypatch, operation):
     # It looks again before it says again that it lives, which would find out too.
     for name, time_s in (("POLL_S", 0.02), ("BEAT_S", 0.5), ("LEASE_S", 0.8)):
-        monkeypatch.setattr(turns, name, time_s)
+        monkeypatch.setattr(run_queue, name, time_s)
     dead = Holder(two[0])
     await dead.got()
     heir = Holder(two[1])
@@ -261,7 +261,7 @@ async def test_what_is_counted_by_one_gateway_does_not_end_with_a_lease(two, sto
     first, second = Holder(two[0]), Holder(two[0])
     await first.got()
     await second.waits()
-    await goes_by(frozen_clock, 3 * turns.LEASE_S)
+    await goes_by(frozen_clock, 3 * run_queue.LEASE_S)
     assert not second.has.is_set()
     await first.leave()
     await second.got()

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pml_hookspecs import DryRun, ExecutionRecord, Run, Services, Session, Task, Trigger
 
 LOOK_S = 2.0
-"""How often whoever waits looks into the store, in case nobody tells [s]."""
+"""StartOptions often whoever waits looks into the store, in case nobody tells [s]."""
 LONGEST_INTENT = 2000
-"""How much of a message is what the execution is said to be for [characters]."""
+"""StartOptions much of a message is what the execution is said to be for [characters]."""
 UNDER_WAY = ("pending", "running")
 NUMBERS = ("cost_usd", "tokens_in", "tokens_out", "context_used", "context_max")
 
 
-class How(TypedDict):
+class StartOptions(TypedDict):
     """How an agent is run, as :meth:`pml_hookspecs.Services.start` takes it."""
 
     intent: str
@@ -44,7 +44,7 @@ class How(TypedDict):
     agent: str
 
 
-class Witness:
+class CompletionNotifier:
     """Tells those who wait how executions ended. Implements :class:`pml_hookspecs.Wrapper`."""
 
     phase = Phase.OBSERVE
@@ -130,7 +130,7 @@ class ChatWithAgent:
             given["parallel"] = True
         return ToolCall(id="chat", tool=ToolId(f"{SERVER}:{name}"), arguments=given)
 
-    async def _begin(self, call: ToolCall, run: Run, id: ExecutionId, how: How) -> None:
+    async def _begin(self, call: ToolCall, run: Run, id: ExecutionId, how: StartOptions) -> None:
         """Have it recorded and begun; whoever takes the request back meanwhile takes back all of it.
 
         Raises:
@@ -148,7 +148,7 @@ class ChatWithAgent:
             await to_the_end(_stop(services, id), name="stop of a chat")
             raise
 
-    async def _in_background(self, call: ToolCall, run: Run, id: ExecutionId, how: How) -> Mapping[str, Any]:
+    async def _in_background(self, call: ToolCall, run: Run, id: ExecutionId, how: StartOptions) -> Mapping[str, Any]:
         name = how["agent"]
         try:
             await self._begin(call, run, id, how)
@@ -159,7 +159,7 @@ class ChatWithAgent:
             raise ToolFailed(message, content) from exc
         return {"agent_name": name, "execution_id": id, "status": "pending"}
 
-    async def _run(self, call: ToolCall, run: Run, id: ExecutionId, how: How) -> Outcome | None:
+    async def _run(self, call: ToolCall, run: Run, id: ExecutionId, how: StartOptions) -> Outcome | None:
         """Begin in the background, so that it is recorded from its beginning on and can be cancelled, and wait."""
         services = self._agents.services
         try:
@@ -191,8 +191,8 @@ class ChatWithAgent:
                 return _outcome_of(record)
 
 
-def _how(name: str, call: ToolCall, run: Run) -> How:
-    return How(
+def _how(name: str, call: ToolCall, run: Run) -> StartOptions:
+    return StartOptions(
         intent=call.arguments["message"][:LONGEST_INTENT],
         dry_run=("reads" if run.reads_for_real else True) if run.dry_run else False,
         trigger="agent" if run.session.agent else "mcp",

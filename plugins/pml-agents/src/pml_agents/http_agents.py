@@ -23,7 +23,7 @@ FIRST_DELAY_S, MOST_DELAY_S = 0.5, 30.0
 TOO_MANY, UNAVAILABLE = 429, 503
 """Statuses that say that it did not begin with the message; the second only together with when to try again."""
 SHOWN = 300
-"""How much of a refusal stands in a message [characters]."""
+"""StartOptions much of a refusal stands in a message [characters]."""
 
 
 async def ask(agent: Agent, message: str, context: str, told: Callable[[int, str], None], *, id: str) -> Answer:
@@ -43,7 +43,7 @@ async def ask(agent: Agent, message: str, context: str, told: Callable[[int, str
         for attempt in range(1, agent.attempts + 1):
             try:
                 return await _once(client, agent, raw, headers, told)
-            except _AgainError as exc:
+            except _RetryableError as exc:
                 if attempt == agent.attempts:
                     raise AgentError("agent.unreachable", f"{exc} ({attempt} attempts)", retryable=True) from None
                 usual_s = FIRST_DELAY_S * 2 ** (attempt - 1)
@@ -51,7 +51,7 @@ async def ask(agent: Agent, message: str, context: str, told: Callable[[int, str
     raise AssertionError("attempts is 1 or more")
 
 
-class _AgainError(Exception):
+class _RetryableError(Exception):
     """It surely did not begin with the message. The message says why."""
 
     def __init__(self, message: str, delay_s: float | None = None) -> None:
@@ -80,7 +80,7 @@ async def _once(
                     raise AgentError("agent.output", "it answered without end")
                 output.take(data)
     except (httpx2.ConnectError, httpx2.ConnectTimeout) as exc:
-        raise _AgainError(f"{_host(agent)} cannot be reached: {exc or type(exc).__name__}") from None
+        raise _RetryableError(f"{_host(agent)} cannot be reached: {exc or type(exc).__name__}") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
         # It may have begun: nobody knows, so it is not asked twice.
         reason = str(exc) or type(exc).__name__
@@ -101,7 +101,7 @@ async def _refused(response: httpx2.Response) -> None:
     message = f"it answered {response.status_code} {response.reason_phrase}" + (f": {text}" if text else "")
     delay_s = _delay_s(response.headers.get("retry-after", ""))
     if response.status_code == TOO_MANY or (response.status_code == UNAVAILABLE and delay_s is not None):
-        raise _AgainError(message, delay_s)
+        raise _RetryableError(message, delay_s)
     raise AgentError("agent.refused", message)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from agents_kit import chat, client_of, gateway, happens, lives, pids, worker
 
-from pml_agents import chat as chat_module
+from pml_agents import chat_tool as chat_module
 from pml_agents.agents import Agents
 from pml_agents.settings import Settings
 from pml_core.nulls import MemoryStore
@@ -300,7 +300,9 @@ async def test_a_wrapper_that_breaks_does_not_keep_the_caller_waiting():
 
 async def test_an_end_that_nobody_tells_of_is_found_in_the_store(monkeypatch):
     monkeypatch.setattr(chat_module, "LOOK_S", 0.02)
-    monkeypatch.setattr(chat_module.Witness, "__call__", lambda self, task, run, call_next: call_next(task, run))
+    monkeypatch.setattr(
+        chat_module.CompletionNotifier, "__call__", lambda self, task, run, call_next: call_next(task, run)
+    )
     async with gateway({"w": worker("echo")}) as (_, client):
         told, failed = await chat(client, "w")
     assert not failed
@@ -385,7 +387,7 @@ async def test_while_the_store_is_out_of_order_agents_are_asked_all_the_same():
 class TestWitness(WrapperContract):
     @pytest.fixture
     def wrapper(self, services):
-        return chat_module.Witness(Agents(services, Settings()))
+        return chat_module.CompletionNotifier(Agents(services, Settings()))
 
 
 async def test_the_server_agents_cannot_be_configured_besides():

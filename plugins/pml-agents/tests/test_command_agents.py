@@ -11,7 +11,7 @@ import pytest
 from agents_kit import WORKER, chat, gateway, happens, lives, pids, worker
 
 from pml_agents import processes
-from pml_agents.commands import arguments
+from pml_agents.command_agents import arguments
 from pml_agents.settings import Agent
 from pml_hookspecs import Scope
 from pml_testing.downstream import records
