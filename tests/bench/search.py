@@ -88,7 +88,7 @@ def ranking(sets, given):
 def ablations(sets, given):
     """What is lost without each kind of evidence."""
     from pml_search import catalogs, index_data, ranker
-    from pml_search.table import table as pieces
+    from pml_search.piece_vectors import table as pieces
 
     indexes = {some.name: index_data.build(catalogs.read(some.catalog, print), pieces()) for some in sets}
     rows = []
@@ -113,7 +113,7 @@ def _ids(searched, query):
 def calibration(sets, given):
     """What thresholds keep, and how often tools of a predicted probability are needed."""
     from pml_search import catalogs, index_data, ranker
-    from pml_search.table import table as pieces
+    from pml_search.piece_vectors import table as pieces
 
     rows, bins, empty = [], [[0, 0.0, 0] for _ in range(10)], []
     kept = {threshold: [] for threshold in measures.THRESHOLDS}
@@ -147,7 +147,7 @@ def calibration(sets, given):
 def wishes(sets, given):
     """How many wishes stay empty, where a tool fits and where none does."""
     from pml_search import index_data, ranker
-    from pml_search.table import table as pieces
+    from pml_search.piece_vectors import table as pieces
 
     def build(tools):
         return ranker.Ranker(index_data.build(tools, pieces()))
@@ -165,7 +165,7 @@ def wishes(sets, given):
 def servers(sets, given):
     """Everyday wishes over the tools of real servers."""
     from pml_search import index_data, ranker
-    from pml_search.table import table as pieces
+    from pml_search.piece_vectors import table as pieces
 
     rows = search_servers.rows(lambda tools: ranker.Ranker(index_data.build(tools, pieces())))
     header = ["wishes (one fits / none does)", "R@1", "R@5", "R@5 of several steps", "none fits: stays empty"]

@@ -58,7 +58,7 @@ async def measure(size, catalogs, queries, cache):
     began = time.perf_counter()
     from pml_search import index_data, ranker, snapshot  # noqa: F401 - loads NumPy, which is not the index's time
     from pml_search.languages import languages
-    from pml_search.table import table
+    from pml_search.piece_vectors import table
     from pml_search.thesaurus import thesaurus
 
     for once in (table, languages, thesaurus):

@@ -19,9 +19,9 @@ from itertools import chain
 from pathlib import Path
 
 from pml_search._numpy import np
-from pml_search.reading import read
+from pml_search.piece_vectors import SIZE, PieceVectors, tokens
 from pml_search.rows import meaning, short
-from pml_search.table import SIZE, Table, tokens
+from pml_search.tool_text import read
 
 SETS = ("metatool", "bfcl", "toolbench", "sealtools")
 BATCH, EPOCHS, TEMPERATURE, DROPPED = 384, 3, 0.06, 0.1
@@ -158,7 +158,7 @@ def main():
     for name in ("start", "data", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     given = parser.parse_args()
-    table = Table(given.start.read_bytes())
+    table = PieceVectors(given.start.read_bytes())
     with np.load(given.start) as members:
         vocabulary = members["vocab"]
     said = Path(__file__).parents[2] / "plugins/pml-search/src/pml_search/data/thesaurus.txt"

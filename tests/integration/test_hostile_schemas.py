@@ -21,7 +21,7 @@ from pml_dry_run.preflight.references import scan
 from pml_hookspecs import RawObject, ToolCall
 from pml_hookspecs.schemas import SchemaBounds, schema_problem
 from pml_sandbox.stubs import PythonStubs, TypeScriptStubs, _schema
-from pml_search import reading, structure
+from pml_search import structure, tool_text
 from pml_search.index import tool_of
 from pml_search_tools import describe
 from pml_suggester import arguments as suggested
@@ -157,7 +157,7 @@ OF_ENTRIES = {
     "stubs: TypeScript": lambda tool: TypeScriptStubs().write([tool]),
     "stubs: Python": lambda tool: PythonStubs().write([tool]),
     "stubs: Python, for checks": lambda tool: PythonStubs(lenient=True).write([tool]),
-    "search: texts": lambda tool: reading.read("bad", tool_of(tool).definition),
+    "search: texts": lambda tool: tool_text.read("bad", tool_of(tool).definition),
     "search: shapes": lambda tool: structure.input_shapes(tool_of(tool).definition),
     "search tools: signature": lambda tool: describe.signature(tool.input_schema),
     "suggester: arguments": suggestion,
@@ -193,7 +193,7 @@ READS = re.compile(r"""definition(\.get\(|\[)["'](inputSchema|outputSchema)["']"
 OF_OUR_OWN = {
     "pml_core/src/pml_core/listing.py",  # looks at the type only
     "pml_core/src/pml_core/rehearsals.py",  # of the gateway's own tools
-    "plugins/pml-search/src/pml_search/reading.py",  # is given definitions by tool_of
+    "plugins/pml-search/src/pml_search/tool_text.py",  # is given definitions by tool_of
     "plugins/pml-search/src/pml_search/structure.py",
 }
 """Files that read schemas of definitions, and why that is no way round the bounds; others read our own definitions."""

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pml_search import catalogs, index_data
+from pml_search.piece_vectors import table
 from pml_search.ranker import Ranker
-from pml_search.table import table
 
 CATALOG = Path(__file__).parent / "data" / "catalog.jsonl"
 

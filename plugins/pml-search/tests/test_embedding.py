@@ -11,7 +11,7 @@ from pml_search._numpy import np
 from pml_search.index import Index
 from pml_search.plugin import Settings
 from pml_search.ranker import mixed
-from pml_search.vectors import Centred, packed
+from pml_search.vectors import CentredVectors, packed
 from pml_testing.fakes import FakeLog, FakeServices, entry
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +65,7 @@ async def ids(index, query, among=None):
 async def settled(index):
     """Until the model has seen what it is to see."""
     for _ in range(2000):
-        meanings = index._meanings
+        meanings = index._embedding_index
         if meanings._model and not meanings._working.is_set() and not meanings.busy:
             return
         await asyncio.sleep(0.001)
@@ -150,7 +150,7 @@ async def test_what_descriptions_said_before_takes_no_more_memory_than_the_file_
         await index.build([*ENTRIES, entry("harbour:ship_position", f"Where a container ship is, version {n}")], str(n))
         await settled(index)
         assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
-    meanings = index._meanings
+    meanings = index._embedding_index
     assert len(meanings._places) == len(meanings._known) == len(ENTRIES) + 5
     assert sum(map(len, services.embedder.told)) == len(ENTRIES) + 20
 
@@ -220,7 +220,7 @@ async def test_a_query_that_takes_too_long_is_answered_without_the_model_and_lat
     assert (await ids(index, "gribbel"))[0] != "sky:get_forecast"
     assert len(services.embedder.asked) == 1, "asked once while it is under way"
     services.embedder.gate.set()
-    await asyncio.gather(*(ended.wait() for ended in index._meanings._pending.values()))
+    await asyncio.gather(*(ended.wait() for ended in index._embedding_index._pending.values()))
     assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
     assert len(services.embedder.asked) == 1
 
@@ -248,7 +248,7 @@ async def test_a_model_that_fails_is_reported_and_left_alone_for_a_while(service
     assert "without the model" in event
     assert fields["model"] == "bag"
     monkeypatch.setattr(embedding, "REST_S", 0.0)
-    index._meanings._resting_until = 0.0
+    index._embedding_index._resting_until = 0.0
     await ids(index, "copy a file")
     assert len(bag.asked) == 2
 
@@ -321,5 +321,5 @@ def test_packed_vectors_have_the_cosines_of_the_vectors():
     asked /= np.linalg.norm(asked, axis=1, keepdims=True)
     for part in (3000, 9000):
         repeated = packed(np.tile(vectors, (part // 3000, 1)))
-        found = Centred(repeated, 0.5).cosines(asked)
+        found = CentredVectors(repeated, 0.5).cosines(asked)
         assert np.abs(found[:, :3000] - asked @ centred.T).max() < 0.004

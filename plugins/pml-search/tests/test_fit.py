@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pml_search import acts, calibration, fit, index_data
+from pml_search import action_conflicts, calibration, fit, index_data
 from pml_search._numpy import np
+from pml_search.piece_vectors import table
 from pml_search.ranker import Ranker
 from pml_search.rows import Tool
-from pml_search.table import table
 
 DESK = {
     "git:git_log": "Shows the commit logs",
@@ -129,11 +129,11 @@ def test_acts_that_exclude_each_other_are_told_apart(text, named, told, conflict
     def of(words):
         found = 0
         for word in words.split():
-            found |= acts.OF_VERB.get(word, 0)
+            found |= action_conflicts.OF_VERB.get(word, 0)
         return found
 
-    wanted = acts.asked(text)[1]
-    assert acts.CONFLICTS[acts.conflict(wanted, of(named), of(f"{named} {told}"))] == conflict
+    wanted = action_conflicts.asked(text)[1]
+    assert action_conflicts.CONFLICTS[action_conflicts.conflict(wanted, of(named), of(f"{named} {told}"))] == conflict
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from pml_hookspecs import ExecutionId, ExecutionRecord, Page, Session, Status
 from pml_search import calibration, catalogs, history, index_data
-from pml_search.history import History, Past, lessons, stretches
+from pml_search.history import History, PrincipalHistory, stretches, usage_examples
 from pml_search.index import Index
+from pml_search.piece_vectors import table
 from pml_search.plugin import Settings
 from pml_search.ranker import Ranker
-from pml_search.table import table
 from pml_testing.fakes import EPOCH, FakeLog, FakeServices, entry
 
 pytestmark = pytest.mark.anyio
@@ -183,7 +183,7 @@ def test_a_search_is_answered_by_what_the_same_agent_used_soon_after():
     records = used("?a file", "files:read", "files:write", "?mail", "mail:send")
     records.append(record(50, "tool", "other:tool", 0.5, agent="another"))
     records.append(record(51, "tool", "late:tool", 60))
-    assert [(one.wanted, one.tools) for one in lessons(sorted(records, key=lambda one: one.started_at))] == [
+    assert [(one.wanted, one.tools) for one in usage_examples(sorted(records, key=lambda one: one.started_at))] == [
         ("a file", ("files:read", "files:write")),
         ("mail", ("mail:send",)),
     ]
@@ -195,7 +195,7 @@ def test_intents_teach_what_workflows_and_calls_used():
         record(2, "tool", "gamma:z", 1, intent="look it up"),
         record(3, "code", "python", 2, intent="nothing used"),
     ]
-    assert [(one.wanted, one.tools) for one in lessons(records)] == [
+    assert [(one.wanted, one.tools) for one in usage_examples(records)] == [
         ("file a ticket", ("alpha:x", "beta:y")),
         ("look it up", ("gamma:z",)),
     ]
@@ -210,7 +210,7 @@ def test_what_did_not_end_well_or_did_not_happen_teaches_nothing(more):
         record(1, "tool", "pml:search_tools", 0, request={"query": "ticket"}),
         record(2, "tool", "alpha:create_ticket", 1, intent="a ticket", **more),
     ]
-    assert list(lessons(records)) == []
+    assert list(usage_examples(records)) == []
     assert list(stretches(records)) == []
 
 
@@ -221,7 +221,7 @@ def test_a_search_without_a_query_and_a_cut_request_teach_nothing():
         record(3, "tool", "pml:search_tools", 2, request={"query": "   "}),
         record(4, "tool", "alpha:create_ticket", 3),
     ]
-    assert list(lessons(records)) == []
+    assert list(usage_examples(records)) == []
 
 
 def test_tools_of_one_stretch_of_work_were_used_together():
@@ -233,7 +233,7 @@ def test_what_is_used_with_a_tool_that_matches_is_preferred(ranker):
     query, beside = "create an issue in forge", "forge:merge_pull_request"
     before = ranker.search(query, 50)
     steps = [step for _ in range(12) for step in ("forge:create_issue", beside)]
-    after = ranker.rank(ranker.prepare(query), 50, past=Past(used(*steps)))
+    after = ranker.rank(ranker.prepare(query), 50, past=PrincipalHistory(used(*steps)))
     rank = [[ranker.data.ids[tool] for tool in found.tools].index(beside) for found in (before, after)]
     assert rank[1] <= rank[0]
     assert after.relevance[rank[1]] > before.relevance[rank[0]]
@@ -248,7 +248,7 @@ WORK = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(WORK, st.sampled_from(["read a file", "create an issue", "issue", "tune my guitar", "zebra", "send an email"]))
 def test_the_past_never_lifts_what_is_irrelevant_over_the_usual_threshold(ranker, work, query):
-    usual, found = ranker.search(query, 50), ranker.rank(ranker.prepare(query), 50, past=Past(used(*work)))
+    usual, found = ranker.search(query, 50), ranker.rank(ranker.prepare(query), 50, past=PrincipalHistory(used(*work)))
     if usual is None:
         assert found is None
         return
@@ -258,12 +258,12 @@ def test_the_past_never_lifts_what_is_irrelevant_over_the_usual_threshold(ranker
     assert all(after[tool] >= before[tool] - 1e-6 for tool in before)
     assert all(after[tool] < 0.6 for tool in before if before[tool] < 0.5)
     assert sorted(after.values(), reverse=True) == list(after.values())
-    again = ranker.rank(ranker.prepare(query), 50, past=Past(used(*work)))
+    again = ranker.rank(ranker.prepare(query), 50, past=PrincipalHistory(used(*work)))
     assert (again.tools == found.tools).all()
 
 
 def test_a_longer_answer_begins_with_the_shorter_one(ranker):
-    past = Past(used("?file", "files:file_size", "?file", "files:delete_file"))
+    past = PrincipalHistory(used("?file", "files:file_size", "?file", "files:delete_file"))
     parts = ranker.prepare("file")
     long, short = (ranker.rank(parts, limit, past=past).tools.tolist() for limit in (30, 5))
     assert long[:5] == short
@@ -271,7 +271,7 @@ def test_a_longer_answer_begins_with_the_shorter_one(ranker):
 
 def test_only_what_the_ranker_may_find_is_recalled(tools):
     some = Ranker(index_data.build(tools[:5], table()))
-    past = Past(used("?read a file", "mail:send_email", "files:read_file"))
+    past = PrincipalHistory(used("?read a file", "mail:send_email", "files:read_file"))
     found = some.rank(some.prepare("read a file"), 50, past=past)
     assert {some.data.ids[tool] for tool in found.tools} == {tool.id for tool in tools[:5]}
 

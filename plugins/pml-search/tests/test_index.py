@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pml_search import index_data, snapshot
 from pml_search.index import Index
+from pml_search.piece_vectors import table
 from pml_search.plugin import Settings, pml_search_index
 from pml_search.ranker import Ranker
-from pml_search.table import table
 from pml_testing.fakes import FakeLog, FakeServices, entry
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,11 @@ from pml_search import structure, words
 from pml_search._numpy import np
 from pml_search.clauses import MOST_CLAUSES, clauses
 from pml_search.languages import Languages, languages
-from pml_search.reading import first_sentence, parameters, read, without
+from pml_search.piece_vectors import SIZE, table, tokens
 from pml_search.rows import Tool, boilerplate
 from pml_search.spelling import Speller
-from pml_search.table import SIZE, table, tokens
 from pml_search.thesaurus import Thesaurus
+from pml_search.tool_text import first_sentence, parameters, read, without
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import time
 import pytest
 
 from pml_search import index_data
+from pml_search.piece_vectors import table
 from pml_search.ranker import Ranker, Weights
 from pml_search.rows import Tool
-from pml_search.table import table
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pml_search import index_data
+from pml_search.piece_vectors import table
 from pml_search.ranker import Ranker
 from pml_search.rows import Tool
-from pml_search.table import table
 
 DATA = Path(__file__).with_name("data")
 

@@ -13,8 +13,8 @@ from pml_hookspecs import ServerStatus
 from pml_search import catalogs, index_data, views
 from pml_search._numpy import np
 from pml_search.index import Index
+from pml_search.piece_vectors import table
 from pml_search.ranker import Ranker
-from pml_search.table import table
 from pml_testing.fakes import FakeCatalog, FakeLog, FakeServices, entry
 
 pytestmark = pytest.mark.anyio

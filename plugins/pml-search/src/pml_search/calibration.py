@@ -26,7 +26,8 @@ COSINE, COVERED, LEAST, TOLD, NAMED, VERB, FIT_BASE = 3.6, 2.1, 0.3, 0.2, 1.25, 
 LENGTH = 0.2
 """What each word of a part counts: the more is said, the less of it a tool that fits can have."""
 CONFLICT = np.array((0, -1.8, -2.7, -2.3, -3.3, -1.8), np.float32)
-"""What it takes from the fit that another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`."""
+"""What another action than the one wanted takes from the fit, in the order of
+:data:`pml_search.action_conflicts.CONFLICTS`."""
 SHAPED = 3.0
 """What it counts that a tool takes or gives what is asked for ("path -> text"); by hand, as no set has such queries."""
 FIT, LACK, ENOUGH, BASE = 1.53, 0.9, -0.8, -2.59

@@ -109,8 +109,8 @@ def _answer(arguments: argparse.Namespace) -> int:
 
 def _ranker(catalog: str) -> tuple[Ranker, Sequence[Tool]]:
     from . import catalogs, index_data
+    from .piece_vectors import table
     from .ranker import Ranker
-    from .table import table
 
     tools = catalogs.read(Path(catalog), _complain)
     return Ranker(index_data.build(tools, table())), tools
@@ -131,10 +131,10 @@ def _search(arguments: argparse.Namespace) -> int | None:
         return _wrong(NO_CATALOG)
     if arguments.server and arguments.server not in ranker.data.servers:
         return _wrong(f"pml search: {_no_server(arguments.server, ranker.data.servers)}")
-    from . import show
+    from . import output
 
-    matches = show.matches(ranker, tools, query, arguments)
-    (show.print_json if arguments.json else show.print_people)(matches)
+    matches = output.matches(ranker, tools, query, arguments)
+    (output.print_json if arguments.json else output.print_people)(matches)
     return 0 if matches["matches"] else 1
 
 
@@ -142,8 +142,8 @@ def _own(services: Any) -> tuple[Ranker, Sequence[Tool]]:
     """The gateway's own catalog."""
     from . import index_data
     from .index import about_servers, tool_of
+    from .piece_vectors import table
     from .ranker import Ranker
-    from .table import table
 
     about = about_servers(services)
     tools = [tool_of(entry, about.get(entry.server, "")) for entry in services.catalog if not entry.own]

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from . import vector_file
 from ._numpy import Array, NDArray, np
 from .rows import short
-from .vectors import Centred, Packed, joined, packed
+from .vectors import CentredVectors, PackedVectors, joined, packed
 from .words import CAMEL
 
 if TYPE_CHECKING:
@@ -57,20 +57,20 @@ def _texts(tools: Sequence[Tool]) -> dict[bytes, str]:
 
 
 def _gathered(
-    tools: Sequence[Tool], known: Packed | None, of_key: Mapping[bytes, int]
-) -> tuple[Centred, NDArray[np.bool_]] | None:
+    tools: Sequence[Tool], known: PackedVectors | None, of_key: Mapping[bytes, int]
+) -> tuple[CentredVectors, NDArray[np.bool_]] | None:
     """Vectors of ``tools`` and which of them have one; None when too few have."""
     places = np.array([of_key.get(vector_file.key(text_of_tool(tool)), -1) for tool in tools], np.int64)
     has = (places >= 0) & (places < (0 if known is None else len(known)))
     if known is None or has.sum() < max(1, ENOUGH * len(tools)):
         return None
-    return Centred(known.chosen(places[has]), CENTRED), has
+    return CentredVectors(known.chosen(places[has]), CENTRED), has
 
 
-class Opinion:
+class EmbeddingScores:
     """What the model says about one query and the tools of one ranker."""
 
-    def __init__(self, vectors: Centred, has: NDArray[np.bool_], asked: Array, weight: float) -> None:
+    def __init__(self, vectors: CentredVectors, has: NDArray[np.bool_], asked: Array, weight: float) -> None:
         self._vectors, self._has, self._asked, self.weight = vectors, has, asked, weight
 
     def cosines(self) -> Array:
@@ -79,8 +79,8 @@ class Opinion:
         return out
 
 
-class Meanings:
-    """The model's vectors.
+class EmbeddingIndex:
+    """The vectors of the catalog by the configured model, computed in the background.
 
     Args:
         services: Its embedder may appear after the gateway has started.
@@ -93,12 +93,14 @@ class Meanings:
         self._services, self._weight, self._deadline_s, self._folder = services, weight, deadline_s, folder
         self._model = ""
         self._places: dict[bytes, int] = {}
-        self._known: Packed | None = None
+        self._known: PackedVectors | None = None
         self._wanted: Sequence[Tool] = ()
         self._working: asyncio.Event | None = None
         self.busy = False
         """Whether vectors of tools are being made."""
-        self._of_ranker: WeakKeyDictionary[Ranker, tuple[Centred, NDArray[np.bool_]] | None] = WeakKeyDictionary()
+        self._of_ranker: WeakKeyDictionary[Ranker, tuple[CentredVectors, NDArray[np.bool_]] | None] = (
+            WeakKeyDictionary()
+        )
         self._queries: OrderedDict[str, Array] = OrderedDict()
         self._pending: dict[str, asyncio.Event] = {}
         self._resting_until = 0.0
@@ -157,7 +159,7 @@ class Meanings:
                 return
         self._of_ranker.clear()
 
-    def _checked(self, vectors: Any, count: int) -> Packed:
+    def _checked(self, vectors: Any, count: int) -> PackedVectors:
         made = np.asarray(vectors, np.float32)
         if made.ndim != 2 or len(made) != count or not np.isfinite(made).all():  # noqa: PLR2004 - rows, columns
             raise ValueError(f"it gave an array of shape {made.shape} or with bad numbers for {count} texts")
@@ -166,7 +168,7 @@ class Meanings:
             raise ValueError(f"its vectors have another size than before: {made.shape[1]}")
         return packed(made)
 
-    def _add(self, keys: Sequence[bytes], vectors: Sequence[Packed], used: frozenset[bytes]) -> None:
+    def _add(self, keys: Sequence[bytes], vectors: Sequence[PackedVectors], used: frozenset[bytes]) -> None:
         known = joined([*([] if self._known is None else [self._known]), *vectors])
         left, self._known = vector_file.kept([*self._places, *keys], known, used)
         # Others: a thread may look up the ones before.
@@ -182,7 +184,7 @@ class Meanings:
 
     async def opinion(
         self, ranker: Ranker, tools: Callable[[], Sequence[Tool]], texts: Sequence[str]
-    ) -> Opinion | None:
+    ) -> EmbeddingScores | None:
         """What the model says about a query; None without a model, without vectors, or when it takes too long.
 
         Args:
@@ -204,7 +206,7 @@ class Meanings:
         if vectors is None:
             return None
         asked = await self._asked(embedder, texts)
-        return None if asked is None else Opinion(*vectors, asked, self._weight)
+        return None if asked is None else EmbeddingScores(*vectors, asked, self._weight)
 
     async def _asked(self, embedder: Embedder, texts: Sequence[str]) -> Array | None:
         """The vectors of the parts of a query; None when they are not there in time."""

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import acts
+from . import action_conflicts
 from ._numpy import Array, NDArray, np
 from .index_data import IndexData
 from .lexical import FIELDS
-from .query import Part
-from .table import SIZE, Table, tokens
-from .vectors import Packed, packed
+from .piece_vectors import SIZE, PieceVectors, tokens
+from .query import QueryPart
+from .vectors import PackedVectors, packed
 from .words import ENDINGS, STOP, split, stem
 
 MOST_WORDS = 60
@@ -56,13 +56,13 @@ class Fit:
     verb: Array
     """How well the tool's name covers the verb of the request [0 to 1]; 1 where there is none."""
     conflict: NDArray[np.int64]
-    """Places in :data:`pml_search.acts.CONFLICTS`."""
+    """Places in :data:`pml_search.action_conflicts.CONFLICTS`."""
     length: Array
     """How many words the part has that say something, up to :data:`LONG`; one column."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _WordCoverage:
     """How well tools (columns) cover words of a request (rows), and what else is known of the tools."""
 
     any: Array
@@ -90,16 +90,16 @@ class _Found:
 class Fitter:
     """Looks requests' words up in the tools of one index."""
 
-    def __init__(self, data: IndexData, table: Table) -> None:
+    def __init__(self, data: IndexData, table: PieceVectors) -> None:
         self._data, self._table = data, table
         self._ends = np.cumsum(data.rows.sizes)
-        self._acts = acts.by_place(data.vocabulary.places)
+        self._acts = action_conflicts.by_place(data.vocabulary.places)
         self._verbs = np.array(list(self._acts), np.int32)
         self._terms = list(data.vocabulary.places)
         # Rows are filled when they are needed; what is not touched takes no memory.
-        self._meant = Packed(np.zeros((len(self._terms), SIZE), np.int8), np.zeros(len(self._terms), np.float32))
+        self._meant = PackedVectors(np.zeros((len(self._terms), SIZE), np.int8), np.zeros(len(self._terms), np.float32))
 
-    def of(self, parts: Sequence[Part], tools: NDArray[np.int64]) -> Fit:
+    def of(self, parts: Sequence[QueryPart], tools: NDArray[np.int64]) -> Fit:
         """How well ``tools``, places in the index, fit each part."""
         said = [_words(part) for part in parts]
         words = list(dict.fromkeys(word for some in said for word in some))[:MOST_WORDS]
@@ -110,39 +110,39 @@ class Fitter:
         return Fit(*(np.stack(column) for column in zip(*made, strict=True)))
 
     def _part(
-        self, part: Part, words: Sequence[str], place: dict[str, int], weights: Array, found: _Found
+        self, part: QueryPart, words: Sequence[str], place: dict[str, int], weights: Array, found: _WordCoverage
     ) -> tuple[NDArray[Any], ...]:
         """What :class:`Fit` has of one part, in its order."""
         text = part.read_as or part.text
-        verb, wanted = acts.asked(text)
+        verb, wanted = action_conflicts.asked(text)
         size = len(found.done)
         covered, least = np.zeros(size, np.float32), np.ones(size, np.float32)
         told, named, doing = np.ones((3, size), np.float32)
-        conflict = np.array([acts.conflict(wanted, *done) for done in found.done], np.int64)
+        conflict = np.array([action_conflicts.conflict(wanted, *done) for done in found.done], np.int64)
         rows = [place[word] for word in words if word in place]
         objects = [place[word] for word in words if word in place and word not in (verb, *UNNAMED)][:MOST_OBJECTS]
         if rows:
             # Added up word by word, so that it is the same whatever tools stand beside.
             covered = (found.any[rows] * (weights[rows] / weights[rows].sum())[:, None]).sum(axis=0)
             named = found.covered_names(rows)
-        if (head := acts.head(text, verb, ordered=not part.read_as)) in place:
+        if (head := action_conflicts.head(text, verb, ordered=not part.read_as)) in place:
             told = found.own[place[head]]
         if verb in place:
             doing = found.name[place[verb]]
         if objects:
             # A server's name is that of all its tools: something must be in the tool itself.
             least = np.minimum(found.any[objects].min(axis=0), found.own[objects].max(axis=0))
-        if objects and wanted & acts.DESTROYING:
+        if objects and wanted & action_conflicts.DESTROYING:
             # What destroys something else must not be taken for what destroys this.
             conflict[found.any[objects].max(axis=0) < FOREIGN] = 1
-        elif 0 < len(objects) <= SHORT and wanted & acts.CREATING:
+        elif 0 < len(objects) <= SHORT and wanted & action_conflicts.CREATING:
             # What is made is named last: a tool for branches creates no "github issue".
             conflict[found.any[objects[-1]] < UNLIKE] = 1
         return covered, least, told, named, doing, conflict, np.array([min(len(rows), LONG)], np.float32)
 
     def _looked_up(
-        self, parts: Sequence[Part], place: dict[str, int], directions: Array, tools: NDArray[np.int64]
-    ) -> _Found:
+        self, parts: Sequence[QueryPart], place: dict[str, int], directions: Array, tools: NDArray[np.int64]
+    ) -> _WordCoverage:
         """How well each tool has each word, or one close to it."""
         rows = self._data.rows
         sizes = rows.sizes[tools]
@@ -165,7 +165,7 @@ class Fitter:
         counts = np.where(fields <= HEADS, 1, ASIDE).astype(np.float32)
         having = close[:, inverse] * counts
         naming, owners = self._naming(words, fields, sizes)
-        return _Found(
+        return _WordCoverage(
             any=_best(having, starts, sizes),
             own=_best(having * (fields != SERVER), starts, sizes),
             name=_best(having * (fields == NAME), starts, sizes),
@@ -208,7 +208,7 @@ class Fitter:
         return self._meant.chosen(words.astype(np.int64)).cosines(directions)
 
 
-def spelling(term: str, table: Table) -> str:
+def spelling(term: str, table: PieceVectors) -> str:
     """A common English word that has this stem; ``term`` itself if there is none.
 
     Not as a tool spells it, which would tell of tools that are hidden from whoever asks.
@@ -217,7 +217,7 @@ def spelling(term: str, table: Table) -> str:
     return next((word for word in spelt if word in table and stem(word) == term), term)
 
 
-def _words(part: Part) -> list[str]:
+def _words(part: QueryPart) -> list[str]:
     """The words of a request that say something, each once."""
     words = dict.fromkeys(split(part.read_as or part.text))
     return [word for word in words if word not in STOP and (len(word) > 1 or word.isdigit())]

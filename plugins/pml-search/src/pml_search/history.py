@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import GATEWAY_SERVER, ExecutionQuery, ExecutionRecord, Scope, Status
 
 from ._numpy import Array, np
-from .query import Part, clean
-from .table import table, tokens
+from .piece_vectors import table, tokens
+from .query import QueryPart, clean
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -49,20 +49,20 @@ MATCHING, MOST_MATCHING = 0.6, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class UsageExample:
     """Somebody wanted something, and used tools for it that ended well."""
 
     wanted: str
     tools: tuple[str, ...]
 
 
-class Past:
-    """What one principal did, made ready. Implements :class:`pml_search.ranker.Past`."""
+class PrincipalHistory:
+    """The searches and uses of one principal, prepared for ranking. Implements :class:`pml_search.ranker.UsageEvidence`."""
 
     def __init__(self, records: Iterable[ExecutionRecord]) -> None:
         """``records`` in any order."""
         ordered = sorted(records, key=lambda record: (record.started_at, record.id))
-        self._lessons = list(lessons(ordered))
+        self._lessons = list(usage_examples(ordered))
         self._vectors: Array = table().encode([tokens(lesson.wanted) for lesson in self._lessons])
         self._used: Counter[str] = Counter()
         self._together: dict[str, Counter[str]] = defaultdict(Counter)
@@ -74,8 +74,8 @@ class Past:
     def __bool__(self) -> bool:
         return bool(self._lessons or self._together)
 
-    def evidence(self, ranker: Ranker, part: Part, best: Sequence[tuple[int, float]]) -> dict[int, float]:
-        """See :class:`pml_search.ranker.Past`."""
+    def evidence(self, ranker: Ranker, part: QueryPart, best: Sequence[tuple[int, float]]) -> dict[int, float]:
+        """See :class:`pml_search.ranker.UsageEvidence`."""
         doubts: dict[str, float] = defaultdict(lambda: 1.0)
         if self._lessons:
             cosines = self._vectors @ table().encode([part.tokens])[0]
@@ -90,7 +90,7 @@ class Past:
         return {place: 1 - doubts[tool] for place, _ in best if (tool := ranker.data.ids[place]) in doubts}
 
 
-def lessons(records: Sequence[ExecutionRecord]) -> Iterator[Lesson]:
+def usage_examples(records: Sequence[ExecutionRecord]) -> Iterator[UsageExample]:
     """What is learned from executions, oldest first: searches with what ran soon after, and intents."""
     asked: dict[str, tuple[ExecutionRecord, str, list[str]]] = {}
     for record in records:
@@ -103,7 +103,7 @@ def lessons(records: Sequence[ExecutionRecord]) -> Iterator[Lesson]:
             continue
         tools = tools_of(record)
         if record.intent.strip() and tools:
-            yield Lesson(clean(record.intent), tools)
+            yield UsageExample(clean(record.intent), tools)
         search = asked.get(record.agent)
         if search is not None and record.started_at - search[0].started_at <= SOON:
             search[2].extend(tool for tool in tools if tool not in search[2])
@@ -111,9 +111,9 @@ def lessons(records: Sequence[ExecutionRecord]) -> Iterator[Lesson]:
         yield from _answered(search)
 
 
-def _answered(search: tuple[ExecutionRecord, str, list[str]] | None) -> Iterator[Lesson]:
+def _answered(search: tuple[ExecutionRecord, str, list[str]] | None) -> Iterator[UsageExample]:
     if search is not None and search[2]:
-        yield Lesson(search[1], tuple(search[2][:MOST_ANSWERS]))
+        yield UsageExample(search[1], tuple(search[2][:MOST_ANSWERS]))
 
 
 def stretches(records: Sequence[ExecutionRecord]) -> Iterator[tuple[str, ...]]:
@@ -144,14 +144,14 @@ def _good(record: ExecutionRecord) -> bool:
 
 
 class History:
-    """Keeps each principal's past at hand."""
+    """A cache of what each principal used, read from the store."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._pasts: OrderedDict[str, Past] = OrderedDict()
+        self._pasts: OrderedDict[str, PrincipalHistory] = OrderedDict()
         self._read_at: dict[str, float] = {}
 
-    def of(self, principal: str) -> Past | None:
+    def of(self, principal: str) -> PrincipalHistory | None:
         """What is known of ``principal``'s past at this moment; None when it is nothing. Has it read if it is old."""
         if time.monotonic() - self._read_at.get(principal, -FRESH_S) >= FRESH_S:
             self._read_at[principal] = time.monotonic()
@@ -164,7 +164,7 @@ class History:
         except Exception as exc:
             self._services.log.warning("tools are searched without what was used before", error=str(exc))
             return
-        self._pasts[principal] = await asyncio.to_thread(Past, records)
+        self._pasts[principal] = await asyncio.to_thread(PrincipalHistory, records)
         self._pasts.move_to_end(principal)
         while len(self._pasts) > MOST_PRINCIPALS:
             forgotten, _ = self._pasts.popitem(last=False)

@@ -14,7 +14,7 @@ from .plugin import Settings
 if TYPE_CHECKING:
     from pml_hookspecs import Services, Session
 
-    from .embedding import Meanings
+    from .embedding import EmbeddingIndex
     from .history import History
     from .rows import Tool
     from .views import Views
@@ -45,7 +45,7 @@ class Index:
         self._settings = settings or Settings()
         self._views: Views | None = None
         self._building = asyncio.Lock()
-        self._meanings: Meanings | None = None
+        self._embedding_index: EmbeddingIndex | None = None
         self._history: History | None = None
 
     async def build(self, entries: Sequence[CatalogEntry], revision: str) -> None:
@@ -55,15 +55,15 @@ class Index:
             self._views, tools = await asyncio.to_thread(self._built, tuple(entries), about)
             if self._services is not None:
                 self._prepare_helpers(self._services)
-                if self._meanings is not None:
-                    self._meanings.want(tools)
+                if self._embedding_index is not None:
+                    self._embedding_index.want(tools)
 
     def _prepare_helpers(self, services: Services) -> None:
-        if self._meanings is None and self._settings.embedder_weight > 0:
-            from .embedding import Meanings
+        if self._embedding_index is None and self._settings.embedder_weight > 0:
+            from .embedding import EmbeddingIndex
 
             settings = self._settings
-            self._meanings = Meanings(
+            self._embedding_index = EmbeddingIndex(
                 services,
                 weight=settings.embedder_weight,
                 deadline_s=settings.embedder_deadline_ms / 1000,
@@ -76,9 +76,9 @@ class Index:
 
     def _built(self, entries: Sequence[CatalogEntry], about: Mapping[str, str]) -> tuple[Views, Sequence[Tool]]:
         # NumPy takes a tenth of a second to load: not before a search needs it.
-        from . import index_data, memory, snapshot
+        from . import index_data, memory_trim, snapshot
+        from .piece_vectors import table
         from .ranker import Ranker
-        from .table import table
         from .views import Views
 
         tools = [tool_of(entry, about.get(entry.server, "")) for entry in entries]
@@ -98,7 +98,7 @@ class Index:
                     self._log.warning("the search index is not kept for the next start", file=str(file), error=str(exc))
         ranker = Ranker(data)
         if len(tools) >= WORTH_GIVING_BACK:
-            memory.give_back()
+            memory_trim.give_back()
         return Views(tools, ranker), tools
 
     async def search(
@@ -128,9 +128,9 @@ class Index:
         if not parts:
             return []
         opinion = None
-        if self._meanings is not None:
+        if self._embedding_index is not None:
             texts = [part.text for part in parts]
-            opinion = await self._meanings.opinion(ranker, lambda: views.tools_of(ranker), texts)
+            opinion = await self._embedding_index.opinion(ranker, lambda: views.tools_of(ranker), texts)
         past = None
         if self._history is not None and session is not None and query.strip() != session.intent.strip():
             past = self._history.of(session.principal)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from ._numpy import Array, NDArray, np
 from .lexical import Postings, index
-from .reading import text_of
+from .piece_vectors import PieceVectors, tokens
 from .rows import Rows, Tool, Vocabulary, boilerplate, joined, key, read_rows, short
-from .table import Table, tokens
-from .vectors import Centred
+from .tool_text import text_of
+from .vectors import CentredVectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class IndexData:
     vocabulary: Vocabulary
     rows: Rows
     postings: Postings
-    vectors: Centred
+    vectors: CentredVectors
     """By tool: what it means, whatever other tools there are."""
     server_vectors: Array
     """By server."""
 
 
-def build(tools: Sequence[Tool], table: Table, before: tuple[Rows, Vocabulary] | None = None) -> IndexData:
+def build(tools: Sequence[Tool], table: PieceVectors, before: tuple[Rows, Vocabulary] | None = None) -> IndexData:
     """An index of ``tools``; rows of tools that have not changed are taken from ``before``."""
     common = boilerplate(tools)
     keys = [key(tool, common) for tool in tools]
@@ -62,7 +62,7 @@ def _compact(rows: Rows, vocabulary: Vocabulary) -> tuple[Rows, Vocabulary]:
     return Rows(rows.keys, rows.sizes, words, rows.fields, rows.times, rows.vectors, rows.bits), kept
 
 
-def _assemble(tools: Sequence[Tool], rows: Rows, vocabulary: Vocabulary, table: Table) -> IndexData:
+def _assemble(tools: Sequence[Tool], rows: Rows, vocabulary: Vocabulary, table: PieceVectors) -> IndexData:
     owners = np.repeat(np.arange(len(tools), dtype=np.int32), rows.sizes)
     postings = index(owners, rows.fields, rows.words, rows.times, size=len(tools), words=len(vocabulary.places))
     server_vectors = table.encode(list(_server_texts(tools).values()))
@@ -91,7 +91,7 @@ def with_parts(
         vocabulary=vocabulary,
         rows=rows,
         postings=postings,
-        vectors=Centred(rows.vectors, 0),
+        vectors=CentredVectors(rows.vectors, 0),
         server_vectors=server_vectors,
     )
 

@@ -88,8 +88,8 @@ def index(
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
-    """One word of a query."""
+class QueryWord:
+    """One word of a query, with the words of the catalog that it may mean."""
 
     word: str
     """As it stands in the query."""
@@ -111,7 +111,7 @@ class Scorer:
         self._postings = postings
         self._merged: dict[tuple[tuple[int, float], ...], tuple[Ints, Array]] = {}
 
-    def score(self, queries: Sequence[Sequence[Sought]]) -> Array:
+    def score(self, queries: Sequence[Sequence[QueryWord]]) -> Array:
         """Each tool's share of the ideal, which is to have every word as often as one likes [0 to 1]; a row a query."""
         size = self._postings.size
         ideal = np.full((len(queries), 1), 1e-9)

@@ -32,8 +32,8 @@ settings_type = Settings
 @hookimpl
 def pml_search_index(services: Services) -> Iterable[SearchIndex]:
     """The index."""
+    from .folders import cache_folder
     from .index import Index
-    from .places import cache_folder
 
     settings = services.settings or Settings()
     return [Index(services.log, cache_folder() if settings.cache else None, services, settings)]

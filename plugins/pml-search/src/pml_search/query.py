@@ -11,10 +11,10 @@ from itertools import pairwise
 from . import structure
 from .clauses import clauses
 from .languages import Languages, languages
-from .lexical import Sought
+from .lexical import QueryWord
+from .piece_vectors import PieceVectors, tokens
 from .rows import Vocabulary
 from .spelling import Speller
-from .table import Table, tokens
 from .thesaurus import Thesaurus, thesaurus
 from .words import STOP, accented, split, stem, terms_of
 
@@ -34,18 +34,18 @@ SHORTEST_HALF = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QueryPart:
     """A query, or one of its clauses, made ready."""
 
     text: str
-    words: tuple[Sought, ...]
+    words: tuple[QueryWord, ...]
     tokens: tuple[str, ...]
     """What its meaning is made of."""
     read_as: str = ""
     """The query in other words, if it was translated or corrected."""
 
 
-class Reader:
+class QueryReader:
     """Makes queries ready for one catalog.
 
     Args:
@@ -60,7 +60,7 @@ class Reader:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        table: Table,
+        table: PieceVectors,
         *,
         translation: bool = True,
         spelling: bool = True,
@@ -70,10 +70,10 @@ class Reader:
         self._vocabulary, self._table, self._splitting = vocabulary, table, splitting
         self._languages: Languages | None = languages() if translation else None
         self._thesaurus: Thesaurus | None = thesaurus() if synonyms else None
-        self._remembered: dict[tuple[str, str], list[Sought]] = {}
+        self._remembered: dict[tuple[str, str], list[QueryWord]] = {}
         self._speller: Speller | None = Speller(vocabulary.spellings) if spelling else None
 
-    def prepare(self, query: str) -> list[Part]:
+    def prepare(self, query: str) -> list[QueryPart]:
         """The query and then its clauses; nothing when the query has no words."""
         text = clean(query)
         words = split(text)[:MOST_WORDS]
@@ -88,11 +88,11 @@ class Reader:
             some.append(self._part(making, split(making), foreign=False))
         return [whole, *(part for part in some if part.words)]
 
-    def _part(self, text: str, words: Sequence[str], *, foreign: bool) -> Part:
+    def _part(self, text: str, words: Sequence[str], *, foreign: bool) -> QueryPart:
         pairs = [(word, word) for word in words]
         if self._languages is not None and (foreign or not text.isascii()):
             pairs = self._languages.translate(words, self._table.__contains__, foreign=foreign)
-        sought: list[Sought] = []
+        sought: list[QueryWord] = []
         meant: list[str] = []
         for word, meaning in pairs:
             found = self._remembered.get((word, meaning))
@@ -108,26 +108,26 @@ class Reader:
         pieces = tokens(read_as or text)
         if self._thesaurus is not None:
             pieces += self._thesaurus.written_out(spelt_out)
-        return Part(text, self._merged(sought, spelt_out), tuple(pieces), read_as)
+        return QueryPart(text, self._merged(sought, spelt_out), tuple(pieces), read_as)
 
-    def _sought(self, word: str, meaning: str) -> list[Sought]:
+    def _sought(self, word: str, meaning: str) -> list[QueryWord]:
         """What to look for in the index for one word of a query."""
         places = self._vocabulary.places
-        found: list[Sought] = []
+        found: list[QueryWord] = []
         for part in meaning.split():
             for number, term in enumerate(terms_of(part)):
                 if (place := places.get(term)) is not None:
-                    found.append(Sought(part, 1.0, ((place, 1.0),)))
+                    found.append(QueryWord(part, 1.0, ((place, 1.0),)))
                 elif number == 0 and (halves := self._halves(part)):
                     found += halves
                 else:
-                    found.append(Sought(part, 1.0, self._near(part) if number == 0 else ()))
+                    found.append(QueryWord(part, 1.0, self._near(part) if number == 0 else ()))
         if len(found) > 1 and " " in meaning:
             # A word that means one of several counts as one: by the best of them.
-            return [Sought(word, 1.0, tuple(dict.fromkeys(option for one in found for option in one.found)))]
+            return [QueryWord(word, 1.0, tuple(dict.fromkeys(option for one in found for option in one.found)))]
         return found
 
-    def _joined(self, words: Sequence[str]) -> list[Sought]:
+    def _joined(self, words: Sequence[str]) -> list[QueryWord]:
         """Words of the catalog that the query writes as two: ``key vault`` for ``keyvault``."""
         places = self._vocabulary.places
         pairs = [
@@ -135,16 +135,16 @@ class Reader:
             for first, second in pairwise(words)
             if len(first) > 1 and len(second) > 1 and not STOP.intersection((first, second)) and first.isalpha()
         ]
-        return [Sought(pair, 1.0, ((places[term], 1.0),)) for pair in pairs if (term := stem(pair)) in places]
+        return [QueryWord(pair, 1.0, ((places[term], 1.0),)) for pair in pairs if (term := stem(pair)) in places]
 
-    def _halves(self, word: str) -> list[Sought]:
+    def _halves(self, word: str) -> list[QueryWord]:
         """The two words of the catalog that the query writes as one: ``keyvault`` for ``key vault``."""
         places = self._vocabulary.places
         for at in range(SHORTEST_HALF, 0 if word in self._table else len(word) - SHORTEST_HALF + 1):
             halves = (word[:at], word[at:])
             terms = tuple(map(stem, halves))
             if all(term in places for term in terms) and all(half in self._table for half in halves):
-                return [Sought(half, HALF, ((places[term], 1.0),)) for half, term in zip(halves, terms, strict=True)]
+                return [QueryWord(half, HALF, ((places[term], 1.0),)) for half, term in zip(halves, terms, strict=True)]
         return []
 
     def _near(self, word: str) -> tuple[tuple[int, float], ...]:
@@ -153,17 +153,17 @@ class Reader:
             return ()
         return tuple(self._speller.near(word))
 
-    def _corrected(self, meaning: str, found: Sequence[Sought]) -> str:
+    def _corrected(self, meaning: str, found: Sequence[QueryWord]) -> str:
         if len(found) == 1 and " " not in meaning and found[0].found and found[0].found[0][1] < 1:
             return self._vocabulary.spellings[found[0].found[0][0]]
         return meaning
 
-    def _merged(self, sought: Sequence[Sought], words: Sequence[str]) -> tuple[Sought, ...]:
+    def _merged(self, sought: Sequence[QueryWord], words: Sequence[str]) -> tuple[QueryWord, ...]:
         """Repeated words once, counting more; each with what else may be meant by it."""
         named: list[int | str] = [one.found[0][0] if one.found else one.word for one in sought]
         times = Counter(named)
         others, phrases = self._synonyms(words)
-        merged: dict[int | str, Sought] = {}
+        merged: dict[int | str, QueryWord] = {}
         for name, one in zip(named, sought, strict=True):
             if name in merged:
                 continue
@@ -171,21 +171,21 @@ class Reader:
             if more := others.get(name, ()) if isinstance(name, int) else ():
                 known = {place for place, _ in options}
                 options = (*options, *((place, SYNONYM) for place in more if place not in known))
-            merged[name] = Sought(one.word, 1 + math.log(times[name]), options)
+            merged[name] = QueryWord(one.word, 1 + math.log(times[name]), options)
         return (*merged.values(), *phrases)
 
-    def _synonyms(self, words: Sequence[str]) -> tuple[dict[int, list[int]], list[Sought]]:
+    def _synonyms(self, words: Sequence[str]) -> tuple[dict[int, list[int]], list[QueryWord]]:
         """By word of the catalog what else it may mean; and phrases and unknown words with their meanings."""
         places = self._vocabulary.places
         others: dict[int, list[int]] = {}
-        phrases: list[Sought] = []
+        phrases: list[QueryWord] = []
         for said, meant in self._thesaurus.meanings(words) if self._thesaurus is not None else ():
             options = [places[term] for term in meant if term in places]
             if len(said) == 1 and said[0] in places:
                 others.setdefault(places[said[0]], []).extend(options)
             elif options:
                 weight = SYNONYM if len(said) == 1 else PHRASE
-                phrases.append(Sought(" ".join(said), weight, tuple((place, 1.0) for place in options)))
+                phrases.append(QueryWord(" ".join(said), weight, tuple((place, 1.0) for place in options)))
         return others, list(dict.fromkeys(phrases))
 
 

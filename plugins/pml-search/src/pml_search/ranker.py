@@ -6,17 +6,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from . import acts, calibration, lexical, structure
+from . import action_conflicts, calibration, lexical, structure
 from ._numpy import Array, NDArray, np
 from .fit import Fit, Fitter
 from .index_data import IndexData
-from .query import Part, Reader
-from .table import Table, table
+from .piece_vectors import PieceVectors, table
+from .query import QueryPart, QueryReader
 
 CONSIDERED = 50
 """How many of the first tools are looked at for what they do, and whether they fit."""
 ACT_LOSS = np.array((0, 0.22, 0.22, 0.22, 0.1, 0.13), np.float32)
-"""What a score loses where another act is wanted, in the order of :data:`pml_search.acts.CONFLICTS`."""
+"""What a score loses where another act is wanted, in the order of :data:`pml_search.action_conflicts.CONFLICTS`."""
 COVERED, LEAST, TOLD, NAMED, VERB = (np.float32(number) for number in (0.17, 0.12, 0.16, 0.1, 0.08))
 """What a score gains by each member of :class:`pml_search.fit.Fit`."""
 RECALLED = 200
@@ -56,7 +56,7 @@ class Weights:
 class Evidence:
     """What speaks for each tool. Arrays have a row for the query and one for each of its clauses, if not said else."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[QueryPart, ...]
     share: Array
     """Of the ideal that words could give [0 to 1]."""
     cosine: Array
@@ -73,7 +73,7 @@ class Evidence:
     """All of it in one number; one row."""
 
 
-class Model(Protocol):
+class EmbeddingModel(Protocol):
     """What a model has to say about one query."""
 
     def cosines(self) -> Array:
@@ -86,10 +86,10 @@ class Model(Protocol):
         ...
 
 
-class Past(Protocol):
-    """What was done before."""
+class UsageEvidence(Protocol):
+    """What the caller's past use of tools says for each tool."""
 
-    def evidence(self, ranker: Ranker, part: Part, best: Sequence[tuple[int, float]]) -> dict[int, float]:
+    def evidence(self, ranker: Ranker, part: QueryPart, best: Sequence[tuple[int, float]]) -> dict[int, float]:
         """What speaks for tools because of what was done before: by place in the index, above 0 to 1.
 
         Args:
@@ -101,8 +101,8 @@ class Past(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """Tools in order."""
+class Ranking:
+    """Tools in the order of their relevance."""
 
     tools: NDArray[np.int64]
     """Places in the index, best first, ties by id."""
@@ -116,11 +116,11 @@ class Ranked:
     past: dict[int, float] = field(default_factory=dict)
     """By place in the index: how much the past speaks for a tool [0 to 1]."""
 
-    def first(self, limit: int) -> Ranked:
+    def first(self, limit: int) -> Ranking:
         """The first of them."""
         return self if limit >= len(self.tools) else self.at(slice(limit))
 
-    def at(self, places: NDArray[np.int64] | slice) -> Ranked:
+    def at(self, places: NDArray[np.int64] | slice) -> Ranking:
         """Those at ``places``, in this order."""
         return replace(
             self,
@@ -134,10 +134,10 @@ class Ranked:
 class Ranker:
     """Searches one index."""
 
-    def __init__(self, data: IndexData, weights: Weights | None = None, *, meaning: Table | None = None) -> None:
+    def __init__(self, data: IndexData, weights: Weights | None = None, *, meaning: PieceVectors | None = None) -> None:
         self.data, self.weights = data, weights or Weights()
         self._table = meaning or table()
-        self._reader = Reader(
+        self._reader = QueryReader(
             data.vocabulary,
             self._table,
             translation=self.weights.translation,
@@ -149,11 +149,11 @@ class Ranker:
         self._fitter = Fitter(data, self._table)
         self._place_of = {id: place for place, id in enumerate(data.ids)}
 
-    def prepare(self, query: str) -> list[Part]:
+    def prepare(self, query: str) -> list[QueryPart]:
         """The query and then its clauses; nothing when nothing is asked or there are no tools."""
         return self._reader.prepare(query) if self.data.ids else []
 
-    def search(self, query: str, limit: int, among: Collection[str] | None = None) -> Ranked | None:
+    def search(self, query: str, limit: int, among: Collection[str] | None = None) -> Ranking | None:
         """The best ``limit`` tools; None when nothing is asked or there is nothing to find.
 
         Args:
@@ -165,13 +165,13 @@ class Ranker:
 
     def rank(
         self,
-        parts: Sequence[Part],
+        parts: Sequence[QueryPart],
         limit: int,
         among: Collection[str] | None = None,
         *,
-        model: Model | None = None,
-        past: Past | None = None,
-    ) -> Ranked | None:
+        model: EmbeddingModel | None = None,
+        past: UsageEvidence | None = None,
+    ) -> Ranking | None:
         """As :meth:`search`, for a query that was made ready, with what a model and the past have to say."""
         if not parts:
             return None
@@ -194,7 +194,7 @@ class Ranker:
         shaped = evidence.structure[tools] >= np.float32(self.weights.shapes or np.inf)
         tools, fits = tools[order], calibration.fit(fit, evidence.cosine[:, tools], shaped)[order]
         probability = calibration.probability(fits)
-        found = Ranked(tools, calibration.relevance(probability), probability, fits, evidence)
+        found = Ranking(tools, calibration.relevance(probability), probability, fits, evidence)
         return found.first(limit) if past is None else self._recalled(found, past).first(limit)
 
     def _with_steps(
@@ -204,7 +204,7 @@ class Ranker:
         best = [self._order(evidence.total[row], FOR_A_STEP, allowed) for row in steps]
         return np.array(list(dict.fromkeys(np.concatenate([tools, *best]).tolist())), np.int64)
 
-    def _recalled(self, found: Ranked, past: Past) -> Ranked:
+    def _recalled(self, found: Ranking, past: UsageEvidence) -> Ranking:
         """In the order that the past makes of the first tools; the others keep their places."""
         tools = found.tools.tolist()
         speaking = past.evidence(self, found.evidence.parts[0], list(zip(tools, found.relevance.tolist(), strict=True)))
@@ -217,7 +217,7 @@ class Ranker:
         order = np.concatenate((head, np.arange(len(head), len(tools))))
         return replace(found.at(order), relevance=lifted[order], past=speaking)
 
-    def _evidence(self, parts: Sequence[Part], model: Model | None) -> Evidence:
+    def _evidence(self, parts: Sequence[QueryPart], model: EmbeddingModel | None) -> Evidence:
         """What speaks for each tool."""
         weights, data = self.weights, self.data
         share = self._lexical.score([part.words for part in parts])
@@ -268,12 +268,14 @@ def _gained(fit: Fit, row: int) -> Array:
     return np.asarray(words + NAMED * fit.named[row] + VERB * fit.verb[row] - ACT_LOSS[fit.conflict[row]], np.float32)
 
 
-def _steps(parts: Sequence[Part]) -> list[int]:
+def _steps(parts: Sequence[QueryPart]) -> list[int]:
     """Places of the parts that say what to do one after the other; none when it is one thing that is wanted.
 
     A request is never taken apart into one clause: a part that is alone is the making of the file it wants.
     """
-    steps = [place for place, part in enumerate(parts) if place and acts.asked(part.read_as or part.text)[1]]
+    steps = [
+        place for place, part in enumerate(parts) if place and action_conflicts.asked(part.read_as or part.text)[1]
+    ]
     return steps if len(steps) > 1 or len(parts) == 2 else []  # noqa: PLR2004 - the whole and one more
 
 

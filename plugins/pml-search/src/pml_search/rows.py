@@ -11,9 +11,9 @@ from typing import Any
 from . import structure
 from ._numpy import NDArray, np
 from .lexical import FIELDS
-from .reading import ToolText, read, sentences, text_of
-from .table import SIZE, Table, tokens, unit
-from .vectors import Packed, packed
+from .piece_vectors import SIZE, PieceVectors, tokens, unit
+from .tool_text import ToolText, read, sentences, text_of
+from .vectors import PackedVectors, packed
 from .vectors import joined as joined_vectors
 from .words import split, terms_of
 
@@ -73,7 +73,7 @@ class Rows:
     """One entry for each tool, field and word: the word's place in the vocabulary."""
     fields: NDArray[np.uint8]
     times: NDArray[np.uint8]
-    vectors: Packed
+    vectors: PackedVectors
     """By tool, of length 1."""
     bits: NDArray[np.int32]
     """By tool: actions, input shapes, output shapes, and 1 for what only reads."""
@@ -127,13 +127,13 @@ def key(tool: Tool, common: frozenset[str]) -> str:
     return hashlib.sha256("\n".join((tool.digest, tool.server, *left_out)).encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def read_rows(tools: Sequence[Tool], common: frozenset[str], vocabulary: Vocabulary, table: Table) -> Rows:
+def read_rows(tools: Sequence[Tool], common: frozenset[str], vocabulary: Vocabulary, table: PieceVectors) -> Rows:
     """Read ``tools``, adding their words to the vocabulary."""
     parts = [_read_rows(tools[at : at + AT_ONCE], common, vocabulary, table) for at in range(0, len(tools), AT_ONCE)]
     return joined(parts or [_read_rows((), common, vocabulary, table)])
 
 
-def _read_rows(tools: Sequence[Tool], common: frozenset[str], vocabulary: Vocabulary, table: Table) -> Rows:
+def _read_rows(tools: Sequence[Tool], common: frozenset[str], vocabulary: Vocabulary, table: PieceVectors) -> Rows:
     words: list[int] = []
     fields: list[int] = []
     times: list[int] = []

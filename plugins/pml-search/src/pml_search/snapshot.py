@@ -19,7 +19,7 @@ from ._numpy import Array, NDArray, np
 from .index_data import IndexData, with_parts
 from .lexical import Postings
 from .rows import Rows, Tool, Vocabulary
-from .vectors import Packed
+from .vectors import PackedVectors
 
 VERSION = 3
 """Changes when an index that an earlier release wrote would be wrong for this one."""
@@ -105,7 +105,7 @@ def _read(file: Path) -> tuple[Rows, Vocabulary, Postings, Array] | None:
         terms, spellings = _unpacked(stored["terms"]), _unpacked(stored["spellings"])
         keys = _unpacked(stored["keys"])
         sizes, words, fields, times, bits = (stored[name] for name in ("sizes", "words", "fields", "times", "bits"))
-        rows = Rows(tuple(keys), sizes, words, fields, times, Packed(stored["vectors"], stored["scales"]), bits)
+        rows = Rows(tuple(keys), sizes, words, fields, times, PackedVectors(stored["vectors"], stored["scales"]), bits)
         postings = Postings(
             stored["tools"], stored["gains"], stored["starts"], stored["rarity"], size=max(1, len(keys))
         )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from .reading import parameters, text_of
+from .tool_text import parameters, text_of
 from .words import split, stem
 
 Effect = Literal["read", "write"]

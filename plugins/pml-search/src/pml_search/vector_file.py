@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ._numpy import np
 from .snapshot import BAD
-from .vectors import Packed
+from .vectors import PackedVectors
 
 VERSION = 1
 ENDING = ".pmlvectors"
@@ -30,11 +30,11 @@ def name_of(model: str) -> str:
     return hashlib.sha256(f"{VERSION}\n{model}".encode("utf-8", "replace")).hexdigest()[:32] + ENDING
 
 
-def load(folder: Path, model: str) -> tuple[list[bytes], Packed] | None:
+def load(folder: Path, model: str) -> tuple[list[bytes], PackedVectors] | None:
     """Keys and their vectors; None when there are none, or none that are whole."""
     try:
         with (folder / name_of(model)).open("rb") as source, np.load(source, allow_pickle=False) as stored:
-            raw, vectors = stored["keys"].tobytes(), Packed(stored["numbers"], stored["scales"])
+            raw, vectors = stored["keys"].tobytes(), PackedVectors(stored["numbers"], stored["scales"])
     except BAD:
         return None
     keys = [raw[at : at + KEY_BYTES] for at in range(0, len(raw), KEY_BYTES)]
@@ -43,7 +43,9 @@ def load(folder: Path, model: str) -> tuple[list[bytes], Packed] | None:
     return (keys, vectors) if whole and fits and keys else None
 
 
-def kept(keys: Sequence[bytes], vectors: Packed, used: frozenset[bytes]) -> tuple[Sequence[bytes], Packed]:
+def kept(
+    keys: Sequence[bytes], vectors: PackedVectors, used: frozenset[bytes]
+) -> tuple[Sequence[bytes], PackedVectors]:
     """Keys and vectors without the oldest that are in use no more, where there are too many.
 
     Args:
@@ -60,7 +62,7 @@ def kept(keys: Sequence[bytes], vectors: Packed, used: frozenset[bytes]) -> tupl
     return [keys[place] for place in places], vectors.chosen(np.array(places, np.int64))
 
 
-def save(folder: Path, model: str, keys: Sequence[bytes], vectors: Packed) -> None:
+def save(folder: Path, model: str, keys: Sequence[bytes], vectors: PackedVectors) -> None:
     """Write the vectors, whole or not at all.
 
     Args:

@@ -22,8 +22,8 @@ AT_ONCE = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """Vectors, one a row."""
+class PackedVectors:
+    """Vectors in one byte a number, one a row, each with its scale."""
 
     numbers: NDArray[np.int8]
     scales: Array
@@ -32,9 +32,9 @@ class Packed:
     def __len__(self) -> int:
         return len(self.scales)
 
-    def chosen(self, rows: NDArray[np.int64]) -> Packed:
+    def chosen(self, rows: NDArray[np.int64]) -> PackedVectors:
         """These rows, in this order."""
-        return Packed(self.numbers[rows], self.scales[rows])
+        return PackedVectors(self.numbers[rows], self.scales[rows])
 
     def cosines(self, others: Array) -> Array:
         """The cosine of each of ``others`` with each vector, all of length 1: one row for each of ``others``."""
@@ -43,10 +43,10 @@ class Packed:
         return np.asarray(products * scales[:, None] * self.scales, np.float32)
 
 
-def packed(vectors: Array) -> Packed:
+def packed(vectors: Array) -> PackedVectors:
     """Vectors with each number rounded to a 127th of the largest of its row."""
     numbers, scales = _whole(vectors, LARGEST)
-    return Packed(numbers.astype(np.int8), scales)
+    return PackedVectors(numbers.astype(np.int8), scales)
 
 
 def _whole(vectors: Array, largest: int) -> tuple[Array, Array]:
@@ -60,12 +60,14 @@ def _factors(others: Array) -> tuple[Array, Array]:
     return _whole(others, min(FINEST, EXACT // (LARGEST * max(1, others.shape[1]))))
 
 
-def joined(parts: list[Packed]) -> Packed:
+def joined(parts: list[PackedVectors]) -> PackedVectors:
     """The rows of all ``parts``, one after the other."""
-    return Packed(np.concatenate([part.numbers for part in parts]), np.concatenate([part.scales for part in parts]))
+    return PackedVectors(
+        np.concatenate([part.numbers for part in parts]), np.concatenate([part.scales for part in parts])
+    )
 
 
-class Centred:
+class CentredVectors:
     """Vectors of length 1 apart from a share of what all of them have in common.
 
     Args:
@@ -73,7 +75,7 @@ class Centred:
         share: How much of their mean is taken out [0 to 1].
     """
 
-    def __init__(self, vectors: Packed, share: float) -> None:
+    def __init__(self, vectors: PackedVectors, share: float) -> None:
         self._vectors = vectors
         size = vectors.numbers.shape[1]
         self._centre = np.zeros(size, np.float32)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from . import index_data
 from ._numpy import np
+from .piece_vectors import table
 from .ranker import Ranker
-from .table import table
 
 if TYPE_CHECKING:
     from .rows import Tool

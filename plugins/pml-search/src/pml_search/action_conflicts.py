@@ -1,4 +1,4 @@
-"""What a request wants done, and what a tool does: acts that exclude each other, such as making and destroying."""
+"""Actions that exclude each other, such as making and destroying: what a request wants done, and what a tool does."""
 
 from __future__ import annotations
 

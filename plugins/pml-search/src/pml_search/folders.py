@@ -1,4 +1,4 @@
-"""Folders."""
+"""The folders that the index and vectors are kept in."""
 
 from __future__ import annotations
 

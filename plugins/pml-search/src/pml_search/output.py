@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import explain
-from .reading import first_sentence, text_of
+from .tool_text import first_sentence, text_of
 
 if TYPE_CHECKING:
     import argparse

@@ -36,7 +36,7 @@ def tokens(text: str) -> list[str]:
     return [token for token in TOKEN.findall(text) if len(token) <= LONGEST_WORD]
 
 
-class Table:
+class PieceVectors:
     """The vectors of all pieces."""
 
     def __init__(self, data: bytes) -> None:
@@ -113,6 +113,6 @@ def unit(vectors: Array) -> Array:
 
 
 @cache
-def table() -> Table:
+def table() -> PieceVectors:
     """The table that comes with this distribution, loaded once."""
-    return Table(files(__package__).joinpath("data", FILE).read_bytes())
+    return PieceVectors(files(__package__).joinpath("data", FILE).read_bytes())

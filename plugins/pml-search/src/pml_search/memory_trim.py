@@ -1,4 +1,4 @@
-"""Give back to the system what building an index took."""
+"""Give memory that building an index took back to the system."""
 
 from __future__ import annotations
 
