@@ -8,7 +8,7 @@ import pytest
 
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import Session, ToolCall
-from pml_limits import plugin, upkeep
+from pml_limits import housekeeping, plugin
 from pml_limits.settings import Rule, Settings
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 from pml_testing.wrapper import Next
@@ -30,7 +30,7 @@ async def pml(services, *words):
 
 async def used(monkeypatch, *, shared, agent="tester"):
     """Services after two calls, of which one is still under way, as another process finds them."""
-    monkeypatch.setattr(upkeep, "TELL_S", 0.01)
+    monkeypatch.setattr(housekeeping, "TELL_S", 0.01)
     services = FakeServices("limits", store=MemoryStore(), settings=Settings(rules=RULES, shared=shared))
     (wrapper,) = plugin.pml_wrap_executor(services)
     (lifespan,) = plugin.pml_lifespan(services)

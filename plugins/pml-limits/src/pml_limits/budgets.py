@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from .changes import Changes
+from .atomic_changes import Changes
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionId, Outcome, Run, Services

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
     from .settings import Rule
-    from .use import Use
+    from .usage import LimitUsage
 
 
 def add(subcommands: Any) -> None:
@@ -30,7 +30,7 @@ def add(subcommands: Any) -> None:
 
 
 async def _show(arguments: argparse.Namespace, services: Services) -> int:
-    from .use import all_uses
+    from .usage import all_uses
 
     settings: Settings = services.settings or Settings()
     uses = await all_uses(services, settings)
@@ -45,7 +45,7 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
     return 0
 
 
-def _show_tables(rules: Mapping[str, Rule], uses: Sequence[Use], *, shared: bool) -> None:
+def _show_tables(rules: Mapping[str, Rule], uses: Sequence[LimitUsage], *, shared: bool) -> None:
     print_table(
         ("rule", "of", "for each", "allows"),
         [(name, _scope(rule), ", ".join(rule.per) or "-", _allows(rule)) for name, rule in rules.items()],

@@ -42,7 +42,7 @@ def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[Non
 
 @asynccontextmanager
 async def _life(limiter: Limiter, services: Services) -> AsyncIterator[None]:
-    from .upkeep import upkeep
+    from .housekeeping import upkeep
 
     try:
         async with upkeep(limiter, services):

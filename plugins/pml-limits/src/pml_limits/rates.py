@@ -10,8 +10,8 @@ from limits.aio.storage.base import Storage as AsyncStorage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter as AsyncLimiter
 from limits.strategies import SlidingWindowCounterRateLimiter
 
-from .changes import Changes
-from .use import WINDOWS
+from .atomic_changes import Changes
+from .usage import WINDOWS
 from .windows import MemoryWindows, read_window
 
 if TYPE_CHECKING:
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
     from .outage import Outage
-    from .rules import Limit, Rated
+    from .rules import Limit, RateLimit
 SHORTEST_WAIT_S = 0.001
 """Told where a window turns at this very moment [s]."""
 
 
 class Rates:
-    """Counted in this process."""
+    """Rates that are counted in this process."""
 
     def __init__(self) -> None:
         self.windows = MemoryWindows()
         self._limiter = SlidingWindowCounterRateLimiter(self.windows)
 
-    def refused(self, rated: tuple[Rated, ...]) -> tuple[Limit, float] | None:
+    def refused(self, rated: tuple[RateLimit, ...]) -> tuple[Limit, float] | None:
         """Count one for each, or none: the first that has none free, and when it has one again [s]."""
         take = self.windows.acquire_sliding_window_entry
         for done, one in enumerate(rated):
@@ -52,7 +52,7 @@ class SharedRates:
         self.windows = StoredWindows(services)
         self._limiter, self._alone, self._outage = AsyncLimiter(self.windows), alone, outage
 
-    async def refused(self, rated: tuple[Rated, ...]) -> tuple[Limit, float] | None:
+    async def refused(self, rated: tuple[RateLimit, ...]) -> tuple[Limit, float] | None:
         """As :meth:`Rates.refused`."""
         done = 0
         try:

@@ -41,15 +41,15 @@ class Limit:
     whose: Mapping[str, str]
     """What it counts apart, such as ``{"principal": "alice"}``; empty for all together."""
     key: str
-    """Of the counter."""
+    """The key of the counter."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Whose it is, in words; ``""`` for all together."""
         return " and ".join(f"{part} {value!r}" for part, value in self.whose.items())
 
 
-class Rated(NamedTuple):
+class RateLimit(NamedTuple):
     """A rate as it holds for one task."""
 
     limit: Limit
@@ -62,9 +62,9 @@ class Rated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All that hold for one task."""
+    """All limits that hold for one task."""
 
-    rates: tuple[Rated, ...]
+    rates: tuple[RateLimit, ...]
     slots: tuple[Limit, ...]
     budgets: tuple[Limit, ...]
     time_out: Limit | None
@@ -134,8 +134,8 @@ def limit_of(name: str, rule: Rule, whose: Mapping[str, str]) -> Limit:
     return Limit(name, rule, whose, key)
 
 
-def _rated(limit: Limit, rate: RateLimitItem) -> Rated:
-    return Rated(limit, rate, rate.key_for(limit.key), rate.amount, rate.get_expiry())
+def _rated(limit: Limit, rate: RateLimitItem) -> RateLimit:
+    return RateLimit(limit, rate, rate.key_for(limit.key), rate.amount, rate.get_expiry())
 
 
 def _rate(rule: Rule) -> RateLimitItem | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs.leases import Leases
 
-from .changes import Changes
+from .atomic_changes import Changes
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -34,7 +34,7 @@ POLL_S = 0.1
 
 
 class Slots:
-    """Those of this process. First come, first served."""
+    """The slots of this process, given out first come, first served."""
 
     def __init__(self) -> None:
         self.taken: dict[str, int] = {}
@@ -99,7 +99,7 @@ class Slots:
 
 
 class SharedSlots:
-    """Those of all gateways that use the store. Who has one renews it; who is gone loses it."""
+    """The slots of all gateways that use the store, as leases: a holder that does not renew its slot loses it."""
 
     def __init__(self, services: Services, alone: Slots, outage: Outage) -> None:
         """``alone`` gives them out while the store is out of order."""

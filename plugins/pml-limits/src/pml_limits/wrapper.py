@@ -61,7 +61,7 @@ class Limiter:
         if limits.slots or limits.time_out is not None or self.shared_rates is not None or self.rates is None:
             return self._limited(task, run, call_next, limits)
         refused = self.rates.refused(limits.rates)
-        return call_next(task, run) if refused is None else _over(task, _too_often(task, *refused))
+        return call_next(task, run) if refused is None else _finished_outcome(task, _too_often(task, *refused))
 
     async def _counted(self, task: Task, run: Run, call_next: CallNext, limits: Limits | None, costs: Costs) -> Outcome:
         """Run it and count what it cost."""
@@ -78,17 +78,17 @@ class Limiter:
     async def _limited(self, task: Task, run: Run, call_next: CallNext, limits: Limits) -> Outcome:
         spent = await self.budgets.refused(limits.budgets) if limits.budgets else None
         if spent is not None:
-            return await _over(task, _too_dear(task, *spent))
+            return await _finished_outcome(task, _too_dear(task, *spent))
         async with AsyncExitStack() as taken:
             for limit in limits.slots:
                 slots = self.shared_slots or self.slots
                 token = await slots.take(limit)
                 if token is None:
-                    return await _over(task, _too_many(task, limit))
+                    return await _finished_outcome(task, _too_many(task, limit))
                 taken.push_async_callback(slots.give_back, limit, token)
             refused = await self._too_often(limits)
             if refused is not None:
-                return await _over(task, _too_often(task, *refused))
+                return await _finished_outcome(task, _too_often(task, *refused))
             return await _in_time(task, run, call_next, limits.time_out)
 
     async def _too_often(self, limits: Limits) -> tuple[Limit, float] | None:
@@ -108,7 +108,7 @@ async def _in_time(task: Task, run: Run, call_next: CallNext, limit: Limit | Non
             raise
         message = f"{_what(task)} took longer than the {limit.rule.time_out_s:g} s that the rule {limit.name!r} allows."
         failure = _failure("limit.time_out", message, limit, limit.rule.time_out_s, 0.0)
-        return await _over(task, failure, Status.TIMED_OUT, round(limit.rule.time_out_s * 1000))
+        return await _finished_outcome(task, failure, Status.TIMED_OUT, round(limit.rule.time_out_s * 1000))
 
 
 def _too_often(task: Task, limit: Limit, wait_s: float) -> Failure:
@@ -141,7 +141,7 @@ def _failure(code: str, message: str, limit: Limit, allowed: str | float, wait_s
 
 
 def _for(limit: Limit) -> str:
-    return f" for {limit.told}" if limit.whose else ""
+    return f" for {limit.description}" if limit.whose else ""
 
 
 def _what(task: Task) -> str:
@@ -150,7 +150,9 @@ def _what(task: Task) -> str:
     return task.tool if isinstance(task, ToolCall) else f"this {type(task).__name__}"
 
 
-async def _over(task: Task, failure: Failure, status: Status = Status.DENIED, duration_ms: int = 0) -> Outcome:
+async def _finished_outcome(
+    task: Task, failure: Failure, status: Status = Status.DENIED, duration_ms: int = 0
+) -> Outcome:
     return Outcome(
         task_id=task.id, status=status, started_at=datetime.now(UTC), duration_ms=duration_ms, failure=failure
     )

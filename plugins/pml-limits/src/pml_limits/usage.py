@@ -23,8 +23,8 @@ PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """Of one counter."""
+class LimitUsage:
+    """How much of one limit is used, by one counter."""
 
     rule: str
     whose: Mapping[str, str]
@@ -47,14 +47,14 @@ class Use:
         }
 
 
-async def all_uses(services: Services, settings: Settings) -> list[Use]:
-    """Of all counters that are not at nothing, by rule."""
+async def all_uses(services: Services, settings: Settings) -> list[LimitUsage]:
+    """The use of every counter that is not at zero, by rule."""
     found = [use async for use in _stored(services.store.documents, settings.rules)]
     found = [use for use in found if use.used > 0]
     return sorted(found, key=lambda use: (use.rule, use.what, sorted(use.whose.items()), use.gateway))
 
 
-async def _stored(documents: Documents, rules: Mapping[str, Rule]) -> AsyncIterator[Use]:
+async def _stored(documents: Documents, rules: Mapping[str, Rule]) -> AsyncIterator[LimitUsage]:
     for value in await _values(documents, WINDOWS):
         yield _use(value | {"what": "rate"}, rules)
     for value in await _values(documents, slots.COLLECTION):
@@ -80,7 +80,7 @@ async def _values(documents: Documents, collection: str) -> list[dict[str, Any]]
             return values
 
 
-def _use(value: Mapping[str, Any], rules: Mapping[str, Rule], gateway: str = "") -> Use:
+def _use(value: Mapping[str, Any], rules: Mapping[str, Rule], gateway: str = "") -> LimitUsage:
     """What a document says; nothing used of a rule that there is no more."""
     name, what, used = value.get("rule", ""), value["what"], value.get("used", 0)
     rule = rules.get(name)
@@ -96,4 +96,4 @@ def _use(value: Mapping[str, Any], rules: Mapping[str, Rule], gateway: str = "")
         used, allowed = floor(window.used(now_s)), rate.amount
     elif rule is not None:
         allowed = rule.concurrency if what == "concurrency" else rule.daily_usd
-    return Use(name, value.get("whose", {}), what, used if allowed else 0, allowed, gateway)
+    return LimitUsage(name, value.get("whose", {}), what, used if allowed else 0, allowed, gateway)

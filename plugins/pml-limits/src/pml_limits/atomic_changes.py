@@ -22,8 +22,8 @@ LONGEST_WAIT_S = 0.05
 """Between two attempts [s]."""
 
 
-class Contended(Exception):  # noqa: N818 - it is the store that is busy
-    """Others changed the document every time."""
+class ContentionError(Exception):
+    """Other gateways changed the document at each attempt."""
 
 
 class Changes:
@@ -99,4 +99,4 @@ class Changes:
             if version is not None:
                 return results
             await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.001 * 2**attempt)))  # noqa: S311 - no secret
-        raise Contended(f"{self._collection} {key}: {ATTEMPTS} times another gateway was faster")
+        raise ContentionError(f"{self._collection} {key}: {ATTEMPTS} times another gateway was faster")

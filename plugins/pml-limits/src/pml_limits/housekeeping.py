@@ -1,4 +1,4 @@
-"""What goes on besides calls."""
+"""Background work: budgets are written, leases renewed, and what this process counts is noted for others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from .use import COLLECTION
+from .usage import COLLECTION
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
