@@ -190,7 +190,7 @@ async def test_a_server_whose_question_nobody_answers_is_told_in_time(stateless)
 
 
 async def test_of_too_many_waiting_requests_the_oldest_is_given_up(monkeypatch):
-    monkeypatch.setattr("pml_core.gateway.MOST_PARKED", 2)
+    monkeypatch.setattr("pml_core.assemble.MOST_PARKED", 2)
     server = asking(SURE)
     async with running({"a": server}) as made:
         client = newer(made, stateless=False)

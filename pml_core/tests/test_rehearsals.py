@@ -16,7 +16,7 @@ CALL = ToolCall(id="a", tool="fs:read")
 
 
 def lock(made):
-    made.config = replace(made.config, gateway=replace(made.config.gateway, dry_run_only=True))
+    made.active.config = replace(made.config, gateway=replace(made.config.gateway, dry_run_only=True))
 
 
 class Human:

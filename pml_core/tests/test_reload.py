@@ -15,9 +15,7 @@ from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSet
 from pml_core.config_files import state_of
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
-from pml_core.identities import AccessWatchers
 from pml_core.logs import Logs
-from pml_core.reload import Reload
 from pml_hookspecs import MetaTool, Peer, RpcError, Selection, hookimpl, setting
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, until
 
@@ -128,7 +126,7 @@ async def gateway(config: Config, mode: type[Mode] = Mode):
 
     async with Gateway(config, Logs("info", "json"), found) as made:
         await made.servers_tried()
-        reload = Reload(made, read, restarts.asked())
+        reload = made.reload(read, restarts.asked())
 
         async def change(to) -> bool:
             wanted[0] = to
@@ -161,7 +159,7 @@ async def test_those_who_watch_are_told_what_was_taken_over_and_what_was_refused
         heard.append((event.kind, event.code, dict(event.details)))
 
     async with gateway(configured("fs")) as made:
-        made.access_watchers = AccessWatchers([("test", watch)], made.log)
+        made.access_watchers.use([("test", watch)])
         await made.change(configured("fs"))
         await made.change(configured("fs", intent="x", call_timeout_s=7.0))
         await made.change(OperatorError("it does not fit"))
@@ -417,7 +415,7 @@ async def following(made, files, monkeypatch, marks=MappingProxyType({}), known=
     monkeypatch.setattr("pml_core.reload.SETTLED_S", 0.01)
     times: list[int] = []
     asked = asyncio.Event()
-    reload = Reload(made, lambda: made.config, marks)
+    reload = made.reload(lambda: made.config, marks)
 
     async def now() -> bool:
         times.append(1)

@@ -28,8 +28,8 @@ from pml_hookspecs import (
 )
 
 from .catalog import KNOWN
+from .chain import ended
 from .client import current_client
-from .dispatch import ended
 from .errors import OperatorError
 from .lengths import cut
 from .naming import entry_of
@@ -38,8 +38,7 @@ from .server_views import reason_for
 if TYPE_CHECKING:
     from .attempts import Attempts
     from .catalog import LiveCatalog
-    from .identities import AccessWatchers
-    from .standing import Standing
+    from .identities import AccessWatchers, Standing
 
 
 AWAY = ("starting", "down")

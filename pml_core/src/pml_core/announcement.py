@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING, Any
 
 from . import health
 from .assembly import unknown_tables
-from .config import DEFAULT_ENDPOINT
+from .config_tables import DEFAULT_ENDPOINT
 from .doubts import doubts
 from .named_tools import HOOK, is_said, named_by_plugins, named_by_servers, unmatched
 
 if TYPE_CHECKING:
-    from .gateway import Gateway
+    from pml_hookspecs import Store
+
+    from .catalog import LiveCatalog
+    from .exposures import ActiveConfig
+    from .rehearsals import Rehearsals
+    from .supervisor import Supervisor
 
 AFTER_FIRST_LIST_S = 0.3
 
@@ -20,92 +26,104 @@ AFTER_FIRST_LIST_S = 0.3
 class Announcement:
     """Says each thing once."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(
+        self,
+        active: ActiveConfig,
+        catalog: LiveCatalog,
+        rehearsals: Rehearsals,
+        supervisor: Supervisor,
+        log: Any,
+        *,
+        servers: Callable[[], Collection[str]],
+    ) -> None:
+        """``servers`` gives the names of all that have tools, those of plugins among them."""
+        self._active, self._catalog, self._rehearsals = active, catalog, rehearsals
+        self._supervisor, self._log, self._servers = supervisor, log, servers
         self._said: set[str] = set()
         self.made = asyncio.Event()
         """The operator was told what is running."""
 
-    async def begin(self) -> None:
-        """Log what is running, once the first client need not wait for it: structlog takes its time."""
+    async def begin(self, servers_tried: Callable[[], Awaitable[None]], store: Store) -> None:
+        """Log what is running, once the first client need not wait for it: structlog takes its time.
+
+        Args:
+            servers_tried: Waits, within a bound, for servers that start.
+            store: Is told how the plugins are, now and when the gateway ends.
+        """
         try:
-            await self._gateway.servers_tried()
+            await servers_tried()
             await asyncio.sleep(AFTER_FIRST_LIST_S)
             self._say_what_runs()
             self.warn()
             await self._warn_of_unmatched()
         finally:
             self.made.set()
-        await self._keep_health()
-        self._gateway.supervisor.on_close(self._keep_health)
+        await self._keep_health(store)
+        self._supervisor.on_close(self._keep_health, store)
 
-    async def _keep_health(self) -> None:
-        gateway = self._gateway
-        if gateway.store is not None:
-            await health.keep(gateway.store, gateway.assembly.records, gateway.supervisor.health)
+    async def _keep_health(self, store: Store) -> None:
+        await health.keep(store, self._active.assembly.records, self._supervisor.health)
 
     def _say_what_runs(self) -> None:
-        gateway = self._gateway
-        statuses = gateway.catalog.servers()
+        statuses = self._catalog.servers()
         down = [s.name for s in statuses if s.state == "down"]  # the log has said why
         up = sum(s.state == "up" for s in statuses)
-        tools = len(gateway.catalog)
-        gateway.log.info("gateway is running", **self.modes(), servers_up=up, servers_down=down, tools=tools)
+        tools = len(self._catalog)
+        self._log.info("gateway is running", **self.modes(), servers_up=up, servers_down=down, tools=tools)
 
     def modes(self) -> dict[str, object]:
         """The exposure mode, those of the endpoints that are named, and what rehearses only."""
-        modes = {view.endpoint: view.mode for view in self._gateway.exposures.endpoints()}
+        modes = {view.endpoint: view.mode for view in self._active.exposures.endpoints()}
         about: dict[str, object] = {"mode": modes.pop(DEFAULT_ENDPOINT)}
         if modes:
             about["endpoints"] = modes
-        if locks := self._gateway.rehearsals.all_locks():
+        if locks := self._rehearsals.all_locks():
             about["dry_run_only"] = locks
         return about
 
     def warn(self) -> None:
         """Log what is doubtful and what was ignored."""
-        gateway = self._gateway
         self.warn_of_unknown_tables()
         self.tell_of_projects()
         for line in self._doubts():
             if self._is_new(line):
-                gateway.log.warning(line)
-        for note in gateway.config.notes:
+                self._log.warning(line)
+        for note in self._active.config.notes:
             if self._is_new(note):
-                gateway.log.info("configuration", note=note)
+                self._log.info("configuration", note=note)
 
     async def unmatched(self, *, whole: bool) -> list[str]:
         """One sentence for each name or pattern of tools that fits nothing; see :func:`named_tools.unmatched`."""
-        gateway = self._gateway
-        found = gateway.assembly.gather(HOOK, gateway.supervisor.fault)
-        named = [*named_by_servers(gateway.config.servers), *await named_by_plugins(found, gateway.supervisor.fault)]
-        return unmatched(named, gateway.catalog, {*gateway.servers, *gateway.own_tools.servers}, whole=whole)
+        fault = self._supervisor.fault
+        found = self._active.assembly.gather(HOOK, fault)
+        named = [*named_by_servers(self._active.config.servers), *await named_by_plugins(found, fault)]
+        return unmatched(named, self._catalog, self._servers(), whole=whole)
 
     async def _warn_of_unmatched(self) -> None:
         for line in await self.unmatched(whole=True):
             if not is_said(line, self._said) and self._is_new(line):
-                self._gateway.log.warning(line)
+                self._log.warning(line)
 
     def tell_of_projects(self) -> None:
         """Log which projects' files count, which do not, and what of them does not."""
-        gateway = self._gateway
-        for line in (*gateway.config.ignored.values(), *gateway.config.refused):
+        config = self._active.config
+        for line in (*config.ignored.values(), *config.refused):
             if self._is_new(line):
-                gateway.log.warning(line)
-        for source in gateway.config.sources:
+                self._log.warning(line)
+        for source in config.sources:
             if source.is_projects and self._is_new(source.label):
-                gateway.log.info("a project's configuration is in force, as it was trusted", file=source.label)
+                self._log.info("a project's configuration is in force, as it was trusted", file=source.label)
 
     def warn_of_unknown_tables(self) -> None:
         """Log which ``[plugins.*]`` tables no installed plugin reads."""
-        for line in unknown_tables(self._gateway.config, self._gateway.assembly.records):
+        for line in unknown_tables(self._active.config, self._active.assembly.records):
             if self._is_new(line):
-                self._gateway.log.warning(line)
+                self._log.warning(line)
 
     def _doubts(self) -> list[str]:
-        assembly = self._gateway.assembly
+        assembly = self._active.assembly
         types = {"hybrid": found} if (found := assembly.settings_type("exposure_mode", "hybrid")) else {}
-        return doubts(self._gateway.config, types)
+        return doubts(self._active.config, types)
 
     def _is_new(self, line: str) -> bool:
         new = line not in self._said

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CallNext, Failure, Outcome, Run, Status, Task, Workflow
 
-from .dispatch import ELSEWHERE, ended
+from .chain import ELSEWHERE, ended
 from .identifiers import time_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,26 @@ if TYPE_CHECKING:
 
 EXECUTOR_FAULT = "The gateway failed to run the task; see the gateway's log."
 HOOK = "pml_wrap_executor"
+ELSEWHERE = "execution.elsewhere"
+"""Code of the failure that says that another gateway runs this very execution."""
+NOT_ASKED = Failure(
+    "arguments.invalid",
+    "requestState: this gateway did not give it out, or does not wait for it any more, and nothing was run; send the "
+    "request again without requestState and inputResponses.",
+)
+"""Of an answer to a question that nobody here waits for: it must not begin anew what asked it."""
 PASSING = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
 """What ends a task from outside; all else is a fault of whoever raised it, ``SystemExit`` too."""
+
+
+def ended(
+    task: Task, started_at: datetime, status: Status, *, output: Any = None, failure: Failure | None = None
+) -> Outcome:
+    """An outcome that ends now."""
+    duration_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
+    return Outcome(
+        task_id=task.id, status=status, started_at=started_at, duration_ms=duration_ms, output=output, failure=failure
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Conversation:
 
     def __init__(self, gateway: Gateway, link: Link, peer: Peer) -> None:
         self._gateway, self._link, self.peer = gateway, link, peer
-        self._exposures = gateway.exposures
+        self._exposures = gateway.active.exposures
         self._view = self._exposures.view(peer)
         self.session = self._identity("", "")
         """Who asks, with the mode and the hint that the configuration says now."""
@@ -89,7 +89,7 @@ class Conversation:
         Raises:
             RpcError: The client's endpoint is not configured any more.
         """
-        if self._exposures is not (now := self._gateway.exposures):
+        if self._exposures is not (now := self._gateway.active.exposures):
             try:
                 self._view = now.view(self.peer)
             except LookupError as exc:

@@ -19,7 +19,7 @@ from .catalog import make_entry
 from .errors import OperatorError
 
 if TYPE_CHECKING:
-    from .config import ServerSettings
+    from .config_tables import ServerSettings
 
 COLLECTION = "core.definitions"
 """Documents, one for each server and what it is started from."""

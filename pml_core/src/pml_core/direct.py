@@ -29,8 +29,8 @@ from pml_hookspecs import (
 )
 
 from .admission import not_connected
+from .chain import ended
 from .definitions import HeldError
-from .dispatch import ended
 from .server_views import reason_for
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from pml_hookspecs import (
 )
 from pml_hookspecs.clock import Clock
 
-from .chain import EXECUTOR_FAULT
+from .chain import ELSEWHERE, EXECUTOR_FAULT, NOT_ASKED, ended
 from .client import current_client
 from .execution_run import Budget, ExecutionRun, Kept, RunOptions, Terms
 from .lookup import Lookup
@@ -43,14 +43,6 @@ if TYPE_CHECKING:
 
 DEEPEST = 32
 """Tasks within tasks; deeper is taken for a plan that calls itself."""
-ELSEWHERE = "execution.elsewhere"
-"""Code of the failure that says that another gateway runs this very execution."""
-NOT_ASKED = Failure(
-    "arguments.invalid",
-    "requestState: this gateway did not give it out, or does not wait for it any more, and nothing was run; send the "
-    "request again without requestState and inputResponses.",
-)
-"""Of an answer to a question that nobody here waits for: it must not begin anew what asked it."""
 TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
 
 
@@ -372,13 +364,3 @@ def _in_place_of(call: ToolCall, task: Task) -> Task:
     """``task`` where ``call`` stood: its id, its place in a workflow, what came along with it."""
     placed = replace(task, id=call.id, needs=call.needs, step=call.step)
     return replace(placed, extra={**call.extra, **placed.extra}) if isinstance(placed, ToolCall) else placed
-
-
-def ended(
-    task: Task, started_at: datetime, status: Status, *, output: Any = None, failure: Failure | None = None
-) -> Outcome:
-    """An outcome that ends now."""
-    duration_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
-    return Outcome(
-        task_id=task.id, status=status, started_at=started_at, duration_ms=duration_ms, output=output, failure=failure
-    )

@@ -14,7 +14,7 @@ from . import client_configs
 from .server_values import Values, asks_keyring
 
 if TYPE_CHECKING:
-    from .config import ServerSettings
+    from .config_tables import ServerSettings
 
 Learn: TypeAlias = Callable[[Iterable[str]], None]
 """Is told what must not be shown."""

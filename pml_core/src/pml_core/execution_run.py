@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 from pml_hookspecs import (
     EMPTY,
@@ -28,7 +28,6 @@ from .identifiers import execution_id, span_id, time_of, trace_id
 
 if TYPE_CHECKING:
     from .client import Client
-    from .dispatch import Dispatcher
 
 ProgressSink = Callable[[float, float | None, str], None]
 
@@ -156,6 +155,18 @@ class Asking:
         return self._before_s + (time.monotonic() - self._since_s if self._now else 0.0)
 
 
+class ChildDispatcher(Protocol):
+    """Runs what an execution dispatches."""
+
+    async def dispatch(self, task: Task, above: ExecutionRun, journal: Journal | None = None) -> Outcome:
+        """Run ``task`` for ``above``; ``journal`` keeps what it dispatches, None is that of ``above``."""
+        ...
+
+    async def begin(self, id: ExecutionId) -> None:
+        """Record that what waited for its turn begins."""
+        ...
+
+
 class ExecutionRun:
     """One execution. Implements :class:`pml_hookspecs.Run`."""
 
@@ -167,7 +178,7 @@ class ExecutionRun:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: ChildDispatcher,
         above: ExecutionRun | None,
         task: Task,
         terms: Terms,

@@ -20,7 +20,7 @@ from pml_hookspecs import (
     Workflow,
 )
 
-from .dispatch import ended
+from .chain import ended
 from .errors import OperatorError
 
 if TYPE_CHECKING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import ExposureMode, Peer, Session, View
 
-from .config import DEFAULT_ENDPOINT, Config, EndpointSettings
+from .config import Config
+from .config_tables import DEFAULT_ENDPOINT, EndpointSettings
 from .errors import OperatorError
 from .exposure import Exposure, MetaOnlyView
 
@@ -151,3 +153,18 @@ class Exposures:
         tables, earlier = self._config.tables, self._before._config.tables  # noqa: SLF001 - as above
         read = (mode, getattr(driver, "settings_fallback", ""))
         return driver if all(tables.get(name) == earlier.get(name) for name in read) else None
+
+
+@dataclass(slots=True)
+class ActiveConfig:
+    """The configuration in force and what was made from it. Whoever changes it changes all of it, in one step."""
+
+    config: Config
+    assembly: Assembly
+    """The plugins, with their settings from this configuration."""
+    exposures: Exposures
+    """Knows no endpoint before it was opened."""
+
+    def view(self, peer: Peer) -> View:
+        """What a client is shown; see :meth:`pml_core.exposures.Exposures.view`."""
+        return self.exposures.view(peer)

@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_hookspecs import RpcError, TransportError
 from pml_hookspecs.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
 from .addresses import alias, is_own, kind_of, template_alias, unaliased
+from .listing import LISTINGS, Kind
 from .naming import SEPARATOR, folded, own_name, servers_of
 from .paging import ServerList
 
@@ -26,30 +27,12 @@ QUICKLY_S = 1.0
 LOOKED_S = 5.0
 """How old a list may be in which a name or a URI is not found [s]."""
 
-Kind = Literal["resources", "templates", "prompts"]
 Keeps = Callable[[str, str], bool]
 """Whether whoever asks may have what a server, by name, calls by a URI or a name."""
 Age: TypeAlias = "Callable[[Server], float | None]"
 """How old a server's list may be before it is read again; None for any age [s]."""
 Item: TypeAlias = "tuple[Server, dict[str, Any], dict[str, Any]]"
 """Server, item as it sent it, item as clients see it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """How one kind of feature is listed (MCP, server features)."""
-
-    method: str
-    member: str
-    key: str
-    capability: str
-
-
-LISTINGS: Mapping[Kind, Listing] = {
-    "resources": Listing("resources/list", "resources", "uri", "resources"),
-    "templates": Listing("resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
-    "prompts": Listing("prompts/list", "prompts", "name", "prompts"),
-}
 
 
 def _of_any_age(_server: Server) -> float | None:

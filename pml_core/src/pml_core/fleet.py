@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import EMPTY, CatalogEntry
@@ -16,8 +16,9 @@ from .naming import servers_of
 from .starts import Starts
 
 if TYPE_CHECKING:
-    from .config import ServerSettings
-    from .gateway import Gateway
+    from .catalog import LiveCatalog
+    from .config_tables import GatewaySettings, ServerSettings
+    from .upstream import Upstream
 
 POLL_S = 0.05
 LEAST_PATIENCE_S = 3.0
@@ -34,37 +35,53 @@ LISTS: Mapping[str, str] = {
 
 
 class Fleet:
-    """Keeps the tasks of all servers; the servers themselves are ``gateway.servers``, which all others look into."""
+    """Keeps the tasks of all servers."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(
+        self,
+        servers: MutableMapping[str, Server],
+        catalog: LiveCatalog,
+        upstream: Upstream,
+        log: Any,
+        *,
+        settings: Callable[[], GatewaySettings],
+        make_server: Callable[[str, ServerSettings, Starts], Server],
+        remember: Callable[[Mapping[str, Server]], Awaitable[None]],
+        spawn: Callable[..., None],
+    ) -> None:
+        """No server is known before :meth:`make`.
+
+        Args:
+            servers: Where they are kept, by name, and all others look for them.
+            catalog: Forgets what is gone.
+            upstream: The clients, who are told of what comes and goes.
+            log: The gateway's.
+            settings: Gives those that are in force.
+            make_server: Makes one from its name and its table; the last says whose turn it is to start.
+            remember: Shows what is known of servers that are not up yet, and keeps what they list.
+            spawn: Does something in the background.
+        """
+        self._servers, self._catalog, self._upstream, self._log = servers, catalog, upstream, log
+        self._settings, self._make_server, self._remember, self._spawn = settings, make_server, remember, spawn
         self._starts = {remote: Starts(MANY if remote else None, opened=False) for remote in (False, True)}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
 
+    @property
+    def names(self) -> Collection[str]:
+        """Of all that are configured."""
+        return self._servers.keys()
+
     def make(self, servers: Mapping[str, ServerSettings]) -> None:
         """Know these servers; none starts."""
-        gateway, limits = self._gateway, self._gateway.config.gateway
         for name, settings in servers.items():
-            gateway.servers[name] = Server(
-                name,
-                settings,
-                gateway.transport,
-                gateway.catalog,
-                gateway.log,
-                start_timeout_s=limits.start_timeout_s,
-                call_timeout_s=limits.call_timeout_s,
-                upstream=gateway.upstream,
-                starts=self._starts[bool(settings.url)],
-                redact=gateway.redactor.text,
-                learn_secrets=gateway.redactor.learn,
-            )
+            self._servers[name] = self._make_server(name, settings, self._starts[bool(settings.url)])
             if settings.prefix is not None:
-                gateway.catalog.prefix(name, settings.prefix)
+                self._catalog.prefix(name, settings.prefix)
 
     def start(self) -> None:
         """Have those that are enabled start, each in its turn; the first come after :meth:`open`."""
-        for name, server in self._gateway.servers.items():
+        for name, server in self._servers.items():
             if server.settings.enabled and name not in self._tasks:
                 task = asyncio.get_running_loop().create_task(server.run(), name=f"server:{name}")
                 self._tasks[name] = task
@@ -81,7 +98,7 @@ class Fleet:
             task.cancel()
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(outcome, Exception):
-                self._gateway.log.error("a server's keeper failed", error=repr(outcome))
+                self._log.error("a server's keeper failed", error=repr(outcome))
 
     async def tried(self, within_s: float) -> None:
         """Wait for servers whose tools were never seen."""
@@ -115,10 +132,10 @@ class Fleet:
                     server.waited_in_vain()
                 break
             await _tried(waiting, left_s, until=asyncio.FIRST_COMPLETED)
-        for server in self._gateway.servers.values():
+        for server in self._servers.values():
             server.look_again()
         most_s = within_s if listing else self._patience_s(within_s)
-        await _read(self._gateway.servers.values(), most_s, min(most_s, GLANCE_S))
+        await _read(self._servers.values(), most_s, min(most_s, GLANCE_S))
 
     async def settled_for_client(self, tool: str | None) -> None:
         """Wait a moment for what servers list for the current client only: those that ``tool`` names, or all."""
@@ -127,9 +144,9 @@ class Fleet:
         named = [] if tool is None else self._servers_of(tool)
         found = [
             server.own_lists.reading_for(client, LOOKED_S if named else server.settings.relist_s)
-            for server in named or self._gateway.servers.values()
+            for server in named or self._servers.values()
         ]
-        patience_s = self._patience_s(self._gateway.config.gateway.list_wait_s)
+        patience_s = self._patience_s(self._settings().list_wait_s)
         waits_s = {True: patience_s, False: patience_s if named else min(patience_s, GLANCE_S)}
         for told, most_s in waits_s.items():
             if readings := [one for one in found if one is not None and one.told is told]:
@@ -151,23 +168,23 @@ class Fleet:
 
     def _servers_of(self, tool: str) -> list[Server]:
         """The servers that a tool of such a name would be of."""
-        servers = self._gateway.servers
+        servers = self._servers
         named, bare = servers_of(tool, {name: server.settings.prefix for name, server in servers.items()})
         return [servers[name] for name in named or bare]
 
     async def read_again(self, name: str) -> None:
         """Have a server's list of tools read again, unless that was done a moment ago, and wait for it."""
-        if name in self._tasks and (server := self._gateway.servers.get(name)) is not None:
-            await server.read_again(LOOKED_S, self._gateway.config.gateway.list_wait_s)
+        if name in self._tasks and (server := self._servers.get(name)) is not None:
+            await server.read_again(LOOKED_S, self._settings().list_wait_s)
 
     def _unseen(self) -> list[Server]:
         """Those that are being started and whose tools were never seen."""
-        servers = self._gateway.servers.items()
+        servers = self._servers.items()
         return [server for name, server in servers if name in self._tasks and _is_unseen(server)]
 
     def _patience_s(self, most_s: float) -> float:
         """How long after its start a server counts as one that takes as long as others do [s]."""
-        took = [server.took_s for server in self._gateway.servers.values() if server.took_s is not None]
+        took = [server.took_s for server in self._servers.values() if server.took_s is not None]
         return min(most_s, max(LEAST_PATIENCE_S, SLOWER * max(took))) if took else most_s
 
     # While clients are served
@@ -177,33 +194,30 @@ class Fleet:
 
         Calls that are under way end as they would have; a server that still answers some is stopped after them.
         """
-        known = {name: server.settings for name, server in self._gateway.servers.items()}
+        known = {name: server.settings for name, server in self._servers.items()}
         new = {name: settings for name, settings in wanted.items() if known.get(name) != settings}
         await self._replace([name for name in known if name in new or name not in wanted], new)
 
     async def restart(self, names: Sequence[str]) -> None:
         """Start servers anew as they are configured; calls that are under way end as they would have."""
-        await self._replace(names, {name: self._gateway.servers[name].settings for name in names})
+        await self._replace(names, {name: self._servers[name].settings for name in names})
 
     async def _replace(self, old: Sequence[str], new: Mapping[str, ServerSettings]) -> None:
-        gateway, entries = self._gateway, {}
-        for name in old:
-            entries[name] = await self._retire(name)
+        entries = {name: await self._retire(name) for name in old}
         self.make(new)
         for name in new:
-            self._take_over(gateway.servers[name], *entries.get(name, ("", [])))
-        await gateway.remember({name: gateway.servers[name] for name in new})
+            self._take_over(self._servers[name], *entries.get(name, ("", [])))
+        await self._remember({name: self._servers[name] for name in new})
         self.start()
         for name in new:
-            gateway.soon(self._tell_of_new, gateway.servers[name])
+            self._spawn(self._tell_of_new, self._servers[name])
 
     async def _retire(self, name: str) -> tuple[str, list[CatalogEntry]]:
         """Take a server out; what it was started from, and its tools."""
-        gateway = self._gateway
-        server, task = gateway.servers.pop(name), self._tasks.pop(name, None)
-        entries = [entry for entry in gateway.catalog.tables.shared if entry.server == name]
+        server, task = self._servers.pop(name), self._tasks.pop(name, None)
+        entries = [entry for entry in self._catalog.tables.shared if entry.server == name]
         server.retire()
-        gateway.catalog.forget(name)
+        self._catalog.forget(name)
         self._tell(server)
         if task is not None:
             leaving = asyncio.get_running_loop().create_task(_stopped(server, task), name=f"leaving:{name}")
@@ -225,7 +239,7 @@ class Fleet:
     def _tell(self, server: Server) -> None:
         for capability, method in LISTS.items():
             if server.offers(capability):
-                self._gateway.upstream.tell_all(server.name, method, EMPTY)
+                self._upstream.tell_all(server.name, method, EMPTY)
 
 
 def _is_unseen(server: Server) -> bool:

@@ -7,10 +7,25 @@ import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Identity, Peer, Scope, Session, UnauthenticatedError, View
+from pml_hookspecs import (
+    CallNext,
+    Failure,
+    Identity,
+    Outcome,
+    Peer,
+    Run,
+    Scope,
+    Session,
+    Status,
+    Task,
+    UnauthenticatedError,
+    View,
+)
 
+from .chain import ended
 from .server_views import SYSTEM
 
 if TYPE_CHECKING:
@@ -21,6 +36,11 @@ FRESH_S = 2.0
 MOST_KEYS = 4096
 """Keys of which that is remembered."""
 NARROWED = "The API key lets its holder have less than when this was begun"
+UNKNOWN = Failure(
+    "access.unavailable",
+    "It cannot be looked up at the moment whether the key still counts that this was begun with; begin it again later.",
+    retryable=True,
+)
 
 
 class AccessWatchers:
@@ -28,6 +48,10 @@ class AccessWatchers:
 
     def __init__(self, found: Sequence[tuple[str, AccessWatcher]], log: Any) -> None:
         self._found, self._log = found, log
+
+    def use(self, found: Sequence[tuple[str, AccessWatcher]]) -> None:
+        """Tell these, each with its plugin, from now on."""
+        self._found = found
 
     async def tell(self, event: AccessEvent) -> None:
         """Have them hear it, one after the other; one that fails is logged."""
@@ -55,6 +79,10 @@ class KnownIdentities:
     def __init__(self, found: Sequence[tuple[str, Identities]], log: Any) -> None:
         self._found, self._log = found, log
         self._said: OrderedDict[str, tuple[float, Identity | None]] = OrderedDict()
+
+    def use(self, found: Sequence[tuple[str, Identities]]) -> None:
+        """Ask these, each with its plugin, from now on."""
+        self._found = found
 
     async def identify(self, token: str | None) -> Identity | None:
         """Whose key it is; None when nobody knows it.
@@ -113,6 +141,30 @@ class KnownIdentities:
             if scope is not None:
                 return scope
         return Scope(principals=None if SYSTEM in session.scopes else frozenset({session.principal}))
+
+
+class Standing:
+    """Refuses tasks of work for which no client waits, when the key that it was begun with does not count any more.
+
+    Where a client waits, its listener sees to it: it ends what the client has open.
+    """
+
+    def __init__(self, identities: KnownIdentities, log: Any) -> None:
+        self._identities, self._log = identities, log
+
+    async def check(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+        """Let the task pass or say why not."""
+        try:
+            await self._identities.check(run.session)
+        except UnauthenticatedError as exc:
+            message = f"{exc}: what was begun with it does not go on. Begin it again with a key that lets you."
+            failure = Failure("access.ended", message, details={"key": run.session.access_key})
+        except Exception as exc:
+            self._log.warning("a key cannot be looked up", key=run.session.access_key, problem=repr(exc))
+            failure = UNKNOWN
+        else:
+            return await call_next(task, run)
+        return ended(task, datetime.now(UTC), Status.DENIED, failure=failure)
 
 
 def _is_narrower(identity: Identity, session: Session) -> bool:

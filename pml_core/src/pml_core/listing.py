@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -19,6 +20,7 @@ from .members import split
 from .paging import ServerList
 
 _LIST = msgspec.json.Decoder(list[msgspec.Raw])
+Kind = Literal["resources", "templates", "prompts"]
 Ask: TypeAlias = Callable[[str, RawObject], Awaitable[RawObject]]
 DIGITS = 4000
 """Of an integer, from which on it is no number to Python."""
@@ -36,6 +38,23 @@ LONGEST_FRESH_MS = 86_400_000
 """More than a day is taken for a day."""
 MOST_PAGES = 1000
 """Pages of one list that are asked for; more is taken for a server that pages in circles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """How one kind of feature is listed (MCP, server features)."""
+
+    method: str
+    member: str
+    key: str
+    capability: str
+
+
+LISTINGS: Mapping[Kind, Listing] = {
+    "resources": Listing("resources/list", "resources", "uri", "resources"),
+    "templates": Listing("resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
+    "prompts": Listing("prompts/list", "prompts", "name", "prompts"),
+}
 
 
 class _Turn:

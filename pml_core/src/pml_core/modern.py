@@ -27,7 +27,7 @@ from .introduction import about, greeting
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
 from .parking import Bound, Work
-from .tasks import LONGEST_ID, METHODS, Tasks, check_declared, with_tasks
+from .tasks import LONGEST_ID, METHODS, check_declared, with_tasks
 from .tool_calls import call_tool
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Modern:
             "tools/call": self._call_tool,
             **{method: partial(self._about_task, method) for method in METHODS},
         }
-        self._tasks = Tasks(gateway)
+        self._tasks = gateway.tasks
         self._about: Mapping[str, Any] = {}
         """Who answered last, and how that is written into results."""
         self._stamp = b""

@@ -16,7 +16,7 @@ from .naming import NO_TOOL, SEPARATOR
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog
 
-    from .config import ServerSettings
+    from .config_tables import ServerSettings
 
 HOOK = "pml_named_tools"
 NEAR = 0.5

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pml_hookspecs import RawObject, RpcError
 from pml_hookspecs.protocol import INVALID_PARAMS
 
-from .dispatch import NOT_ASKED
+from .chain import NOT_ASKED
 from .exchange import ModernExchange
 
 Work = asyncio.Task[Mapping[str, Any]]

@@ -25,9 +25,10 @@ from .server_views import is_operator
 if TYPE_CHECKING:
     from .conversation import Conversation
     from .downstream import Server
-    from .features import Keeps, Kind
+    from .features import Keeps
     from .gateway import Gateway
     from .listeners import Listener
+    from .listing import Kind
     from .tool_calls import Told
 
 UNREACHED = (RpcError, TransportError, TimeoutError)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,23 @@ from pml_hookspecs import AccessEvent, ToolFilter
 from . import restarts
 from .admission import plain
 from .assembly import check_required
-from .config import Config, GatewaySettings
+from .config import Config
 from .config_files import State, state_of
+from .config_tables import GatewaySettings
 from .errors import OperatorError
-from .exposures import Exposures
 
 if TYPE_CHECKING:
+    from .admission import Filters
+    from .announcement import Announcement
     from .assembly import Assembly
-    from .gateway import Gateway
+    from .catalog import LiveCatalog
+    from .exposures import ActiveConfig, Exposures
+    from .fleet import Fleet
+    from .identities import AccessWatchers
+    from .logs import Logs
+    from .own_tools import OwnTools
+    from .redaction import Redactor
+    from .supervisor import Supervisor
 
 POLL_S = 1.0
 """How often the files are looked at [s]."""
@@ -35,16 +44,36 @@ UNAFFECTED = frozenset({FILTERS, "pml_commands", "pml_checks"})
 """Hooks that are asked again, or only by other commands."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReloadParts:
+    """What a changed configuration makes different."""
+
+    active: ActiveConfig
+    announcement: Announcement
+    access_watchers: AccessWatchers
+    catalog: LiveCatalog
+    exposures: Callable[[Config, Assembly, Exposures], Exposures]
+    """Makes those of a configuration, given those of the one before."""
+    filters: Filters
+    fleet: Fleet
+    logs: Logs
+    own_tools: OwnTools
+    redactor: Redactor
+    supervisor: Supervisor
+    lists_may_differ: Callable[[], None]
+    """Tells clients whose lists do."""
+
+
 class Reload:
     """Applies what has changed, or leaves everything as it is."""
 
-    def __init__(self, gateway: Gateway, read: Callable[[], Config], asked: Mapping[str, str]) -> None:
+    def __init__(self, parts: ReloadParts, read: Callable[[], Config], asked: Mapping[str, str]) -> None:
         """Have the configuration as it is now read by ``read``, which may raise :class:`OperatorError`.
 
         ``asked`` are the restarts that had been asked for when the gateway began to start: a later one is not missed.
         """
-        self._gateway, self._read = gateway, read
-        self._wanted = gateway.config
+        self._parts, self._read, self._log = parts, read, parts.logs.get()
+        self._wanted = parts.active.config
         """As last read; the gateway's own differs where a restart is needed."""
         self._restarts = asked
 
@@ -59,57 +88,57 @@ class Reload:
             before, known = known, await _settled(files)
             gone = [str(path) for path, state in before.items() if state is not None and known[path] is None]
             if gone:
-                self._gateway.log.warning("a configuration file is gone; everything stays as it is", files=gone)
+                self._log.warning("a configuration file is gone; everything stays as it is", files=gone)
             else:
                 await self.now()
                 await self._restart()
 
     async def now(self) -> bool:
         """Read the configuration and apply it; False when it does not fit and the old one stays in force."""
-        gateway = self._gateway
         try:
             wanted = await asyncio.to_thread(self._read)
             _refuse_lost(self._wanted, wanted)
             changes = list(_changes(self._wanted, wanted))
             if not changes:
-                gateway.log.debug("the configuration says what it said before")
+                self._log.debug("the configuration says what it said before")
                 return True
             await self._apply(wanted)
         except OperatorError as exc:
-            gateway.log.error("the changed configuration is refused; the old one stays in force", problem=str(exc))  # noqa: TRY400 - a mistake of the operator's, without a traceback
+            self._log.error("the changed configuration is refused; the old one stays in force", problem=str(exc))
             await self._report("config.refused", problem=str(exc))
             return False
         except Exception:
-            gateway.log.exception("the changed configuration could not be applied as a whole")
+            self._log.exception("the changed configuration could not be applied as a whole")
             await self._report("config.failed")
             return False
         late = [path for path in changes if self._needs_restart(path, wanted)]
         self._wanted = wanted
-        gateway.log.info("the changed configuration is in force", changed=changes, **gateway.announcement.modes())
+        announcement = self._parts.announcement
+        self._log.info("the changed configuration is in force", changed=changes, **announcement.modes())
         if late:
-            gateway.log.warning("some changes take effect with the next start", settings=late)
-        gateway.announcement.warn()
+            self._log.warning("some changes take effect with the next start", settings=late)
+        announcement.warn()
         await self._report("config.reloaded", changed=changes, with_next_start=late)
         return True
 
     async def _restart(self) -> None:
         """Start the servers anew of which somebody has asked it since this was looked at last."""
-        gateway, before, self._restarts = self._gateway, self._restarts, restarts.asked()
-        names = [n for n, mark in self._restarts.items() if before.get(n) != mark and n in gateway.servers]
+        fleet, before, self._restarts = self._parts.fleet, self._restarts, restarts.asked()
+        names = [n for n, mark in self._restarts.items() if before.get(n) != mark and n in fleet.names]
         if names:
-            gateway.log.info("servers are started anew, as asked", servers=names)
-            await gateway.fleet.restart(names)
+            self._log.info("servers are started anew, as asked", servers=names)
+            await fleet.restart(names)
             await self._report("servers.restarted", servers=names)
 
     async def _report(self, code: str, **details: Any) -> None:
         event = AccessEvent(kind="change", target="configuration", code=code, details=details)
-        await self._gateway.access_watchers.tell(event)
+        await self._parts.access_watchers.tell(event)
 
     def _needs_restart(self, path: str, wanted: Config) -> bool:
         section, _, name = path.partition(".")
         if section == "gateway":
-            return bool(getattr(wanted.gateway, name) != getattr(self._gateway.config.gateway, name))
-        assembly = self._gateway.assembly
+            return bool(getattr(wanted.gateway, name) != getattr(self._parts.active.config.gateway, name))
+        assembly = self._parts.active.assembly
         loaded = any(record.name == name for record in assembly.records)
         return section == "plugins" and (not loaded or assembly.needs_restart(name, UNAFFECTED))
 
@@ -119,34 +148,25 @@ class Reload:
         Raises:
             OperatorError: Something does not fit.
         """
-        gateway = self._gateway
-        old = gateway.config
-        check_required(wanted.gateway.required, gateway.assembly.records, gateway.supervisor.failed)
-        gateway.own_tools.check_free(set(wanted.servers) - set(old.servers))
+        parts, active = self._parts, self._parts.active
+        old = active.config
+        check_required(wanted.gateway.required, active.assembly.records, parts.supervisor.failed)
+        parts.own_tools.check_free(set(wanted.servers) - set(old.servers))
         kept = {f.name: getattr(old.gateway, f.name) for f in fields(GatewaySettings) if f.name not in LIVE}
         config = replace(wanted, gateway=replace(wanted.gateway, **kept))
-        gateway.redactor.learn(config.secrets())
-        assembly = gateway.assembly.under(config)
+        parts.redactor.learn(config.secrets())
+        assembly = active.assembly.under(config)
         assembly.check(_changed_tables(old, config))
-        filters = _filters(gateway, assembly, old, config)
-        exposures = Exposures(
-            config,
-            assembly,
-            gateway.catalog,
-            gateway.filters,
-            gateway.supervisor,
-            gateway.rehearsals,
-            gateway.log,
-            gateway.exposures,
-        )
+        filters = _filters(parts.filters, assembly, old, config)
+        exposures = parts.exposures(config, assembly, active.exposures)
         await exposures.open()
-        gateway.assembly = assembly
-        gateway.filters.use(filters)
-        gateway.catalog.filter_with(gateway.filters.refusing, gateway.filters.hides)
-        gateway.config, gateway.exposures = config, exposures
-        gateway.logs.level(config.gateway.log_level)
-        await gateway.fleet.change(config.servers)
-        gateway.lists_may_differ()
+        active.assembly = assembly
+        parts.filters.use(filters)
+        parts.catalog.filter_with(parts.filters.refusing, parts.filters.hides)
+        active.config, active.exposures = config, exposures
+        parts.logs.level(config.gateway.log_level)
+        await parts.fleet.change(config.servers)
+        parts.lists_may_differ()
         await exposures.leave_replaced()
 
 
@@ -161,7 +181,9 @@ def _refuse_lost(old: Config, new: Config) -> None:
         raise OperatorError("\n".join(lost))
 
 
-def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> Sequence[tuple[str, ToolFilter]]:
+def _filters(
+    before: Iterable[tuple[str, ToolFilter]], assembly: Assembly, old: Config, new: Config
+) -> Sequence[tuple[str, ToolFilter]]:
     """All filters, made anew by the plugins whose tables have changed.
 
     Raises:
@@ -173,7 +195,7 @@ def _filters(gateway: Gateway, assembly: Assembly, old: Config, new: Config) -> 
 
     changed = _changed_tables(old, new)
     renewed, again = assembly.gather_again(FILTERS, changed, failed)
-    kept = [pair for pair in gateway.filters if pair[0] not in renewed]
+    kept = [pair for pair in before if pair[0] not in renewed]
     return plain(sorted([*kept, *again], key=lambda pair: pair[0]))
 
 

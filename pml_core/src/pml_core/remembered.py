@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, CatalogEntry, ServerStatus, Store
@@ -54,7 +55,7 @@ class Remembered:
             server.on_listed, server.on_status = self._save_tools, self._save_status
             server.slow = server.slow or key_of(server.name, server.settings) in slow
             server.on_slow = self._save_slow
-            server.greeting.on_said = self._save_words
+            server.greeting.on_said = partial(self._save_words, server)
             if server.greeting.words == Words():
                 server.greeting.words = said.get(key_of(server.name, server.settings), Words())
             else:

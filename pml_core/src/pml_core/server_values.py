@@ -14,7 +14,7 @@ from . import client_configs, secret_values
 from .client_server import KEYRING
 
 if TYPE_CHECKING:
-    from .config import ServerSettings
+    from .config_tables import ServerSettings
 
 SERVICE = "pml"
 """Where the keyring has what is referred to without a service."""

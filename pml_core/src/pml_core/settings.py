@@ -19,16 +19,17 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from .config import (
+from .config_files import SECTIONS, Source, dig
+from .config_tables import (
     ENVIRONMENT_PREFIX,
     EndpointSettings,
     GatewaySettings,
     ServerSettings,
+    endpoint_problem,
     make_server,
     normalise,
+    server_problems,
 )
-from .config_files import SECTIONS, Source, dig
-from .config_problems import endpoint_problem, server_problems
 from .errors import OperatorError
 
 S = TypeVar("S")

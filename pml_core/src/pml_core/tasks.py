@@ -18,9 +18,10 @@ from .identities import may_act_on
 from .tool_calls import failed_result
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionRecord, Session
+    from pml_hookspecs import ExecutionRecord, Session, Store
 
-    from .gateway import Gateway
+    from .background import Background
+    from .identities import AccessWatchers, KnownIdentities
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
@@ -57,8 +58,11 @@ def with_tasks(capabilities: Mapping[str, Any]) -> dict[str, Any]:
 class Tasks:
     """Answers requests about the gateway's own tasks."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(
+        self, store: Store, background: Background, identities: KnownIdentities, access_watchers: AccessWatchers
+    ) -> None:
+        self._store, self._background = store, background
+        self._identities, self._access_watchers = identities, access_watchers
 
     def made_of(self, result: Mapping[str, Any], capabilities: Mapping[str, Any]) -> Mapping[str, Any]:
         """``result``, or the task that it tells of, for a client that knows tasks."""
@@ -66,7 +70,7 @@ class Tasks:
             return result
         told = result.get("structuredContent")
         id = told.get("execution_id") if isinstance(told, Mapping) and told.get("status") == "pending" else None
-        if not isinstance(id, str) or not self._gateway.background.has(ExecutionId(id)):
+        if not isinstance(id, str) or not self._background.has(ExecutionId(id)):
             return result
         now = _zulu(datetime.now(UTC))
         return {"resultType": "task", **_task(id, "working", now, now)}
@@ -83,11 +87,10 @@ class Tasks:
         if not isinstance(id, str):
             raise RpcError(INVALID_PARAMS, f"{method} needs a taskId")
         try:
-            scope = await self._gateway.identities.scope(session, results=True)
+            scope = await self._identities.scope(session, results=True)
         except UnauthenticatedError as exc:
             raise await self._denied(method, session, id, "access.unauthenticated", str(exc)) from exc
-        store = self._gateway.store
-        record = None if store is None else await store.executions.get(ExecutionId(id), scope)
+        record = await self._store.executions.get(ExecutionId(id), scope)
         if record is None or record.parent is not None:
             return None
         check_declared(capabilities)
@@ -98,7 +101,7 @@ class Tasks:
             message = "The task is not yours: you may see it, and nothing more"
             raise await self._denied(method, session, id, "policy.denied", message)
         if method == "tasks/cancel":
-            await self._gateway.background.stop(record.id)
+            await self._background.stop(record.id)
         return {}
 
     async def _denied(self, method: str, session: Session, id: str, code: str, message: str) -> RpcError:
@@ -110,7 +113,7 @@ class Tasks:
         return RpcError(INVALID_PARAMS, message)
 
     async def _tell(self, event: AccessEvent) -> None:
-        await self._gateway.access_watchers.tell(event)
+        await self._access_watchers.tell(event)
 
 
 def _detailed(record: ExecutionRecord) -> dict[str, Any]:

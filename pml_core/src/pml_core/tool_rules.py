@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from pml_hookspecs import setting
 
@@ -13,8 +13,6 @@ from .naming import NO_TOOL
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry
-
-    from .config import ServerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +40,17 @@ class ToolRules:
         return cls(**{name: tuple(v) if isinstance(v, (list, tuple)) else v for name, v in table.items()})  # type: ignore[arg-type]
 
 
+class HasToolRules(Protocol):
+    """A server's table."""
+
+    @property
+    def tools(self) -> ToolRules:
+        """Its rules."""
+        ...
+
+
 def refusal(
-    servers: Callable[[], Mapping[str, ServerSettings]], catalog: Catalog
+    servers: Callable[[], Mapping[str, HasToolRules]], catalog: Catalog
 ) -> Callable[[CatalogEntry], str | None]:
     """Says of an entry which setting refuses it, None for none, by the ``servers`` that are configured now."""
 

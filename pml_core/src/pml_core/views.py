@@ -13,12 +13,15 @@ from .config_files import Source
 from .errors import OperatorError
 from .exposure import Exposure, MetaOnlyView
 from .exposures import META_ONLY
-from .services import PluginServices
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExposureMode
 
-    from .gateway import Gateway
+    from .admission import Filters
+    from .catalog import LiveCatalog
+    from .exposures import ActiveConfig
+    from .rehearsals import Rehearsals
+    from .services import PluginServices
 
 
 class Silence:
@@ -35,49 +38,57 @@ class Silence:
 class LiveViews:
     """Implements :class:`pml_hookspecs.Views`."""
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+    def __init__(
+        self,
+        active: ActiveConfig,
+        catalog: LiveCatalog,
+        filters: Filters,
+        rehearsals: Rehearsals,
+        log: Any,
+        make_services: Callable[[str, Any], PluginServices],
+    ) -> None:
+        """``make_services`` makes those of one plugin from its name and settings."""
+        self._active, self._catalog, self._filters = active, catalog, filters
+        self._rehearsals, self._log, self._make_services = rehearsals, log, make_services
 
     def endpoints(self) -> Sequence[View]:
         """As configured, the default one first."""
-        return self._gateway.exposures.endpoints()
+        return self._active.exposures.endpoints()
 
     async def listed(
         self, mode: str, *, intent: str = "", settings: Mapping[str, Any] | None = None
     ) -> Sequence[CatalogEntry]:
         """What a local client would be shown by ``mode``, which need not be in use."""
-        gateway = self._gateway
         session = Session(key=f"view of {mode}\n{intent}", intent=intent, mode=mode)
         async with AsyncExitStack() as stack:
             driver: Any = self._driver(mode, settings or {})
             if hasattr(driver, "__aenter__"):
                 await stack.enter_async_context(driver)
-            return await Exposure(driver, gateway.catalog, gateway.filters, gateway.rehearsals, gateway.log).entries(
-                session
-            )
+            exposure = Exposure(driver, self._catalog, self._filters, self._rehearsals, self._log)
+            return await exposure.entries(session)
 
     def _services(self, plugin: str, settings: Any) -> PluginServices:
         """Those of a mode that is only tried out: what it has to say of being in use is not true."""
-        made = PluginServices(self._gateway, plugin, settings)
+        made = self._make_services(plugin, settings)
         made.log = Silence()
         return made
 
     def _driver(self, mode: str, settings: Mapping[str, Any]) -> ExposureMode:
-        gateway = self._gateway
-        installed = gateway.assembly.installed("exposure_mode")
+        active, config = self._active, self._active.config
+        installed = active.assembly.installed("exposure_mode")
         if mode == META_ONLY and mode not in installed:
             return MetaOnlyView()
         if mode not in installed:
             raise LookupError(f"no exposure mode {mode!r} is installed; there are: {', '.join(installed)}")
-        tables = gateway.config.tables
+        tables = config.tables
         tried = Source("tried out", {"plugins": {mode: settings}})
         config = replace(
-            gateway.config,
+            config,
             tables={**tables, mode: {**tables.get(mode, {}), **settings}},
-            sources=(tried, *gateway.config.sources),
+            sources=(tried, *config.sources),
         )
         try:
-            driver: ExposureMode = gateway.assembly.under(config, self._services).driver("exposure_mode", mode)
+            driver: ExposureMode = active.assembly.under(config, self._services).driver("exposure_mode", mode)
         except OperatorError as exc:
             raise ValueError(str(exc)) from exc
         return driver

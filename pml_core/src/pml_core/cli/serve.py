@@ -174,10 +174,10 @@ async def _follow(gateway: Gateway, served: Served, asked: asyncio.Event) -> Non
     await gateway.announcement.made.wait()
     while True:
         try:
-            from pml_core.reload import Reload
+            reload = gateway.reload(served.read, served.restarts)
         except (ImportError, OSError) as exc:  # no file can be opened just now
             gateway.log.warning("changes of the configuration are not seen yet; tried again soon", problem=str(exc))
             await asyncio.sleep(AGAIN_S)
         else:
             break
-    await Reload(gateway, served.read, served.restarts).follow(served.files, served.known, asked)
+    await reload.follow(served.files, served.known, asked)

@@ -16,7 +16,7 @@ from pml_hookspecs import Link, RawObject, Run
 from .in_flight import InFlight
 
 if TYPE_CHECKING:
-    from pml_core.config import ServerSettings
+    from pml_core.config_tables import ServerSettings
 
 FOREVER_S = 86_400.0
 """Limit given to the link where a clock of our own keeps the time [s]."""

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from pml_core.words import Words
-
-if TYPE_CHECKING:
-    from .server import Server
 
 
 class Greeting:
     """Keeps what one server said last, in this run or before."""
 
-    on_said: Callable[[Server], None] | None = None
+    on_said: Callable[[], None] | None = None
     """Is told when it says something else than before."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, tried: Callable[[], Awaitable[object]]) -> None:
+        """``tried`` waits for the server's first start to have ended, well or badly."""
+        self._tried = tried
         self.words = Words()
         self._heard = asyncio.Event()
 
@@ -28,11 +25,11 @@ class Greeting:
         changed, self.words = words != self.words, words
         self._heard.set()
         if changed and self.on_said is not None:
-            self.on_said(self._server)
+            self.on_said()
 
     async def heard(self, within_s: float) -> bool:
         """Wait until it has said something or its first start has failed; whether that came in time."""
-        waiting = [asyncio.ensure_future(one) for one in (self._heard.wait(), self._server.tried())]
+        waiting = [asyncio.ensure_future(one) for one in (self._heard.wait(), self._tried())]
         try:
             done, _ = await asyncio.wait(waiting, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
         finally:

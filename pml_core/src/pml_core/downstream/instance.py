@@ -37,7 +37,7 @@ class Instance:
     def __init__(
         self,
         wiring: Wiring,
-        events: Events,
+        events: Events[Instance],
         *,
         era: Era,
         other_era: bool,

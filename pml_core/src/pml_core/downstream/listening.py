@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pml_core.members import with_meta
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError
 
 from .calls import FOREVER_S
-from .eras import envelope
-
-if TYPE_CHECKING:
-    from .instance import Instance
+from .eras import Offer, envelope
 
 AGAIN_S = 1.0
 """Pause before a stream that ended is opened again [s]."""
 KINDS = ("tools", "prompts", "resources")
 
 
+class Listener(Protocol):
+    """The connection whose stream it is."""
+
+    @property
+    def name(self) -> str:
+        """The server's."""
+        ...
+
+    @property
+    def offer(self) -> Offer:
+        """What it said when the connection began."""
+        ...
+
+    def notification(self, method: str, params: RawObject) -> None:
+        """Hear what the server did not tell."""
+        ...
+
+
 class Listening:
     """Keeps the stream open while the server has anything to tell."""
 
-    def __init__(self, instance: Instance, log: Any) -> None:
-        self._instance, self._log = instance, log
+    def __init__(self, connection: Listener, log: Any) -> None:
+        self._connection, self._log = connection, log
         self._uris: set[str] = set()
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
@@ -57,7 +72,7 @@ class Listening:
 
     def wanted(self) -> dict[str, Any]:
         """What to listen for; empty when the server tells nothing."""
-        offered = self._instance.offer.capabilities
+        offered = self._connection.offer.capabilities
         wanted: dict[str, Any] = {}
         for kind in KINDS:
             capability = offered.get(kind)
@@ -69,13 +84,13 @@ class Listening:
 
     def _open(self) -> None:
         if self._link is not None and self.wanted():
-            name = f"listen:{self._instance.name}"
+            name = f"listen:{self._connection.name}"
             self._task = asyncio.get_running_loop().create_task(self._keep(self._link), name=name)
 
     async def _keep(self, link: Link) -> None:
         while True:
             params = with_meta(
-                RawObject.of({"notifications": self.wanted()}), envelope(None, {}, self._instance.offer.info)
+                RawObject.of({"notifications": self.wanted()}), envelope(None, {}, self._connection.offer.info)
             )
             try:
                 await link.request("subscriptions/listen", params, timeout_s=FOREVER_S)
@@ -88,7 +103,7 @@ class Listening:
             # What changed meanwhile was told to nobody.
             for kind in KINDS:
                 if f"{kind}ListChanged" in self.wanted():
-                    self._instance.notification(f"notifications/{kind}/list_changed", EMPTY)
+                    self._connection.notification(f"notifications/{kind}/list_changed", EMPTY)
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

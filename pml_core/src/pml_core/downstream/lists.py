@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from pml_core.features import LISTINGS, Kind
-from pml_core.listing import every_item
+from pml_core.listing import LISTINGS, Kind, every_item
 from pml_core.paging import ServerList
 from pml_hookspecs import RawObject, RpcError, TransportError
-
-if TYPE_CHECKING:
-    from .instance import Instance
 
 WAIT_S = 2.0
 """Longest that a list waits for a server that is starting; who asked is told when it has come up [s]."""
@@ -29,12 +25,50 @@ Items: TypeAlias = "ServerList[dict[str, Any]]"
 Reading: TypeAlias = "asyncio.Task[Items]"
 
 
+class ListedConnection(Protocol):
+    """The connection whose lists they are."""
+
+    @property
+    def name(self) -> str:
+        """The server's."""
+        ...
+
+    @property
+    def known(self) -> bool:
+        """Whether it has ever introduced itself."""
+        ...
+
+    @property
+    def connected(self) -> bool:
+        """Whether requests can be sent right now."""
+        ...
+
+    @property
+    def asleep(self) -> bool:
+        """Whether it was stopped for want of use, or not started yet."""
+        ...
+
+    def offers(self, capability: str) -> bool:
+        """Whether the server declared ``capability``."""
+        ...
+
+    async def settled(self, within_s: float) -> None:
+        """Wait for a connection that is being opened."""
+        ...
+
+    async def send(self, method: str, params: RawObject, limit_s: float, *, hands_on: bool) -> RawObject:
+        """Send a request; raises as :class:`pml_hookspecs.Link` says."""
+        ...
+
+
 class Lists:
     """Keeps what was read until the server says that it changed, also while it is stopped for want of use."""
 
-    def __init__(self, instance: Instance, limit_s: float, changed: Callable[[Iterable[str]], None], log: Any) -> None:
+    def __init__(
+        self, connection: ListedConnection, limit_s: float, changed: Callable[[Iterable[str]], None], log: Any
+    ) -> None:
         """``changed`` is given the notifications that clients are to get."""
-        self._instance, self._limit_s, self._changed, self._log = instance, limit_s, changed, log
+        self._connection, self._limit_s, self._changed, self._log = connection, limit_s, changed, log
         self._readings: dict[Kind, Reading] = {}
         self._again: dict[Kind, asyncio.Task[None]] = {}
         """Lists that are being read again, or were, to see whether they are still the same."""
@@ -54,13 +88,13 @@ class Lists:
         Raises:
             TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
         """
-        instance = self._instance
-        await instance.settled(wait_s)
-        if not instance.known or not (instance.connected or instance.asleep):
+        connection = self._connection
+        await connection.settled(wait_s)
+        if not connection.known or not (connection.connected or connection.asleep):
             self._missed.add(kind)
             return ServerList()
         reading = self._readings.get(kind)
-        if reading is None and not undeclared and not instance.offers(LISTINGS[kind].capability):
+        if reading is None and not undeclared and not connection.offers(LISTINGS[kind].capability):
             return ServerList()
         if reading is None or (reading.done() and (reading.cancelled() or reading.exception() is not None)):
             reading = self._readings[kind] = self._begin_reading(kind)
@@ -77,7 +111,7 @@ class Lists:
         """Read a list again that is so old, unless it is being done, and wait a moment for that."""
         now_s, again = asyncio.get_running_loop().time(), self._again.get(kind)
         if again is None or again.done():
-            if not self._instance.connected or now_s - self._began_s[kind] < max_age_s:
+            if not self._connection.connected or now_s - self._began_s[kind] < max_age_s:
                 return
             again = self._again[kind] = self._begin(self._replace(kind, before))
             self._began_s[kind] = now_s
@@ -97,7 +131,7 @@ class Lists:
 
     async def _read(self, kind: Kind) -> Items:
         async def ask(method: str, params: RawObject) -> RawObject:
-            return await self._instance.send(method, params, self._limit_s, hands_on=False)
+            return await self._connection.send(method, params, self._limit_s, hands_on=False)
 
         listing = LISTINGS[kind]
         items = await every_item(ask, listing.method, listing.member, self._log)
@@ -114,7 +148,7 @@ class Lists:
         """There is a new connection: what was read before may be old, and what could not be read can be now."""
         missed, self._missed = self._missed, set()
         known, self._readings = self._readings, {}
-        self._changed({CHANGED[kind] for kind in missed if self._instance.offers(LISTINGS[kind].capability)})
+        self._changed({CHANGED[kind] for kind in missed if self._connection.offers(LISTINGS[kind].capability)})
         for kind, reading in known.items():
             if reading.done() and not reading.cancelled() and reading.exception() is None:
                 self._begin(self._compare(kind, reading.result()))
@@ -130,7 +164,7 @@ class Lists:
     def _begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         # Not in the context of the client that asks first: the list is for all.
         task = asyncio.get_running_loop().create_task(
-            work, name=f"lists:{self._instance.name}", context=contextvars.Context()
+            work, name=f"lists:{self._connection.name}", context=contextvars.Context()
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -21,7 +21,7 @@ EVERYONE = "everyone"
 class Others:
     """Started by the first call that needs one; stopped when their client leaves."""
 
-    def __init__(self, wiring: Wiring, main: Instance, events: Events) -> None:
+    def __init__(self, wiring: Wiring, main: Instance, events: Events[Instance]) -> None:
         """``main`` is the one that serves all; ``events`` are those of the others."""
         self._wiring, self._main, self._events = wiring, main, events
         self._closed = False

@@ -13,7 +13,7 @@ from pml_core.catalog import LiveCatalog
 from pml_core.client import Client, current_client
 from pml_core.clock import timeout_s
 from pml_core.definitions import Change, fingerprint
-from pml_core.features import Kind
+from pml_core.listing import Kind
 from pml_core.starts import Starts
 from pml_core.upstream import Upstream
 from pml_hookspecs import (
@@ -41,7 +41,7 @@ from .tools import Tools
 from .wiring import Events, Wiring
 
 if TYPE_CHECKING:
-    from pml_core.config import ServerSettings
+    from pml_core.config_tables import ServerSettings
 
 LISTED_S = 5.0
 """How long the connection that lists the tools stays open where every client has one of its own [s]."""
@@ -97,7 +97,7 @@ class Server:
         self._catalog, self._log, self._redact = catalog, log.bind(server=name), redact
         self._call_timeout_s = settings.timeout_s or call_timeout_s
         self._upstream = upstream or Upstream(set(), one_client=False)
-        self.quota, self.greeting = Quota(self._log), Greeting(self)
+        self.quota, self.greeting = Quota(self._log), Greeting(self.tried)
         self._wiring = Wiring(
             name=name,
             settings=settings,

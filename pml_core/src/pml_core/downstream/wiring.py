@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pml_core.starts import Starts
 from pml_core.upstream import Upstream
 from pml_hookspecs import Link, RawObject
 
 if TYPE_CHECKING:
-    from pml_core.config import ServerSettings
+    from pml_core.config_tables import ServerSettings
     from pml_hookspecs import Transport
 
-    from .instance import Instance
     from .quota import Quota
+
+
+Connection = TypeVar("Connection")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +37,14 @@ class Wiring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
+class Events(Generic[Connection]):
     """Who hears of what happens to a connection."""
 
-    ready: Callable[[Instance, Link], Awaitable[None]]
+    ready: Callable[[Connection, Link], Awaitable[None]]
     """Connected and introduced; raising ends the connection."""
     up: Callable[[], None]
     down: Callable[[str, str], None]
     """State (``down``, ``idle`` or ``starting``) and reason."""
-    notified: Callable[[Instance, str, RawObject], None]
-    lists_changed: Callable[[Instance, str], None]
+    notified: Callable[[Connection, str, RawObject], None]
+    lists_changed: Callable[[Connection, str], None]
     """With the notification for clients: what it lists besides tools differs from what they were shown."""

@@ -1,0 +1,267 @@
+"""Which parts there are, and what connects them; and what the configuration names, opened and put in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pml_hookspecs import Store, TransportError
+
+from . import local_plugins
+from .admission import Filters
+from .announcement import Announcement
+from .assembly import Assembly
+from .bm25 import Bm25Index
+from .catalog import LiveCatalog
+from .downstream import Server
+from .errors import OperatorError
+from .exposures import ActiveConfig, Exposures
+from .extensions import Extensions
+from .features import Features
+from .fleet import Fleet
+from .guides import Guides
+from .identities import AccessWatchers, KnownIdentities
+from .links import Links
+from .logs import Logs
+from .naming import entry_of
+from .nulls import MemoryStore
+from .own_tools import OwnTools
+from .parking import Parking
+from .redaction import Redactor
+from .rehearsals import Rehearsals
+from .remembered import Remembered
+from .services import PluginServices, ServiceParts
+from .status import StatusResource
+from .supervisor import Supervisor
+from .tool_rules import refusal
+from .tracing import NamedTracer, Tracing
+from .upstream import Upstream
+from .views import LiveViews
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Session, Transport
+
+    from .config import Config
+    from .config_tables import ServerSettings
+    from .conversation import Conversation
+    from .executors import Executors
+    from .registry import Record
+    from .starts import Starts
+
+MOST_PARKED = 10_000
+"""Requests that wait for their clients to come back with answers, at a time."""
+
+
+class Parts:
+    """The parts of a gateway that are there before it starts."""
+
+    def __init__(self, config: Config, logs: Logs | None, records: list[Record] | None, *, one_client: bool) -> None:
+        """As :class:`pml_core.gateway.Gateway`."""
+        self.version = metadata.version("pml-core")
+        self.redactor = Redactor()
+        self.redactor.learn(config.secrets())
+        self.logs = logs or Logs(config.gateway.log_level, config.gateway.log_format)
+        self.logs.redactor = self.redactor
+        self.log = self.logs.get()
+        self.supervisor = Supervisor(self.log, strict=config.gateway.strict)
+        found = local_plugins.found(config) if records is None else records
+        self.supervisor.guards = frozenset(record.name for record in found if record.guard)
+        self.catalog = LiveCatalog(self.log, Bm25Index())
+        self.filters = Filters((), self.log, refusal(lambda: self.active.config.servers, self.catalog))
+        self.rehearsals = Rehearsals(lambda: self.active.config)
+        assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
+        self.active = ActiveConfig(config, assembly, self._exposures(config, assembly))
+        self.transport = Transports(self.active).of
+        self._make_clients_and_servers(one_client=one_client)
+        self._tell_and_serve()
+
+    def _make_clients_and_servers(self, *, one_client: bool) -> None:
+        self.conversations: set[Conversation] = set()
+        self.upstream = Upstream(self.conversations, one_client=one_client)
+        self.servers: dict[str, Server] = {}
+        self.fleet = Fleet(
+            self.servers,
+            self.catalog,
+            self.upstream,
+            self.log,
+            settings=lambda: self.active.config.gateway,
+            make_server=self._server,
+            remember=self._remember,
+            spawn=self.soon,
+        )
+        self.own_tools = OwnTools(self.catalog, self.servers)
+        self.guides = Guides(())
+        self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog.pages)
+        self.links, self.extensions = Links(self.features, self.allows), Extensions(self.servers)
+        self.parking = Parking(self.config.gateway.answer_wait_s, MOST_PARKED)
+        self.identities, self.access_watchers = KnownIdentities((), self.log), AccessWatchers((), self.log)
+
+    def _tell_and_serve(self) -> None:
+        active, catalog, rehearsals, log = self.active, self.catalog, self.rehearsals, self.log
+        self.announcement = Announcement(
+            active, catalog, rehearsals, self.supervisor, log, servers=lambda: {*self.servers, *self.own_tools.servers}
+        )
+        modes = self.announcement.modes
+        self.status = StatusResource(
+            self.version, active, catalog, self.servers, rehearsals, self.supervisor, modes
+        ).of  # fmt: skip
+        self._services = ServiceParts(
+            log=log,
+            catalog=catalog,
+            own_tools=self.own_tools,
+            identities=self.identities,
+            access_watchers=self.access_watchers,
+            redactor=self.redactor,
+            supervisor=self.supervisor,
+            view=active.view,
+            views=LiveViews(active, catalog, self.filters, rehearsals, log, self._services_for),
+        )
+
+    def _services_for(self, plugin: str, settings: Any) -> PluginServices:
+        return PluginServices(self._services, plugin, settings)
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self.active.config
+
+    @property
+    def assembly(self) -> Assembly:
+        """The plugins, with their settings from it."""
+        return self.active.assembly
+
+    @property
+    def exposures(self) -> Exposures:
+        """What it says clients are shown."""
+        return self.active.exposures
+
+    @property
+    def store(self) -> Store | None:
+        """None before it is open."""
+        return self._services.store
+
+    def soon(self, func: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Do something in the background, while the gateway is up; its failure is logged."""
+        self.supervisor.spawn("core", func, args, getattr(func, "__name__", "task"))
+
+    def allows(self, name: str, session: Session) -> bool:
+        """Whether ``session`` may have what patterns call ``name``: a tool, or what is none."""
+        return self.catalog.allows(entry_of(name, self.catalog), session)
+
+    def _exposures(self, config: Config, assembly: Assembly, before: Exposures | None = None) -> Exposures:
+        return Exposures(
+            config, assembly, self.catalog, self.filters, self.supervisor, self.rehearsals, self.log, before
+        )
+
+    def _server(self, name: str, settings: ServerSettings, starts: Starts) -> Server:
+        limits = self.config.gateway
+        return Server(
+            name,
+            settings,
+            self.transport,
+            self.catalog,
+            self.log,
+            start_timeout_s=limits.start_timeout_s,
+            call_timeout_s=limits.call_timeout_s,
+            upstream=self.upstream,
+            starts=starts,
+            redact=self.redactor.text,
+            learn_secrets=self.redactor.learn,
+        )
+
+    async def _remember(self, servers: Mapping[str, Server]) -> None:
+        """Show what is known of servers that are not up yet, and keep what they list."""
+        if self.store is not None:
+            remembered = Remembered(self.store, self.supervisor, self.access_watchers, self.log)
+            await remembered.begin(servers, self.catalog)
+
+
+class Transports:
+    """The drivers by which servers are reached and clients are served, each made when it is used first."""
+
+    def __init__(self, active: ActiveConfig) -> None:
+        self._active = active
+        self._made: dict[str, Transport] = {}
+
+    def of(self, scheme: str) -> Transport:
+        """The driver for addresses of ``scheme``.
+
+        Raises:
+            TransportError: None is installed, or it cannot be made.
+        """
+        if scheme not in self._made:
+            try:
+                self._made[scheme] = self._active.assembly.driver("transport", scheme)
+            except OperatorError as exc:
+                raise TransportError(str(exc), retryable=False) from exc
+        return self._made[scheme]
+
+
+async def open_store(active: ActiveConfig, supervisor: Supervisor, log: Any) -> Store:
+    """Open the configured store, or keep the last executions in memory when none is installed.
+
+    Raises:
+        OperatorError: It cannot be opened.
+    """
+    config, assembly = active.config, active.assembly
+    name = config.gateway.store
+    if name not in assembly.installed("store") and config.says("gateway.store") is None:
+        log.warning("no store is installed; the last executions are kept in memory", store=name)
+        return MemoryStore()
+    store: Store = assembly.driver("store", name)
+    await supervisor.enter(name, store, required=True)
+    return store
+
+
+async def open_tracers(active: ActiveConfig, supervisor: Supervisor, log: Any) -> Tracing:
+    """Open the configured tracers; those that are a default are done without where they are not installed.
+
+    Raises:
+        OperatorError: One cannot be opened.
+    """
+    named, config, assembly = [], active.config, active.assembly
+    chosen = config.says("gateway.tracers") is not None
+    for name in config.gateway.tracers:
+        if not chosen and name not in assembly.installed("tracer"):
+            continue
+        tracer = assembly.driver("tracer", name)
+        await supervisor.enter(name, tracer, required=True)
+        supervisor.on_close(tracer.flush)
+        named.append(NamedTracer(name, tracer))
+    return Tracing(named, log)
+
+
+async def open_executors(active: ActiveConfig, supervisor: Supervisor, executors: Executors) -> None:
+    """Add those that the configuration names, and those that are installed and need not be named.
+
+    Raises:
+        OperatorError: One cannot be opened, or two run the same.
+    """
+    assembly, chosen = active.assembly, active.config.gateway.executors
+    for name in sorted({*chosen.values(), *assembly.installed("executor")}):
+        if executors.leaves_out(name, assembly.driver_class("executor", name), chosen):
+            continue
+        executor = assembly.driver("executor", name)
+        await supervisor.enter(name, executor, required=True)
+        executors.add(name, executor, chosen)
+
+
+def choose_index(catalog: LiveCatalog, found: Sequence[tuple[str, Any]], log: Any) -> None:
+    """Let the first of these, each with its plugin, answer searches; without any, the catalog goes on as it does."""
+    for plugin, index in found:
+        log.debug("search index", plugin=plugin)
+        catalog.use_index(index)
+        return
+
+
+def refuse(plugin: str, where: str, exc: Exception) -> NoReturn:
+    """Without those who say what may be done, everybody could do everything.
+
+    Raises:
+        OperatorError: Always.
+    """
+    raise OperatorError(
+        f"plugin {plugin!r} failed in {where}: {exc}; the gateway does not start without what it guards",
+        f'Mend it, or block it if you mean to do without: [gateway] block = ["{plugin}"].',
+    ) from exc
