@@ -120,7 +120,7 @@ async def test_a_keys_mode_that_is_not_installed_is_warned_of_when_it_is_used_an
         for _ in range(2):
             client = Client(made, mode="sometimes")
             assert await listed(client) == []
-            assert client._handler.session.mode == "meta_only"
+            assert client._handler.conversation.session.mode == "meta_only"
     warning = "Unknown tools_exposure mode: sometimes, defaulting to meta_only"
     assert capsys.readouterr().err.count(warning) == 1
 
@@ -152,7 +152,7 @@ async def test_a_mode_is_told_who_asks_and_a_view_differs_with_all_that_it_may_d
             ("fitting", "local", "", 1),
             ("fitting", "local", "", 2),
         ]
-        keys = {Client(made, mode=mode)._handler.session.key for mode in ("fitting", "all", "meta_only")}
+        keys = {Client(made, mode=mode)._handler.conversation.session.key for mode in ("fitting", "all", "meta_only")}
         assert len(keys) == 3
 
 

@@ -324,7 +324,7 @@ async def test_two_executors_for_one_kind_need_a_choice():
             pass
     assert "[gateway.executors] code" in caught.value.remedy
     async with running({}, plugins=plugins, executors={"code": "one", "workflow": "two"}) as made:
-        session = made.accept(None, Peer(address="t")).session
+        session = made.accept(None, Peer(address="t")).conversation.session
         assert (await made.dispatcher.start(CodeRun(id="c", language="x", source=""), session)).output == "One"
         assert (await made.dispatcher.start(Workflow(id="w", tasks=()), session)).output == "Two"
 

@@ -8,6 +8,7 @@ from importlib import metadata
 
 import pytest
 
+from pml_core.introduction import CAPABILITIES
 from pml_core.members import split
 from pml_hookspecs import RawObject, RpcError, Status
 from pml_hookspecs.protocol import (
@@ -44,7 +45,7 @@ async def test_a_client_can_discover_what_the_gateway_is(stateless):
         client = Client(made, modern=True, stateless=stateless)
         answer = await client.request("server/discover")
         assert answer["supportedVersions"] == ["2026-07-28"]
-        assert answer["capabilities"] == {**made.capabilities(), "extensions": {"io.modelcontextprotocol/tasks": {}}}
+        assert answer["capabilities"] == {**CAPABILITIES, "extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert answer["instructions"].startswith("Gateway to several MCP servers.")
         assert (answer["resultType"], answer["ttlMs"], answer["cacheScope"]) == ("complete", 0, "private")
         assert answer["_meta"] == STAMP

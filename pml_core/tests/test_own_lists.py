@@ -73,9 +73,10 @@ async def said(client, name) -> str:
 
 
 async def found(made, client, query) -> list[str]:
-    token = current_client.set(client._handler.at_large)
+    token = current_client.set(client._handler.conversation.at_large)
     try:
-        return [match.id for match in await made.catalog.search(query, limit=9, session=client._handler.session)]
+        session = client._handler.conversation.session
+        return [match.id for match in await made.catalog.search(query, limit=9, session=session)]
     finally:
         current_client.reset(token)
 

@@ -239,7 +239,7 @@ async def test_a_filter_of_changed_settings_holds_for_the_next_call_list_and_sea
         await made.change(configured("fs", tables={"filtering": {"dropped": ["write"]}}))
         assert (await client.call("fs__write"))["isError"] is True
         assert await client.tools() == ["fs__read"]
-        session = client._handler.session
+        session = client._handler.conversation.session
         assert [m.id for m in await made.catalog.search("write", limit=5, session=session)] == []
         await made.change(configured("fs"))
         assert "isError" not in await client.call("fs__write")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from pml_hookspecs import RawObject
+from pml_hookspecs import Peer, RawObject, Session
 
-if TYPE_CHECKING:
-    from .conversation import Conversation
+from .listeners import Listeners, ResourceOwner
 
 NO_CLIENT = -31999
 """JSON-RPC code of our own, outside the range that JSON-RPC and MCP reserve: there is no client to ask, or it cannot
@@ -54,7 +54,7 @@ class Client(Protocol):
         ...
 
     @property
-    def conversation(self) -> Conversation:
+    def conversation(self) -> ConnectedClient:
         """What lives as long as the client's connection, or its principal's use of the gateway."""
         ...
 
@@ -92,6 +92,49 @@ class Client(Protocol):
         ``server`` says whose it is, where that matters: two may have a resource of one URI.
         """
         ...
+
+
+class ConnectedClient(ABC):
+    """What is known of a client while it is connected, whichever of its requests is served."""
+
+    at_large: Client
+    """The client between its requests."""
+
+    def __init__(self, peer: Peer, session: Session) -> None:
+        self.peer = peer
+        self.session = session
+        """Who asks, with the mode and the hint that the configuration says now."""
+        self.initialized = False
+        self.capabilities: Mapping[str, Any] = {}
+        """What the client said that it can do."""
+        self.info: Mapping[str, Any] | None = None
+        """Who the client said that it is; None before, and where it did not."""
+        self.log_level: str | None = None
+        self.subscribed: dict[str, tuple[ResourceOwner, str]] = {}
+        """Resources that a client with a handshake wants to hear of: its URI, then the server and its URI there."""
+        self.askers: dict[Any, Asker] = {}
+        """Progress tokens of questions that the client is answering, and who asked."""
+        self.listeners = Listeners()
+
+    @abstractmethod
+    def may_hear(self, server: str, method: str, params: RawObject) -> bool:
+        """Whether a notification of a server's, which belongs to no request, is for this client."""
+
+    @abstractmethod
+    def hear_unasked(self, server: str, params: RawObject) -> None:
+        """Tell the client of a changed resource that it did not ask about, by the URI that reads it."""
+
+    @abstractmethod
+    async def list_tools(self, params: RawObject) -> tuple[Mapping[str, Any], bool, int]:
+        """The result of ``tools/list``, whether everybody gets the same from the endpoint, and its freshness [ms]."""
+
+    @abstractmethod
+    async def remember_list(self) -> None:
+        """Know what the client sees, so that it is told when that changes."""
+
+    @abstractmethod
+    def list_may_differ(self) -> None:
+        """A server lists something else for this client only."""
 
 
 current_client: ContextVar[Client | None] = ContextVar("current_client", default=None)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from pml_hookspecs import Link, RawObject, RpcError, encode
 from pml_hookspecs.protocol import INVALID_REQUEST, META_CLIENT_INFO, META_LOG_LEVEL, METHOD_NOT_FOUND
 
-from .client import NEEDS, NO_CLIENT, Asker
+from .client import NEEDS, NO_CLIENT, Asker, ConnectedClient
 from .members import join, with_member
-
-if TYPE_CHECKING:
-    from .conversation import Conversation
 
 HUMAN_S = 86_400.0
 """Longest wait for a client's answer to a server: a human may be part of it [s]."""
@@ -48,12 +45,12 @@ def severe_enough(params: RawObject, level: str | None) -> bool:
 
 
 class LegacyExchange:
-    """A request of a client with a handshake, or that client at large. Implements :class:`pml_core.upstream.Client`."""
+    """A request of a client with a handshake, or that client at large. Implements :class:`pml_core.client.Client`."""
 
     __slots__ = ("_link", "conversation")
     modern = away = False
 
-    def __init__(self, conversation: Conversation, link: Link) -> None:
+    def __init__(self, conversation: ConnectedClient, link: Link) -> None:
         """``link`` is where what belongs to the request goes."""
         self.conversation, self._link = conversation, link
 
@@ -125,7 +122,7 @@ class LegacyExchange:
 
 
 class ModernExchange:
-    """A request of a client without a handshake. Implements :class:`pml_core.upstream.Client`.
+    """A request of a client without a handshake. Implements :class:`pml_core.client.Client`.
 
     Nobody can ask such a client anything: a server's question becomes the answer to the client's request, the request
     is left waiting (parked), and goes on when the client comes back with what was asked for.
@@ -139,7 +136,7 @@ class ModernExchange:
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: ConnectedClient,
         link: Link,
         meta: Mapping[str, Any],
         *,
@@ -262,12 +259,12 @@ class ModernExchange:
 
 
 class ModernAtLarge:
-    """A client without a handshake, between its requests. Implements :class:`pml_core.upstream.Client`."""
+    """A client without a handshake, between its requests. Implements :class:`pml_core.client.Client`."""
 
     modern, answers_servers, away = True, False, False
     log_level = None
 
-    def __init__(self, conversation: Conversation, capabilities: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, conversation: ConnectedClient, capabilities: Mapping[str, Any] | None = None) -> None:
         """``capabilities`` are those of one of its requests; of its last one if None."""
         self.conversation = self.person = conversation
         self._capabilities = capabilities

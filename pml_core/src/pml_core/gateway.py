@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from .admission import Admission
@@ -21,32 +21,22 @@ from .foresight import Foresight
 from .guides import Guides
 from .hooks import Fault
 from .identities import Standing
-from .introduction import finders
-from .naming import name_of
+from .introduction import Introduction, ServerInfo
 from .recorder import Recorder
 from .references import References
 from .services import Runners
 from .tasks import Tasks
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CallNext, Handler, Link, Peer, Session, Store
+    from pml_hookspecs import CallNext, Handler, Link, Peer, Store
 
     from . import registry
+    from .client_handler import ClientParts
     from .config import Config
     from .conversation import Conversation
     from .logs import Logs
     from .reload import Reload
     from .tracing import Tracing
-
-
-CAPABILITIES: Mapping[str, Any] = {
-    "tools": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "prompts": {"listChanged": True},
-    "completions": {},
-    "logging": {},
-}
-"""What servers may offer."""
 
 
 class Gateway(Parts):
@@ -147,6 +137,7 @@ class Gateway(Parts):
         self.filters.use(self._gather("pml_filter_tools", refuse))
         self.catalog.filter_with(self.filters.refusing, self.filters.hides)
         self.guides = Guides(self._gather("pml_guides"))
+        self._introduction = self._introduced()
         self.own_tools.offer([*self._gather("pml_meta_tools"), *self.guides.tools()])
         self._services.suggesters = self._gather("pml_suggesters")
         self.identities.use(self._gather("pml_identities", refuse))
@@ -184,7 +175,7 @@ class Gateway(Parts):
     def _chain(self, store: Store, executors: Executors) -> CallNext:
         attempts = Attempts(store, self.config.gateway.max_resumes, self.log)
         standing = Standing(self.identities, self.log)
-        closed, found_by = self.supervisor.closed, partial(finders, self)
+        closed, found_by = self.supervisor.closed, self._introduction.finders
         admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed, found_by)
         wrappers = [Wrapped("core", admission)]
         wrappers += wrapped(self._gather(HOOK), self.supervisor.fault)
@@ -211,7 +202,11 @@ class Gateway(Parts):
         """
         from .serving import serve
 
-        await serve(self, address, started or (lambda bound: self.log.debug("listening", address=bound)))
+        tell = started or (lambda bound: self.log.debug("listening", address=bound))
+        drain = partial(self.background.drain, self.config.gateway.drain_s)
+        await serve(
+            address, self.accept, tell, self.assembly, self.supervisor, self.transport, drain, self.conversations
+        )
 
     def accept(self, link: Link, peer: Peer) -> Handler:
         """Begin a conversation with a client; what it sends goes to the handler returned.
@@ -219,11 +214,36 @@ class Gateway(Parts):
         Raises:
             LookupError: There is no such endpoint.
         """
-        from .conversation import Conversation
+        from .client_handler import ClientHandler
 
-        conversation = Conversation(self, link, peer)
-        self.conversations.add(conversation)
-        return conversation
+        handler = ClientHandler(self._client_parts, link, peer, self.left)
+        self.conversations.add(handler.conversation)
+        return handler
+
+    @cached_property
+    def _client_parts(self) -> ClientParts:
+        """Made for the first client."""
+        from .client_handler import ClientParts
+        from .conversation import Audience, ToolLists
+        from .modern import Modern
+        from .relay import LogLevels, OtherMethods, Relay
+
+        settled = partial(self.servers_settled, listing=True)
+        sends, intro, info = self.dispatcher, self._introduction, self._introduction.server_info
+        exposures = lambda: self.exposures  # noqa: E731 - a reload replaces them
+        lists = ToolLists(exposures, self.catalog, self.servers, settled, info.only_server)
+        audience = Audience(self.extensions, self.links, self.allows, info.may_know)
+        relay = Relay(self.features, self.guides, sends, info, self.log, self.allows, self.status, exposures)
+        other = OtherMethods(self.extensions, sends, self.access_watchers, self.allows)
+        levels = LogLevels(self.servers, self.conversations, self.rehearsals, self.log, info.may_know)
+        methods = {**relay.methods, **relay.legacy_methods, "logging/setLevel": levels.set}
+        modern = Modern(sends, self.tasks, self.parking, relay, other, intro, self.upstream, self.soon)
+        return ClientParts(lists, audience, sends, intro, self.upstream, modern, methods, other, self.soon, self.log)
+
+    def _introduced(self) -> Introduction:
+        info = ServerInfo(self.servers, self.catalog, self.allows, lambda: self.config.gateway, self.version)
+        own = self.catalog, self.own_tools, self.guides
+        return Introduction(info, *own, self.fleet, self.extensions, lambda: self.exposures)
 
     def left(self, conversation: Conversation) -> None:
         """A client is gone, and with it what was only for it."""
@@ -231,16 +251,6 @@ class Gateway(Parts):
         for server in self.servers.values():
             if server.has_of_its_own(conversation):
                 self.soon(server.client_left, conversation)
-
-    def capabilities(self) -> dict[str, Any]:
-        """What clients are told that they may use; it does not wait for servers to say what they do offer."""
-        return {**CAPABILITIES, **self.extensions.declared()}
-
-    def may_know(self, server: str, session: Session) -> bool:
-        """Whether ``session`` may have anything of a server."""
-        if any(status.name == server for status in self.catalog.servers(session)):
-            return True
-        return any(self.allows(name_of(server, kind, ""), session) for kind in ("resource", "prompt"))
 
     # Servers
 

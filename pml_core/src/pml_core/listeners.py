@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pml_hookspecs import EMPTY, Origin, RawObject
 from pml_hookspecs.protocol import META_SUBSCRIPTION_ID
 
 from .members import with_member, with_meta
-
-if TYPE_CHECKING:
-    from .downstream import Server
 
 KINDS: Mapping[str, str] = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -20,6 +17,23 @@ KINDS: Mapping[str, str] = {
     "notifications/resources/list_changed": "resourcesListChanged",
 }
 UPDATED = "notifications/resources/updated"
+
+
+class ResourceOwner(Protocol):
+    """A server, as those see it who hear of its resources."""
+
+    @property
+    def name(self) -> str:
+        """By which it is configured."""
+        ...
+
+    async def unsubscribe(self, uri: str, params: RawObject) -> RawObject:
+        """Tell no more of a resource; ``uri`` is its own, ``params`` are those of the request.
+
+        Raises:
+            TimeoutError, TransportError, RpcError: It cannot be asked, or refuses.
+        """
+        ...
 
 
 class Listener:
@@ -32,7 +46,7 @@ class Listener:
         uris = wanted.get("resourceSubscriptions")
         self.uris = list(dict.fromkeys(uri for uri in uris if isinstance(uri, str))) if isinstance(uris, list) else []
         """Resources that it asks for."""
-        self.resources: dict[str, tuple[Server, str]] = {}
+        self.resources: dict[str, tuple[ResourceOwner, str]] = {}
         """Resources that it hears of: the URI that the client knows, and the server that has it under which."""
         self._early: list[tuple[str, RawObject]] | None = []
         self.ended = asyncio.Event()

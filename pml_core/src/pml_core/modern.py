@@ -23,16 +23,22 @@ from pml_hookspecs.protocol import (
 
 from .client import current_client
 from .exchange import LEVELS, ModernExchange
-from .introduction import about, greeting
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
 from .parking import Bound, Work
-from .tasks import LONGEST_ID, METHODS, check_declared, with_tasks
+from .relay import hear_no_more
+from .tasks import LONGEST_ID, METHODS, Tasks, check_declared, with_tasks
 from .tool_calls import call_tool
 
 if TYPE_CHECKING:
+    from pml_hookspecs import Session
+
     from .conversation import Conversation
-    from .gateway import Gateway
+    from .dispatch import Dispatcher
+    from .introduction import Introduction
+    from .parking import Parking
+    from .relay import OtherMethods, Relay
+    from .upstream import Upstream
 
 CACHEABLE = frozenset(
     {"server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list"}
@@ -51,10 +57,23 @@ FRESH_MS = 0
 
 
 class Modern:
-    """Answers the requests of one connection, or of one principal, each on its own."""
+    """Answers requests, each on its own."""
 
-    def __init__(self, gateway: Gateway, conversation: Conversation) -> None:
-        self._gateway, self._conversation = gateway, conversation
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        tasks: Tasks,
+        parking: Parking,
+        relay: Relay,
+        others: OtherMethods,
+        introduction: Introduction,
+        upstream: Upstream,
+        soon: Callable[..., None],
+    ) -> None:
+        """``soon`` does something in the background."""
+        self._dispatcher, self._tasks, self._parking = dispatcher, tasks, parking
+        self._relay, self._others, self._introduction, self._upstream = relay, others, introduction, upstream
+        self._soon = soon
         self._methods: dict[str, Answer] = {
             DISCOVER: self._discover,
             "subscriptions/listen": self._listen,
@@ -62,12 +81,13 @@ class Modern:
             "tools/call": self._call_tool,
             **{method: partial(self._about_task, method) for method in METHODS},
         }
-        self._tasks = gateway.tasks
         self._about: Mapping[str, Any] = {}
         """Who answered last, and how that is written into results."""
         self._stamp = b""
 
-    async def request(self, method: str, params: RawObject, meta: Mapping[str, Any], origin: Origin) -> Any:
+    async def request(
+        self, conversation: Conversation, method: str, params: RawObject, meta: Mapping[str, Any], origin: Origin
+    ) -> Mapping[str, Any]:
         """Answer one request; ``meta`` is its ``_meta``.
 
         Raises:
@@ -75,7 +95,7 @@ class Modern:
         """
         if method in NOT_MODERN:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (not in revision {MODERN_REVISIONS[-1]})")
-        exchange = self._exchange(method, meta, origin)
+        exchange = self._exchange(conversation, method, meta, origin)
         current_client.set(exchange)
         answer = self._methods.get(method)
         try:
@@ -83,15 +103,17 @@ class Modern:
                 result = await answer(params, exchange, origin)
             else:
                 result = RawObject.of(await self._maybe_asked(method, params, exchange, meta, origin))
-                self._gateway.parking.pass_on(result)
+                self._parking.pass_on(result)
         except RpcError as exc:
             # This revision has no code of its own for it (MCP 2026-07-28, resources).
             if exc.code == RESOURCE_NOT_FOUND and method == "resources/read":
                 raise RpcError(INVALID_PARAMS, str(exc), exc.data) from exc
             raise
-        return self._completed(method, result)
+        return self._completed(conversation.session, method, result)
 
-    def _exchange(self, method: str, meta: Mapping[str, Any], origin: Origin) -> ModernExchange:
+    def _exchange(
+        self, conversation: Conversation, method: str, meta: Mapping[str, Any], origin: Origin
+    ) -> ModernExchange:
         version, able = meta.get(META_PROTOCOL_VERSION), meta.get(META_CLIENT_CAPABILITIES)
         if not isinstance(version, str):
             raise RpcError(INVALID_PARAMS, f"_meta[{META_PROTOCOL_VERSION!r}] must be text")
@@ -104,25 +126,25 @@ class Modern:
             raise RpcError(INVALID_PARAMS, f"_meta[{META_LOG_LEVEL!r}] must be one of {', '.join(LEVELS)}")
         info = meta.get(META_CLIENT_INFO)
         about = info if isinstance(info, Mapping) else None
-        self._conversation.met_modern(able, about, greets=method == DISCOVER)
-        askable = method in INTERACTIVE
-        return ModernExchange(self._conversation, origin.link, meta, capabilities=able, askable=askable)
+        if conversation.met_modern(able, about) and method != DISCOVER:  # servers start behind one that greets
+            self._upstream.said_hello(able, about, modern=True)
+        return ModernExchange(conversation, origin.link, meta, capabilities=able, askable=method in INTERACTIVE)
 
-    def _completed(self, method: str, result: Mapping[str, Any]) -> RawObject:
+    def _completed(self, session: Session, method: str, result: Mapping[str, Any]) -> RawObject:
         """``result`` with what every result of this revision says, where it does not say it already."""
         answer = RawObject.of(result)
         raw = answer.raw
         if b'"resultType"' in raw or b'"_meta"' in raw or method in CACHEABLE:
-            return self._completed_slowly(method, answer)
-        self._keep_up()
+            return self._completed_slowly(session, method, answer)
+        self._keep_up(session)
         return enclosed(COMPLETE, answer, self._stamp)
 
-    def _keep_up(self) -> None:
+    def _keep_up(self, session: Session) -> None:
         """See to it that results say who answers now."""
-        if self._about is not (now := about(self._gateway, self._conversation.session)):
+        if self._about is not (now := self._introduction.server_info.about(session)):
             self._about, self._stamp = now, b'"_meta":' + encode({META_SERVER_INFO: now})
 
-    def _completed_slowly(self, method: str, result: RawObject) -> RawObject:
+    def _completed_slowly(self, session: Session, method: str, result: RawObject) -> RawObject:
         missing: dict[str, Any] = {} if "resultType" in result else {"resultType": "complete"}
         if method in CACHEABLE and result.get("resultType", "complete") == "complete":
             missing |= {k: v for k, v in (("ttlMs", FRESH_MS), ("cacheScope", "private")) if k not in result}
@@ -130,48 +152,48 @@ class Modern:
             result = enclosed(encode(missing)[1:-1], result)
         if META_SERVER_INFO in meta_of(result):
             return result
-        self._keep_up()
+        self._keep_up(session)
         return with_meta(result, {META_SERVER_INFO: self._about})
 
     # Methods of this revision
 
     async def _discover(self, _params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
-        hello = partial(self._gateway.upstream.said_hello, exchange.capabilities, exchange.info, modern=True)
-        said, meta = await greeting(self._gateway, self._conversation.session, hello)
+        hello = partial(self._upstream.said_hello, exchange.capabilities, exchange.info, modern=True)
+        said, meta = await self._introduction.greeting(exchange.conversation.session, hello)
         answer = {
             "supportedVersions": list(MODERN_REVISIONS),
-            "capabilities": with_tasks(self._gateway.capabilities()),
+            "capabilities": with_tasks(self._introduction.capabilities()),
             **said,
             **({"_meta": meta} if meta else {}),
         }
         hello()
         return answer
 
-    async def _listen(self, params: RawObject, _exchange: ModernExchange, origin: Origin) -> Mapping[str, Any]:
+    async def _listen(self, params: RawObject, exchange: ModernExchange, origin: Origin) -> Mapping[str, Any]:
         wanted = params.get("notifications")
         if not isinstance(wanted, Mapping):
             raise RpcError(INVALID_PARAMS, "subscriptions/listen: notifications must be an object")
-        listener = Listener(origin, wanted)
-        relay, listeners = self._conversation.relay, self._conversation.listeners
+        listener, conversation = Listener(origin, wanted), exchange.conversation
+        listeners = conversation.listeners
         listeners.add(listener)
         try:
-            await relay.hear_of(listener)
-            await self._conversation.remember_list()
+            await self._relay.hear_of(listener, conversation)
+            await conversation.remember_list()
             listener.acknowledge()
             await listener.ended.wait()
         finally:
             listeners.discard(listener)
             if listener.resources:
-                self._gateway.soon(relay.hear_no_more, listener)
+                self._soon(hear_no_more, listener)
         return {"_meta": listener.meta}
 
-    async def _list_tools(self, params: RawObject, _exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
-        listed, alike, fresh_ms = await self._conversation.list_tools(params)
+    async def _list_tools(self, params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
+        listed, alike, fresh_ms = await exchange.conversation.list_tools(params)
         said = [PUBLIC] * alike + [b'"ttlMs":%d' % fresh_ms] * bool(fresh_ms)
         return enclosed(b",".join(said), RawObject.of(listed)) if said else listed
 
     async def _call_tool(self, params: RawObject, exchange: ModernExchange, _origin: Origin) -> Mapping[str, Any]:
-        answer = await call_tool(self._gateway.dispatcher, exchange.session, params, exchange)
+        answer = await call_tool(self._dispatcher, exchange.session, params, exchange)
         return self._tasks.made_of(answer, exchange.capabilities)
 
     async def _about_task(
@@ -181,7 +203,7 @@ class Modern:
         if answer is not None:
             return answer
         try:
-            return await self._conversation.relay.pass_through(method, params, exchange)
+            return await self._others.pass_through(method, params, exchange)
         except RpcError as exc:
             if exc.code not in (METHOD_NOT_FOUND, INVALID_PARAMS):
                 raise
@@ -198,7 +220,7 @@ class Modern:
             return await self._work(method, params, exchange, origin)
         bound_to = _bound_to(method, params, exchange)
         state = params.get("requestState") if b'"requestState"' in params.raw else None
-        if (parked := self._gateway.parking.take(state, bound_to)) is not None:
+        if (parked := self._parking.take(state, bound_to)) is not None:
             parked.exchange.come_back(object_in(split(params.raw), "inputResponses"), origin.link, meta)
             return await self._until_asked(parked.exchange, parked.work, bound_to)
         if not exchange.capabilities:  # then no server gets to ask it anything
@@ -215,9 +237,9 @@ class Modern:
         answer = self._methods.get(method)
         if answer is not None:
             return answer(params, exchange, origin)
-        if (shared := self._conversation.relay.methods.get(method)) is not None:
+        if (shared := self._relay.methods.get(method)) is not None:
             return shared(params, exchange)
-        return self._conversation.relay.pass_through(method, params, exchange)
+        return self._others.pass_through(method, params, exchange)
 
     async def _until_asked(self, exchange: ModernExchange, work: Work, bound_to: Bound) -> Mapping[str, Any]:
         try:
@@ -231,7 +253,7 @@ class Modern:
             raise
         # Also when the work is done: the question may be about another request of the same person's.
         if exchange.asks:
-            state = self._gateway.parking.park(exchange, work, bound_to)
+            state = self._parking.park(exchange, work, bound_to)
             asked = {"inputRequests": exchange.questions().raw, "requestState": encode(state)}
             return join({"resultType": b'"input_required"', **asked})
         return work.result()

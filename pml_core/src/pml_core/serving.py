@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,11 @@ from .errors import OperatorError
 from .registry import HOOK_GROUP, Record, State
 
 if TYPE_CHECKING:
-    from .gateway import Gateway
+    from pml_hookspecs import Accept, Transport
+
+    from .assembly import Assembly
+    from .client import ConnectedClient
+    from .supervisor import Supervisor
 
 LAST_WORDS_S = 0.5
 """Longest that streams of changes get to end before their listener is stopped [s]."""
@@ -53,28 +57,44 @@ def check_complete(records: Iterable[Record], address: str, closed: Mapping[str,
     )
 
 
-async def serve(gateway: Gateway, address: str, started: Callable[[str], None]) -> None:
+async def serve(
+    address: str,
+    accept: Accept,
+    started: Callable[[str], None],
+    assembly: Assembly,
+    supervisor: Supervisor,
+    transport: Callable[[str], Transport],
+    drain: Callable[[], Coroutine[Any, Any, None]],
+    clients: Iterable[ConnectedClient],
+) -> None:
     """Serve clients at ``address`` until there can be no more of them.
+
+    Args:
+        accept: Begins with a client.
+        started: Called with the bound address once clients can connect.
+        assembly: Knows the plugins, and what they serve besides MCP.
+        supervisor: Knows which of them failed.
+        transport: Gives the driver for addresses of a scheme.
+        drain: Lets what goes on in the background come to an end, within its limit.
+        clients: Those that are connected, whenever it is asked.
 
     Raises:
         OperatorError: No transport serves such an address, or a plugin is missing that may guard it.
     """
     try:
-        check_complete(gateway.assembly.records, address, gateway.supervisor.closed)
-        transport = gateway.transport(scheme_of(address))
-        routes = {} if scheme_of(address) == PRIVATE else _routes(gateway)
+        check_complete(assembly.records, address, supervisor.closed)
+        driver = transport(scheme_of(address))
+        routes = {} if scheme_of(address) == PRIVATE else _routes(assembly, supervisor)
         endpoint = Endpoint(name=DEFAULT_ENDPOINT, address=address)
         listening = asyncio.get_running_loop().create_task(
-            transport.serve(endpoint, gateway.accept, started=started, routes=routes), name=f"listener:{address}"
+            driver.serve(endpoint, accept, started=started, routes=routes), name=f"listener:{address}"
         )
         try:
             await asyncio.wait((listening,))
         finally:
-            draining = asyncio.get_running_loop().create_task(
-                gateway.background.drain(gateway.config.gateway.drain_s), name="drain"
-            )
+            draining = asyncio.get_running_loop().create_task(drain(), name="drain")
             try:
-                await _end_streams(gateway)
+                await _end_streams(clients)
             finally:
                 listening.cancel()
                 await asyncio.wait((listening, draining))
@@ -83,19 +103,19 @@ async def serve(gateway: Gateway, address: str, started: Callable[[str], None]) 
         raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
 
 
-def _routes(gateway: Gateway) -> dict[str, list[Any]]:
+def _routes(assembly: Assembly, supervisor: Supervisor) -> dict[str, list[Any]]:
     """What plugins serve besides MCP, by plugin; who serves no routes is spared what they import."""
     routes: dict[str, list[Any]] = {}
-    for plugin, route in gateway.assembly.gather("pml_routes", gateway.supervisor.fault):
+    for plugin, route in assembly.gather("pml_routes", supervisor.fault):
         routes.setdefault(plugin, []).append(route)
-    if shared := [route for _, route in gateway.assembly.gather("pml_api_routes", gateway.supervisor.fault)]:
+    if shared := [route for _, route in assembly.gather("pml_api_routes", supervisor.fault)]:
         routes[API] = shared
     return routes
 
 
-async def _end_streams(gateway: Gateway) -> None:
+async def _end_streams(clients: Iterable[ConnectedClient]) -> None:
     """Streams of changes end with a result, which their listener, once it stops, would no longer wait for."""
-    streams = [conversation.listeners for conversation in gateway.conversations if len(conversation.listeners)]
+    streams = [client.listeners for client in clients if len(client.listeners)]
     for listeners in streams:
         listeners.end()
     until_s = asyncio.get_running_loop().time() + LAST_WORDS_S

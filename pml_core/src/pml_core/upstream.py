@@ -8,15 +8,12 @@ person. Where that cannot be known the request is refused, rather than shown to 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from pml_hookspecs import RawObject, RpcError
 
-from .client import NO_CLIENT, Client
-
-if TYPE_CHECKING:
-    from .conversation import Conversation
+from .client import NO_CLIENT, Client, ConnectedClient
 
 HELLO_S = 1.0
 """Longest that servers wait for the one client to say what it can do."""
@@ -74,7 +71,7 @@ class Hello(NamedTuple):
 class Upstream:
     """All connected clients, as servers see them."""
 
-    def __init__(self, conversations: set[Conversation], *, one_client: bool) -> None:
+    def __init__(self, conversations: Collection[ConnectedClient], *, one_client: bool) -> None:
         """``one_client``: there is and will be exactly one, so servers are told what it can do."""
         self._conversations = conversations
         self._hello: asyncio.Future[Hello] | None = None

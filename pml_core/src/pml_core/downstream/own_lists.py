@@ -11,10 +11,10 @@ import asyncio
 import contextvars
 from collections.abc import Coroutine
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pml_core.catalog import LiveCatalog
-from pml_core.client import Client
+from pml_core.client import Client, ConnectedClient
 from pml_core.definitions import HeldError
 from pml_core.paging import ServerList
 from pml_core.tool_tables import ToolList
@@ -25,9 +25,6 @@ from .instance import Instance
 from .others import Others
 from .tools import Tools, read_once, read_over
 from .wiring import Wiring
-
-if TYPE_CHECKING:
-    from pml_core.conversation import Conversation
 
 MOST_ABLE = 8
 """Kinds of clients, by what they can do, whose lists are kept of one server."""
@@ -272,7 +269,7 @@ class OwnLists:
     def _listed_for_all(self) -> ToolList | None:
         return self._catalog.tables.theirs.get(self._name)
 
-    def _changed(self, conversation: Conversation | None, before: ToolList | None, now: ToolList) -> None:
+    def _changed(self, conversation: ConnectedClient | None, before: ToolList | None, now: ToolList) -> None:
         if self._closed:
             return
         self.compare()
