@@ -37,7 +37,7 @@ from pml_hookspecs import (
     Transport,
     TransportError,
     Workflow,
-    gateway,
+    hooks,
     setting,
     split_tool_id,
 )
@@ -227,7 +227,7 @@ def test_a_new_member_of_a_protocol_reaches_those_who_subclass_it() -> None:
 
 @pytest.mark.parametrize("hook", ["pml_lifespan", "pml_meta_tools", "pml_checks"])
 def test_a_hook_without_an_answer_contributes_nothing(hook: str) -> None:
-    answer: Iterable[Any] = getattr(gateway.GatewayHooks(), hook)(None)
+    answer: Iterable[Any] = getattr(hooks.GatewayHooks(), hook)(None)
     assert list(answer) == []
 
 

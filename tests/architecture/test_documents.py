@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from pml_hookspecs import access, executor, exposure_mode, gateway, transport
+from pml_hookspecs import hooks
 
 HOOKS = [
     function
     for specs in (
-        access.AccessHooks,
-        gateway.GatewayHooks,
-        exposure_mode.ExposureHooks,
-        executor.ExecutorHooks,
-        transport.TransportHooks,
+        hooks.AccessHooks,
+        hooks.GatewayHooks,
+        hooks.ExposureHooks,
+        hooks.ExecutorHooks,
+        hooks.TransportHooks,
     )
     for name, function in inspect.getmembers(specs, inspect.isfunction)
     if name.startswith("pml_")

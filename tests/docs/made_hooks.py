@@ -9,14 +9,14 @@ from typing import Any
 
 from made import DOCS, prose
 
-from pml_hookspecs import access, executor, exposure_mode, gateway, transport
+from pml_hookspecs import hooks
 
 GROUPS: dict[str, type[Any]] = {
-    "The gateway": gateway.GatewayHooks,
-    "Listing and finding tools": exposure_mode.ExposureHooks,
-    "Running tasks": executor.ExecutorHooks,
-    "Listeners": transport.TransportHooks,
-    "Who may do what": access.AccessHooks,
+    "The gateway": hooks.GatewayHooks,
+    "Listing and finding tools": hooks.ExposureHooks,
+    "Running tasks": hooks.ExecutorHooks,
+    "Listeners": hooks.TransportHooks,
+    "Who may do what": hooks.AccessHooks,
 }
 EXAMPLES = DOCS / "plugins" / "examples"
 REFERENCE = """\

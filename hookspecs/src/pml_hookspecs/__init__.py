@@ -7,33 +7,24 @@ entry point and named in the configuration (:class:`ExposureMode`, :class:`Execu
 
 from __future__ import annotations
 
-from ._markers import PROJECT, hookimpl, hookspec
 from .access import AccessEvent, AccessWatcher, CurrentKeys, Identities, Identity, UnauthenticatedError
 from .environment import USUAL_VARIABLES, is_usual, passed_on
 from .executor import (
     CallNext,
     CannotAskError,
-    CapabilityRun,
-    CodeRun,
-    DryRun,
     Executor,
     Journal,
-    Retry,
     Run,
-    Step,
     Suggester,
     Suggestion,
-    Task,
-    ToolCall,
-    Workflow,
     Wrapper,
 )
 from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
 from .foresight import Asker, Checker, Judge, Verdict
 from .gateway import QUESTIONS, Check, Guide, InvalidArguments, MetaTool, NamedTools, ToolFailed
+from .hooks import PROJECT, hookimpl, hookspec
 from .raw import EMPTY, RawObject, encode, well_formed
 from .records import ExecutionRecord, RecordStatus, Trigger
-from .requests import ServerRequest
 from .services import Services
 from .settings import setting
 from .store import (
@@ -50,6 +41,17 @@ from .store import (
     Store,
     Total,
     Traces,
+)
+from .tasks import (
+    CapabilityRun,
+    CodeRun,
+    DryRun,
+    Retry,
+    ServerRequest,
+    Step,
+    Task,
+    ToolCall,
+    Workflow,
 )
 from .tracer import Ended, Span, Tracer
 from .transport import Accept, Endpoint, Handler, Link, Origin, Peer, RpcError, Transport, TransportError

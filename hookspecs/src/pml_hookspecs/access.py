@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from ._markers import hookspec
-
 if TYPE_CHECKING:
-    from .services import Services
     from .store import Scope
     from .types import Session
 
@@ -123,25 +120,3 @@ class AccessEvent:
 
 AccessWatcher: TypeAlias = Callable[[AccessEvent], Awaitable[None]]
 """Hears of access and changes. The caller is answered when it returns; what it raises is logged and changes nothing."""
-
-
-class AccessHooks:
-    """Hooks around who may do what."""
-
-    @hookspec
-    def pml_identities(self, services: Services) -> Iterable[Identities]:
-        """Contribute those who know keys, asked in plugin-name order by ``Services.identify`` and ``Services.scope``.
-
-        Called once, at start-up. Raising keeps the gateway from starting: without keys everybody would be let in.
-        """
-        return ()
-
-    @hookspec
-    def pml_access_watchers(self, services: Services) -> Iterable[AccessWatcher]:
-        """Contribute those who hear of access and changes that no wrapper sees.
-
-        Of callers that were not let in, of requests about tasks (MCP extension ``tasks``), of a changed configuration;
-        transports and commands tell of theirs by ``Services.report_access``. Called once, at start-up, also where only
-        a command runs. Raising quarantines the plugin.
-        """
-        return ()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from ._markers import hookspec
-
 if TYPE_CHECKING:
-    from .services import Services
     from .types import Catalog, CatalogEntry, Match, Session, ToolId
 
 GROUP = "pml.exposure_mode"
@@ -33,7 +30,7 @@ class ExposureMode(Protocol):
     A class: ``Mode(settings, services)``; ``settings_type`` names its settings. A mode is a function of its two
     arguments: called twice with the same ``catalog.revision`` and an equal session it returns an equal selection, in
     the same order. MCP requires lists to be stable, and the gateway caches on it. A mode does not fetch, rename or
-    check permissions: the gateway renders names, and :meth:`ExposureHooks.pml_filter_tools` removes what the session
+    check permissions: the gateway renders names, and ``pml_filter_tools`` removes what the session
     may not have. Hidden is not forbidden: a tool that a mode did not list can still be called.
 
     One may have a member ``whole_catalog: bool``, False where it picks none but the gateway's own tools: its list waits
@@ -163,34 +160,3 @@ class Views(Protocol):
             ValueError: The settings do not fit.
         """
         ...
-
-
-class ExposureHooks:
-    """Hooks around listing and finding tools."""
-
-    @hookspec
-    def pml_search_index(self, services: Services) -> Iterable[SearchIndex]:
-        """Provide the search index. The first one by plugin name is used; without any, the core's BM25.
-
-        Called once, at start-up. Raising quarantines the plugin.
-        """
-        return ()
-
-    @hookspec
-    def pml_embedders(self, services: Services) -> Iterable[Embedder]:
-        """Provide a model that embeds texts, as ``Services.embedder``. The first one by plugin name is used.
-
-        Called once, at start-up: load the model when it is first used. Raising quarantines the plugin.
-        """
-        return ()
-
-    @hookspec
-    def pml_filter_tools(self, services: Services) -> Iterable[ToolFilter]:
-        """Contribute filters applied to every selection and every call, whichever mode made the selection.
-
-        A tool is shown, and can be called, only if every filter keeps it. A filter that raises, or that gives
-        neither True nor False, counts as "drop".
-        Called once, at start-up, in plugin-name order. Raising keeps the gateway from starting: what the filter forbids
-        would be allowed.
-        """
-        return ()

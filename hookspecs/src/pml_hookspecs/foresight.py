@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from .executor import Executor, Wrapper
 
 if TYPE_CHECKING:
-    from .executor import Run, Task
+    from .executor import Run
+    from .tasks import Task
     from .types import CatalogEntry, Failure, Session
 
 

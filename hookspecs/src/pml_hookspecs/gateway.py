@@ -1,17 +1,14 @@
-"""Hooks that belong to the gateway as a whole."""
+"""What plugins give the gateway as a whole: tools of its own, guides, checks, names of tools."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._markers import hookspec
-
 if TYPE_CHECKING:
-    from .executor import Run, Task
-    from .services import Services
+    from .executor import Run
+    from .tasks import Task
 
 
 class InvalidArguments(Exception):  # noqa: N818 - it is not the gateway that errs
@@ -97,64 +94,3 @@ class NamedTools:
     """Names as clients or the catalog have them, or patterns of :mod:`fnmatch` over them."""
     ids_only: bool = False
     """Whether only ``server:tool`` counts here, and not ``server__tool`` or the tool's own name."""
-
-
-class GatewayHooks:
-    """Hooks around the gateway's life, its own tools and its command line."""
-
-    @hookspec
-    def pml_lifespan(self, services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
-        """Bracket the life of the gateway: entered after every driver is up, left before any goes down.
-
-        Entered in plugin-name order, left in reverse. Failing to enter quarantines this plugin only, unless
-        ``[gateway] strict`` is set.
-        """
-        return ()
-
-    @hookspec
-    def pml_meta_tools(self, services: Services) -> Iterable[MetaTool]:
-        """Contribute tools the gateway serves itself. Called once, at start-up, in plugin-name order.
-
-        A name claimed twice is a start-up error that names both plugins. Raising quarantines the plugin.
-        """
-        return ()
-
-    @hookspec
-    def pml_guides(self, services: Services) -> Iterable[Guide]:
-        """Contribute guides. Called once, at start-up; a name claimed twice is a start-up error."""
-        return ()
-
-    @hookspec
-    def pml_commands(self, subcommands: Any) -> None:
-        """Add ``pml <verb>`` commands to an :mod:`argparse` sub-parser collection.
-
-        Each parser sets one or both of two functions by ``parser.set_defaults``. ``run`` is called with the parsed
-        arguments and returns the exit status. ``run_with`` is a coroutine function called with the parsed arguments and
-        the plugin's :class:`Services`, for commands that look at the user's catalog, store or settings: the catalog is
-        as it was last time, or with ``--connect``, which such parsers are given together with ``--config``, ``--mode``
-        and ``--set``, as the servers list it now. With both, ``run`` is called first and may return None to say that
-        it takes the services. A parser that also sets ``needs_gateway=True`` starts a gateway, or servers, without
-        being told ``--connect``: it is refused with a message where those do not run.
-
-        An :class:`InvalidArguments` that either raises becomes a message and exit status 2. Called while the command
-        line is parsed: import nothing heavy here.
-        """
-
-    @hookspec
-    def pml_named_tools(self, services: Services) -> Iterable[NamedTools | Awaitable[Sequence[NamedTools]]]:
-        """Say which tools are named by what this plugin keeps: a name that fits nothing is told to the operator.
-
-        Asked when the gateway has started, by ``pml config check`` and by ``pml plugins doctor``; the latter two start
-        no servers and no lifespans. Names of servers whose tools are not known are not judged. Raising is noted, and
-        the names of this plugin are not judged.
-        """
-        return ()
-
-    @hookspec
-    def pml_checks(self, services: Services) -> Iterable[Check | Awaitable[Check]]:
-        """Contribute lines to ``pml plugins doctor``. May block for up to 10 s in all. The gateway is not running.
-
-        A line that can only be written after a look into the store is an awaitable, such as what a coroutine function
-        returns: only while it is awaited, ``services.store`` is open.
-        """
-        return ()

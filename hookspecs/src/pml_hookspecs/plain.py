@@ -8,8 +8,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from .executor import CapabilityRun, CodeRun, Retry, Step, Task, ToolCall, Workflow
-from .requests import ServerRequest
+from .tasks import CapabilityRun, CodeRun, Retry, ServerRequest, Step, Task, ToolCall, Workflow
 from .types import Failure, Outcome, Session, Status
 
 KINDS: Mapping[str, type[Any]] = {

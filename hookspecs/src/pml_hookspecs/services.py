@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from .access import AccessEvent, Identity
-    from .executor import DryRun, Journal, Run, Suggestion, Task
+    from .executor import Journal, Run, Suggestion
     from .exposure_mode import Embedder, Views
     from .foresight import Verdict
     from .gateway import MetaTool
     from .records import Trigger
     from .store import Scope, Store
+    from .tasks import DryRun, Task
     from .types import Catalog, CatalogEntry, ExecutionId, Json, Outcome, Session
 
 

@@ -7,16 +7,13 @@ end the gateway is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from ._markers import hookspec
-
 if TYPE_CHECKING:
     from .raw import RawObject
-    from .services import Services
     from .types import Json
 
 GROUP = "pml.transport"
@@ -220,24 +217,3 @@ class Transport(Protocol):
             NotImplementedError: Its servers need no login.
         """
         raise NotImplementedError(f"{type(self).__name__} has no logins")
-
-
-class TransportHooks:
-    """Hooks around listeners."""
-
-    @hookspec
-    def pml_routes(self, services: Services) -> Iterable[Any]:
-        """Contribute Starlette routes, mounted under ``/<plugin name>/`` on HTTP listeners. Called once, at start-up.
-
-        Requests have passed the listener's authentication: ``request.state.identity`` is the caller's
-        :class:`Identity`, from which ``Services.session`` makes a session. Raising quarantines the plugin.
-        """
-        return ()
-
-    @hookspec
-    def pml_api_routes(self, services: Services) -> Iterable[Any]:
-        """As :meth:`pml_routes`, for routes that all plugins share, mounted under ``/api/``. Called once, at start-up.
-
-        In plugin-name order; of two routes for one path the first answers.
-        """
-        return ()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pluggy
 
-from pml_hookspecs import PROJECT, access, executor, exposure_mode, gateway, transport
+from pml_hookspecs import PROJECT, hooks
 
 from .errors import OperatorError
 from .registry import HOOK_GROUP, Advice, Record, State, cause
@@ -25,11 +25,11 @@ class HookManager(pluggy.PluginManager):
     def __init__(self) -> None:
         super().__init__(PROJECT)
         for specs in (
-            access.AccessHooks,
-            gateway.GatewayHooks,
-            exposure_mode.ExposureHooks,
-            executor.ExecutorHooks,
-            transport.TransportHooks,
+            hooks.AccessHooks,
+            hooks.GatewayHooks,
+            hooks.ExposureHooks,
+            hooks.ExecutorHooks,
+            hooks.TransportHooks,
         ):
             self.add_hookspecs(specs)
 

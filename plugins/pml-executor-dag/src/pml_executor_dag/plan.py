@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Task, ToolCall, Workflow
-from pml_hookspecs.executor import ONCE
+from pml_hookspecs.tasks import ONCE
 
 from .references import Slot, find, meant, path_text
 

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Task, ToolCall, Workflow
-from pml_hookspecs.executor import ONCE
 from pml_hookspecs.plain import to_plain
+from pml_hookspecs.tasks import ONCE
 
 from .plan import values_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Retry, Step, Task, ToolCall, Workflow
-from pml_hookspecs.executor import ONCE
+from pml_hookspecs.tasks import ONCE
 
 from .plan import type_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Json, Retry, Step, Task, ToolCall, ToolId, Workflow
-from pml_hookspecs.executor import ONCE
+from pml_hookspecs.tasks import ONCE
 from pml_kit.references import parse
 
 from .fields import LONGEST_CODE, Fields, kind, one_of
