@@ -96,3 +96,62 @@ async def test_how_long_an_only_servers_list_is_fresh_is_the_least_that_it_said_
     async with connected(transport, settings, plugins=plugins, tools_exposure="plain") as made:
         answer = await Client(made, modern=True).request("tools/list")
         assert told - 30_000 <= answer["ttlMs"] <= told
+
+
+POSSIBLE = {"tools", "resources", "prompts", "completions", "logging"}
+OFFERS = {"tools": {}, "completions": {}, "experimental": {"x": {}}, "odd": {}, "logging": None}
+ADDED = {"resources"}
+"""What the gateway adds itself: its status is a resource."""
+
+
+async def told(made, *, modern, **options):
+    """The capabilities that a client is told when it connects."""
+    client = Client(made, modern=modern)
+    greeting = await (client.request("server/discover") if modern else client.initialize(**options))
+    return {name: value for name, value in greeting["capabilities"].items() if name != "extensions"}
+
+
+@pytest.mark.parametrize("modern", [False, True])
+@pytest.mark.parametrize("one_client", [False, True])
+async def test_a_client_is_told_what_its_only_server_declares_at_its_first_start_too(modern, one_client):
+    server = ScriptedServer(["read"])
+    server.offers = OFFERS
+    async with transparent({"fs": server}, one_client=one_client) as made:
+        found = await told(made, modern=modern)
+        assert found.keys() == {"tools", "completions", "experimental"} | ADDED
+        assert (found["tools"], found["resources"]) == ({"listChanged": True}, {"listChanged": True})
+
+
+@pytest.mark.parametrize("subscribe", [False, True])
+async def test_subscriptions_are_declared_where_the_server_takes_them(subscribe):
+    server = ScriptedServer([])
+    server.offers = {"resources": {"subscribe": subscribe}}
+    async with transparent({"fs": server}) as made:
+        expected = {"listChanged": True, **({"subscribe": True} if subscribe else {})}
+        assert await told(made, modern=False) == {"resources": expected}
+
+
+async def test_where_it_is_not_known_what_there_will_be_all_is_declared_that_there_may_be():
+    plain, silent = ScriptedServer(["read"]), ScriptedServer(["read"])
+    silent.refuse = "not today"
+    async with transparent({"fs": silent}) as made:
+        assert (await told(made, modern=False)).keys() == POSSIBLE
+    async with transparent({"fs": plain, "other": ScriptedServer([])}) as made:
+        assert (await told(made, modern=False)).keys() == POSSIBLE
+    async with running({"fs": plain}) as made:  # its mode lists the gateway's tools
+        assert (await told(made, modern=False)).keys() == POSSIBLE
+
+
+async def test_what_was_not_declared_can_be_used_all_the_same():
+    server = ScriptedServer(["read"])
+
+    async def completed(_params):
+        return {"completion": {"values": ["a"]}}
+
+    server.others["completion/complete"] = completed
+    async with transparent({"fs": server}) as made:
+        client = Client(made)
+        assert "completions" not in (await client.initialize())["capabilities"]
+        asked = {"ref": {"type": "ref/prompt", "name": "fs__x"}, "argument": {"name": "a", "value": ""}}
+        assert (await client.request("completion/complete", asked))["completion"] == {"values": ["a"]}
+        assert await client.request("logging/setLevel", {"level": "error"}) == {}

@@ -41,6 +41,17 @@ async def pages_of(client, method):
             return pages
 
 
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("script", ["asker.py", "paged.py"])
+async def test_a_server_that_was_never_seen_declares_for_itself(tmp_path, script, mode):
+    site, direct = site_of(tmp_path, script)
+    async with Client(stdio_client(direct), mode=mode, cache=None) as client:
+        expected = client.server_capabilities.model_dump(exclude_none=True).keys()
+    async with site.connect(*PATIENT, mode=mode) as client:
+        found = client.server_capabilities.model_dump(exclude_none=True).keys()
+    assert found - {"extensions"} == expected | {"resources", "prompts"}  # the gateway's status and guides
+
+
 async def test_what_a_client_cannot_do_is_answered_as_by_that_client(tmp_path):
     site, direct = site_of(tmp_path, "asker.py")
     tools = ("elicit", "sample", "roots")

@@ -41,7 +41,7 @@ GRACE_S = 2.0
 NAME = "peer"
 OWN = {"resources": "uri", "prompts": "name"}
 BEGINNINGS = ("pml://", "guide_")
-"""Of what the gateway adds to lists for itself: its status and its guides."""
+"""Of what the gateway adds to lists for itself: its status and its guides. It declares that it has such lists."""
 _STARTING: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 _ELSEWHERE = tempfile.TemporaryDirectory()
 os.environ["PML_HOME"] = _ELSEWHERE.name
@@ -186,6 +186,8 @@ class Behind:
     url: str = ""
     run: Run | None = None
     protocol: str = ""
+    declares: frozenset[str] = frozenset()
+    """The capabilities that it declares."""
 
 
 @cache
@@ -232,13 +234,13 @@ async def gateway(behind: Behind, *, one_client: bool) -> AsyncIterator[Gateway]
 class Foreign:
     """A stream of what the gateway sends, without the resources and prompts of its own that it adds to lists."""
 
-    def __init__(self, stream: Any) -> None:
-        """``stream`` is what the gateway's messages come from."""
-        self._stream = stream
+    def __init__(self, stream: Any, declared: frozenset[str]) -> None:
+        """``stream`` is what the gateway's messages come from; ``declared`` is what the server declares."""
+        self._stream, self._declared = stream, declared
 
     async def receive(self) -> Any:
         """The next message."""
-        return _without_own(await self._stream.receive())
+        return _without_own(await self._stream.receive(), self._declared)
 
     def __aiter__(self) -> Foreign:
         """All that are to come."""
@@ -246,7 +248,7 @@ class Foreign:
 
     async def __anext__(self) -> Any:
         """The next one."""
-        return _without_own(await self._stream.__anext__())
+        return _without_own(await self._stream.__anext__(), self._declared)
 
     async def __aenter__(self) -> Self:
         """The stream itself."""
@@ -261,19 +263,23 @@ class Foreign:
         return getattr(self._stream, name)
 
 
-def _without_own(item: Any) -> Any:
+def _without_own(item: Any, declared: frozenset[str]) -> Any:
     result = getattr(getattr(item, "message", None), "result", None)
     for member, key in OWN.items():
         if isinstance(result, dict) and isinstance(listed := result.get(member), list):
             result[member] = [one for one in listed if not str(one.get(key)).startswith(BEGINNINGS)]
+        if isinstance(result, dict) and member not in declared and "serverInfo" in result:
+            result["capabilities"].pop(member, None)
     return item
 
 
 @asynccontextmanager
-async def foreign(transport: AbstractAsyncContextManager[tuple[Any, Any]]) -> AsyncIterator[tuple[Any, Any]]:
+async def foreign(
+    transport: AbstractAsyncContextManager[tuple[Any, Any]], behind: Behind
+) -> AsyncIterator[tuple[Any, Any]]:  # fmt: skip
     """``transport``, whose reading stream is :class:`Foreign`."""
     async with transport as (read, write):
-        yield Foreign(read), write
+        yield Foreign(read, behind.declares), write
 
 
 @asynccontextmanager
@@ -285,7 +291,7 @@ async def over_stdio(behind: Behind) -> AsyncIterator[AbstractAsyncContextManage
         serving = serve_over(fd, fd, running.accept, lambda _bound: None, StdioSettings(), _NoLog())
         task = asyncio.ensure_future(serving)
         try:
-            yield foreign(lines(near))
+            yield foreign(lines(near), behind)
         finally:
             near.close()
             await asyncio.wait([task], timeout=GRACE_S)
@@ -305,6 +311,6 @@ async def over_http(behind: Behind) -> AsyncIterator[AbstractAsyncContextManager
                 await task
             async with httpx2.AsyncClient(timeout=httpx2.Timeout(30, read=300), follow_redirects=True) as http:
                 url = f"{await bound}/mcp"
-                yield foreign(streamable_http_client(url, http_client=http, max_sse_event_size=None))
+                yield foreign(streamable_http_client(url, http_client=http, max_sse_event_size=None), behind)
         finally:
             await _ended(task)

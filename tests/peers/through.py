@@ -45,12 +45,13 @@ async def _sdk_cell(arm: str, server: Any, *, spec_version: str, **client: Any) 
     low = server._lowlevel_server if isinstance(server, MCPServer) else server
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
+        declares = frozenset(low.create_initialization_options().capabilities.model_dump(exclude_none=True))
         if arm == "in-memory":
 
             async def run(read: Any, write: Any) -> None:
                 await low.run(read, write, low.create_initialization_options())
 
-            transport = await enter(middle.over_stdio(middle.Behind(run=run)))
+            transport = await enter(middle.over_stdio(middle.Behind(run=run, declares=declares)))
         else:
             if arm == "sse":
                 app, _ = theirs.build_sse_app(server)
@@ -62,7 +63,7 @@ async def _sdk_cell(arm: str, server: Any, *, spec_version: str, **client: Any) 
                 await enter(server.session_manager.run())
                 behind = f"{await enter(middle.listening(app))}/mcp"
             protocol = "sse" if arm == "sse" else ""
-            transport = await enter(middle.over_http(middle.Behind(url=behind, protocol=protocol)))
+            transport = await enter(middle.over_http(middle.Behind(url=behind, protocol=protocol, declares=declares)))
         mode = spec_version if spec_version in MODERN_PROTOCOL_VERSIONS else "legacy"
         yield await enter(Client(transport, mode=mode, **client))
 
@@ -95,16 +96,17 @@ async def _fastmcp_session(self: Any, *, transport_options: Any = None, **sessio
     async def run(read: Any, write: Any) -> None:
         await low.run(read, write, low.create_initialization_options(), raise_exceptions=self.raise_exceptions)
 
+    declares = frozenset(low.create_initialization_options().capabilities.model_dump(exclude_none=True))
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         if ROUTE == "stdio":
             await enter(_enter_server_lifespan(server=self.server))
-            transport = await enter(middle.over_stdio(middle.Behind(run=run)))
+            transport = await enter(middle.over_stdio(middle.Behind(run=run, declares=declares)))
         else:
             http_app = getattr(self.server, "http_app", None)
             app = self.server.streamable_http_app() if http_app is None else http_app(path="/mcp")
             address = await enter(middle.listening(app, lifespan="on"))
-            transport = await enter(middle.over_http(middle.Behind(url=f"{address}/mcp")))
+            transport = await enter(middle.over_http(middle.Behind(url=f"{address}/mcp", declares=declares)))
         read, write = await enter(transport)
         yield await enter(options.session_class(read_stream=read, write_stream=write, **session))
 

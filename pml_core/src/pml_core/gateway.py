@@ -230,10 +230,9 @@ class Gateway(Parts):
 
         settled = partial(self.servers_settled, listing=True)
         sends, intro, info = self.dispatcher, self._introduction, self._introduction.server_info
-        exposures = lambda: self.exposures  # noqa: E731 - a reload replaces them
-        lists = ToolLists(exposures, self.catalog, self.servers, settled, info.only_server)
+        lists = ToolLists(lambda: self.exposures, self.catalog, self.servers, settled, info.only_server)
         audience = Audience(self.extensions, self.links, self.allows, info.may_know)
-        relay = Relay(self.features, self.guides, sends, info, self.log, self.allows, self.status, exposures)
+        relay = Relay(self.features, self.guides, sends, intro, self.log, self.allows, self.status)
         other = OtherMethods(self.extensions, sends, self.access_watchers, self.allows)
         levels = LogLevels(self.servers, self.conversations, self.rehearsals, self.log, info.may_know)
         methods = {**relay.methods, **relay.legacy_methods, "logging/setLevel": levels.set}

@@ -15,7 +15,7 @@ from pml_hookspecs.tokens import estimate
 
 from .naming import SEPARATOR, name_of
 from .server_views import is_operator
-from .words import clean, sentences
+from .words import MAPS, clean, sentences
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, ServerStatus, Session
@@ -128,9 +128,30 @@ class Introduction:
         self._own_tools, self._guides, self._starts = own_tools, guides, starts
         self._exposures = exposures
 
-    def capabilities(self) -> dict[str, Any]:
-        """What clients are told that they may use; it does not wait for servers to say what they do offer."""
-        return {**CAPABILITIES, **self._extensions.declared()}
+    async def shown_alone(self, session: Session) -> Server | None:
+        """A client's only server, where its mode lists that server's tools alone, as if there were no gateway."""
+        if (await self._exposures().of(session)).lists_meta_tools:
+            return None
+        return self.server_info.only_server(session)
+
+    async def capabilities(self, session: Session) -> dict[str, Any]:
+        """What a client may use: of a server that is shown alone what that declares, and the gateway's own.
+
+        Where there are several, or that one has not been up, all that servers may have: nobody waits to hear it.
+        """
+        possible, server = {**CAPABILITIES, **self._extensions.declared()}, await self.shown_alone(session)
+        said = None if server is None else server.greeting.capabilities
+        if server is None or said is None:
+            return possible
+        has = {name for name in (*possible, *MAPS) if isinstance(said.get(name), Mapping)}
+        own = {"resources", *(["prompts"] if self._guides.names else [])}
+        found = {
+            **{name: said[name] for name in MAPS if name in has},
+            **{name: possible[name] for name in possible if name in has | own},
+        }
+        if "resources" not in has or not (server.modern or said["resources"].get("subscribe")):
+            found["resources"] = {"listChanged": True}
+        return found
 
     async def greeting(
         self, session: Session, hello: Callable[[], None]

@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from .client import ConnectedClient
     from .dispatch import Dispatcher
     from .downstream import Server
-    from .exposures import Exposures
     from .extensions import Allows, Extensions
     from .features import Features, Keeps
     from .guides import Guides
     from .identities import AccessWatchers
-    from .introduction import ServerInfo
+    from .introduction import Introduction
     from .listeners import Listener
     from .listing import Kind
     from .rehearsals import Rehearsals
@@ -63,22 +62,20 @@ class Relay:
         features: Features,
         guides: Guides,
         dispatcher: Dispatcher,
-        server_info: ServerInfo,
+        introduction: Introduction,
         log: Any,
         allows: Allows,
         status: Callable[[Session], dict[str, Any]],
-        exposures: Callable[[], Exposures],
     ) -> None:
         """Make one for all clients.
 
         Args:
             allows: Says whether a session may have what patterns call by a name.
             status: Gives what the status resource shows a session.
-            exposures: Gives those that are in force.
         """
         self._features, self._guides, self._dispatcher = features, guides, dispatcher
-        self._server_info, self._log = server_info, log
-        self._allows, self._status, self._exposures = allows, status, exposures
+        self._introduction, self._log = introduction, log
+        self._allows, self._status = allows, status
         self.methods: Mapping[str, Method] = {
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
@@ -116,13 +113,14 @@ class Relay:
         """
         session = client.conversation.session
         keeps = self._keeps("prompt" if kind == "prompts" else "resource", session)
-        only = self._server_info.only_server(session)
+        only = self._introduction.server_info.only_server(session)
         listed = await self._features.listed(kind, keeps, only)
-        items, size, cursor = [*listed, *more], self._server_info.settings().page_size, params.get("cursor")
-        plain = only is not None and not (await self._exposures().of(session)).lists_meta_tools
-        its_pages = plain and listed.ends and not size
+        page_size = self._introduction.server_info.settings().page_size
+        items, size, cursor = [*listed, *more], page_size, params.get("cursor")
+        alone = await self._introduction.shown_alone(session)
+        its_pages = alone is not None and listed.ends and not size
         pages = servers_page(items, cursor, listed.ends) if its_pages else page(items, cursor, size)
-        fresh_ms = listed.fresh_ms(only.settings.relist_s) if only is not None and plain and client.modern else 0
+        fresh_ms = listed.fresh_ms(alone.settings.relist_s) if client.modern and alone is not None else 0
         said = (member, "nextCursor", "ttlMs"), (*pages, fresh_ms or None)
         return {name: value for name, value in zip(*said, strict=True) if value is not None}
 

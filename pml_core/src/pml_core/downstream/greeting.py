@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 from pml_core.words import Words
 
@@ -18,11 +19,13 @@ class Greeting:
         """``tried`` waits for the server's first start to have ended, well or badly."""
         self._tried = tried
         self.words = Words()
+        self.capabilities: Mapping[str, Any] | None = None
+        """What it declared when it came up last in this run; None before."""
         self._heard = asyncio.Event()
 
-    def hear(self, words: Words) -> None:
+    def hear(self, words: Words, capabilities: Mapping[str, Any]) -> None:
         """It has just said this."""
-        changed, self.words = words != self.words, words
+        changed, self.words, self.capabilities = words != self.words, words, capabilities
         self._heard.set()
         if changed and self.on_said is not None:
             self.on_said()

@@ -181,7 +181,7 @@ class Server:
             await instance.client_left(conversation)
 
     async def _ready(self, instance: Instance, link: Link) -> None:
-        self.greeting.hear(instance.offer.words)
+        self.greeting.hear(instance.offer.words, instance.offer.capabilities)
         entries = await self.tools.read(instance, link)
         self.status = replace(self.status, description=instance.offer.description)
         self.tools.have(entries)
