@@ -166,8 +166,7 @@ class Gateway(Parts):
         )
 
     async def _executors(self) -> Executors:
-        followable, learn = self.links.followable, self.extensions.learn
-        downstream = Downstream(self.servers, learn, started=self._connect, followable=followable)
+        downstream = Downstream(self.servers, self.extensions.learn, started=self._connect, links=self.links)
         executors = Executors(DirectExecutor(downstream, self.own_tools), self.catalog, self.rehearsals)
         await open_executors(self.active, self.supervisor, executors)
         return executors

@@ -49,12 +49,16 @@ class Links:
     def __init__(self, features: Features, allows: Allows) -> None:
         self._features, self._allows = features, allows
 
+    def may_have(self, server: Server, result: RawObject) -> bool:
+        """Whether ``result`` of ``server`` may have links that are to be given on as others."""
+        if not server.offers("resources"):
+            return False
+        marks = MARKS if self._features.several else OF_GATEWAYS
+        return any(mark in result.raw for mark in marks)
+
     async def followable(self, server: Server, result: RawObject, session: Session) -> RawObject:
         """``result`` of ``server`` as ``session`` is given it; as it came, byte by byte, where nothing changes."""
-        if not server.offers("resources"):
-            return result
-        marks = MARKS if self._features.several else OF_GATEWAYS
-        if not any(mark in result.raw for mark in marks):
+        if not self.may_have(server, result):
             return result
         claims = await self._claims(session)
 

@@ -1,8 +1,9 @@
-"""Requests on their way to one server: whose they are, how long they may take, who hears of their progress."""
+"""Requests on their way to one server: how many, whose, how long they may take, and who hears of their progress."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,10 +11,9 @@ from typing import TYPE_CHECKING
 from pml_core.client import Client
 from pml_core.clock import Clock
 from pml_core.members import with_meta
+from pml_core.server_views import BusyError
 from pml_core.upstream import Callers
 from pml_hookspecs import Link, RawObject, Run
-
-from .in_flight import InFlight
 
 if TYPE_CHECKING:
     from pml_core.config_tables import ServerSettings
@@ -22,6 +22,70 @@ FOREVER_S = 86_400.0
 """Limit given to the link where a clock of our own keeps the time [s]."""
 Sink = Callable[[RawObject], None]
 """Takes the params of a progress notification."""
+
+
+class InFlight:
+    """Counts requests, and queues those above the limit."""
+
+    def __init__(self, server: str, limit: int, queue: int) -> None:
+        """At most ``limit`` at a time and ``queue`` waiting; more are refused at once."""
+        self._server, self._limit, self._queue = server, limit, queue
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self.count = 0
+        """Requests on their way."""
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return len(self._waiting)
+
+    def entered(self) -> bool:
+        """Take a turn at once, if there is one."""
+        if self.count >= self._limit:
+            return False
+        self.count += 1
+        return True
+
+    async def enter(self, limit_s: float) -> float:
+        """Wait for a turn; the seconds left of ``limit_s``.
+
+        Raises:
+            TimeoutError: No turn came within ``limit_s``.
+            BusyError: The queue is full.
+        """
+        if self.entered():
+            return limit_s
+        if len(self._waiting) >= self._queue:
+            raise BusyError(
+                f"it is busy: {self.count} requests are on their way and {len(self._waiting)} wait; try again later, "
+                f"or raise max_in_flight or max_queued in [servers.{self._server}]"
+            )
+        loop = asyncio.get_running_loop()
+        turn, started = loop.create_future(), loop.time()
+        self._waiting[turn] = None
+        try:
+            async with asyncio.timeout(limit_s):
+                await turn
+        except BaseException as exc:
+            if turn.done() and not turn.cancelled():
+                self.leave()  # the turn came together with the end of the wait
+            self._waiting.pop(turn, None)
+            if isinstance(exc, TimeoutError):
+                raise TimeoutError(
+                    f"server {self._server!r} is busy: no turn came within {limit_s:g} s; {self.count} requests are on "
+                    f"their way, and max_in_flight in [servers.{self._server}] allows no more"
+                ) from None
+            raise
+        return max(0.001, limit_s - (loop.time() - started))
+
+    def leave(self) -> None:
+        """One request is over; the next in the queue takes its place."""
+        while self._waiting:
+            turn, _ = self._waiting.popitem(last=False)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.count -= 1
 
 
 class Calls:
@@ -65,11 +129,11 @@ class Calls:
             TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
         """
         in_flight = self._in_flight
-        left_s = await in_flight.enter(limit_s)
+        left_s = limit_s if in_flight.entered() else await in_flight.enter(limit_s)
         waited_s = limit_s - left_s
         if client is not None:
             self.callers.begin(client)
-        token = self._watch(sink)
+        token = self._watch(sink) if sink is not None or self._progress_resets else None
         try:
             if waited_s:  # the connection may be another one by now
                 link = await self._link(left_s)
@@ -123,14 +187,10 @@ class Calls:
             for clock in clocks:
                 clock.go_on()
 
-    def _watch(self, sink: Sink | None) -> int | None:
+    def _watch(self, sink: Sink | None) -> int:
         """A progress token of our own: two clients may use the same."""
-        if sink is None:
-            if not self._progress_resets:
-                return None
-            sink = _nobody
         self._tokens += 1
-        self._sinks[self._tokens] = sink
+        self._sinks[self._tokens] = sink or _nobody
         return self._tokens
 
     def progress(self, params: RawObject) -> None:

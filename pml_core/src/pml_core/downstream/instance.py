@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -47,8 +47,7 @@ class Instance:
         """Nothing starts before :meth:`run`.
 
         Args:
-            wiring: What it needs.
-            events: Who hears of it.
+            wiring, events: What it needs, and who hears of it.
             era: The era to begin in.
             other_era: Whether it may begin in the other one if the server does not speak this.
             client: The client it is for, between its requests; None when it is for all.
@@ -104,16 +103,12 @@ class Instance:
 
     def offers(self, capability: str) -> bool:
         """Whether it declared ``capability``; False while it is neither connected nor asleep."""
-        return isinstance(self.capabilities.get(capability), dict)
+        return (self._link is not None or self.asleep) and isinstance(self.offer.capabilities.get(capability), dict)
 
     # Life
 
     async def run(self, *, asleep: bool = False) -> None:
-        """Keep a connection until cancelled, or until trying again cannot help.
-
-        Args:
-            asleep: Wait for the first request before connecting.
-        """
+        """Keep a connection until cancelled, or until trying cannot help; ``asleep``: from its first request on."""
         try:
             await self._keep(asleep=asleep)
         finally:
@@ -267,9 +262,9 @@ class Instance:
 
     # Requests
 
-    async def send(
+    def send(
         self, method: str, params: RawObject, limit_s: float, sink: Sink | None = None, *, hands_on: bool = True
-    ) -> RawObject:
+    ) -> Awaitable[RawObject]:
         """Send a request for the current client.
 
         Args:
@@ -282,12 +277,17 @@ class Instance:
         Raises:
             TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
         """
-        link = self._link or await self.link(limit_s)
-        client = current_client.get()
-        params = without_envelope(params)
+        if (link := self._link) is None or self.offer.era == "modern":
+            return self._send(method, params, limit_s, sink, hands_on=hands_on)
+        return self.calls.send(link, current_client.get(), method, without_envelope(params), limit_s, sink)
+
+    async def _send(
+        self, method: str, params: RawObject, limit_s: float, sink: Sink | None, *, hands_on: bool
+    ) -> RawObject:
+        link, client = self._link or await self.link(limit_s), current_client.get()
         if not self.modern:
-            return await self.calls.send(link, client, method, params, limit_s, sink)
-        params = with_meta(params, envelope(client, {}))
+            return await self.send(method, params, limit_s, sink)
+        params = with_meta(without_envelope(params), envelope(client, {}))
         result = await self.calls.send(link, client, method, params, limit_s, sink)
         if client is not None and client.modern and hands_on:
             return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from pml_core.listing import LISTINGS, Kind, every_item
@@ -56,7 +56,7 @@ class ListedConnection(Protocol):
         """Wait for a connection that is being opened."""
         ...
 
-    async def send(self, method: str, params: RawObject, limit_s: float, *, hands_on: bool) -> RawObject:
+    def send(self, method: str, params: RawObject, limit_s: float, *, hands_on: bool) -> Awaitable[RawObject]:
         """Send a request; raises as :class:`pml_hookspecs.Link` says."""
         ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from pml_core.client import Client
 from pml_core.server_views import BusyError
@@ -44,9 +45,9 @@ class Others:
         wanted: Era = "modern" if client.modern else "legacy"
         return main.era if self._one_era or wanted == main.refused or wanted in self._refused else wanted
 
-    def apply(self, client: Client) -> bool:
-        """Whether the client needs another connection than the one that serves all."""
-        if self._wiring.upstream.one_client:
+    def apply(self, client: Client | None) -> TypeGuard[Client]:
+        """Whether there is a client, and it needs another connection than the one that serves all."""
+        if client is None or self._wiring.upstream.one_client:
             return False
         return self.era_for(client) != self._main.offer.era or self.alone(client)
 

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pml_core.catalog import LiveCatalog
-from pml_core.client import Client, current_client
+from pml_core.client import current_client
 from pml_core.clock import timeout_s
 from pml_core.definitions import Change, fingerprint
 from pml_core.listing import Kind
@@ -270,10 +270,11 @@ class Server:
             HeldError: The tool is not what was accepted.
         """
         limit_s = timeout_s(self._call_timeout_s, run.deadline)
-        instance = await self._for(current_client.get(), limit_s)
+        client, others = current_client.get(), self._others
+        instance = await others.of(client, limit_s) if others.apply(client) else self._main
         if self.settings.on_change == "hold":
             await self.tools.check(name, instance, limit_s)
-            await self.own_lists.check(name, current_client.get(), limit_s)
+            await self.own_lists.check(name, client, limit_s)
         raw = _before_arguments(name) + encode(task.arguments)
         raw += b"," + encode(task.extra)[1:-1] + b"}" if task.extra else b"}"
         sink = progress_of(run) if run.wants_progress else None
@@ -287,14 +288,13 @@ class Server:
         Raises:
             TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
         """
-        instance = await self._for(current_client.get(), self._call_timeout_s)
+        instance = await self._for_current()
         return await instance.send(method, params, self._call_timeout_s, sink)
 
-    async def _for(self, client: Client | None, within_s: float) -> Instance:
-        """The connection to use for a client."""
-        if client is None or not self._others.apply(client):
-            return self._main
-        return await self._others.of(client, within_s)
+    async def _for_current(self) -> Instance:
+        """The connection to use for the current client."""
+        client, others = current_client.get(), self._others
+        return await others.of(client, self._call_timeout_s) if others.apply(client) else self._main
 
     def tell(self, method: str, params: RawObject, conversation: object) -> None:
         """Send a client's notification over every connection but those of other clients, once the server is up."""
@@ -351,7 +351,7 @@ class Server:
         Raises:
             TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
         """
-        return await (await self._for(current_client.get(), self._call_timeout_s)).subscribe(uri, params)
+        return await (await self._for_current()).subscribe(uri, params)
 
     async def unsubscribe(self, uri: str, params: RawObject) -> RawObject:
         """Hear no more of changes of a resource.
@@ -359,7 +359,7 @@ class Server:
         Raises:
             TimeoutError, TransportError, RpcError: As :meth:`call_tool`.
         """
-        return await (await self._for(current_client.get(), self._call_timeout_s)).unsubscribe(uri, params)
+        return await (await self._for_current()).unsubscribe(uri, params)
 
     async def set_level(self, level: str) -> None:
         """Have it log from ``level`` on for the current client, now and after it was started again."""
