@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import types
 
 import pytest
 
 from pml_core.config import ServerSettings
-from pml_hookspecs import Selection, hookimpl
+from pml_hookspecs import RawObject, Selection, hookimpl
 from pml_testing.downstream import Connections, Lister, connected, named
 from pml_testing.gateway import Client, ScriptedServer, running
-from pml_testing.scripted import error_of
+from pml_testing.scripted import error_of, until
 
 pytestmark = pytest.mark.anyio
 
@@ -155,3 +156,64 @@ async def test_what_was_not_declared_can_be_used_all_the_same():
         asked = {"ref": {"type": "ref/prompt", "name": "fs__x"}, "argument": {"name": "a", "value": ""}}
         assert (await client.request("completion/complete", asked))["completion"] == {"values": ["a"]}
         assert await client.request("logging/setLevel", {"level": "error"}) == {}
+
+
+CHANGED = "notifications/tools/list_changed"
+
+
+async def test_that_the_tools_have_changed_is_passed_on_as_often_as_the_server_says_it_whether_they_have_or_not():
+    server = ScriptedServer(["a"])
+    server.offers = {"tools": {"listChanged": True}}
+    async with transparent({"fs": server}, one_client=True) as made:
+        client = Client(made)
+        await client.initialize()
+        assert await client.tools() == ["fs__a"]
+        for names in (["a"], ["a", "b"], ["a", "b"], ["b"]):
+            before = len(client.link.notified)
+            server.change(names)
+            assert await client.tools() == [f"fs__{name}" for name in names]
+            assert [method for method, _ in client.link.notified[before:]] == [CHANGED]
+        await until(lambda: not made.servers["fs"].tools.reading)
+        assert len(client.link.notified) == 4
+
+
+async def test_of_one_of_several_servers_clients_are_told_when_their_list_has_changed():
+    servers = {"fs": ScriptedServer(["a"]), "other": ScriptedServer(["z"])}
+    async with transparent(servers) as made:
+        client = Client(made)
+        await client.initialize()
+        await client.tools()
+        servers["fs"].change(["a"])
+        await until(lambda: not made.servers["fs"].tools.reading)
+        assert client.link.notified == []
+        servers["fs"].change(["b"])
+        await until(lambda: client.link.notified)
+        assert [method for method, _ in client.link.notified] == [CHANGED]
+
+
+@pytest.mark.parametrize("modern", [False, True])
+async def test_a_client_hears_of_it_once_where_the_server_tells_each_of_its_connections(modern):
+    server = ScriptedServer(["a"], eras=["legacy", "modern"])
+    server.offers = {"tools": {"listChanged": True}}
+    transport = Connections({"fs": lambda: server})
+    settings = {"fs": ServerSettings(url="http://host/mcp")}
+    plugins = {("exposure_mode", "plain"): TransparentView}
+    async with connected(transport, settings, plugins=plugins, tools_exposure="plain") as made:
+        client = Client(made, modern=modern)
+        if not modern:
+            await client.initialize()
+        await client.call("fs__a")  # on a connection of its own, or of its era
+        listens = asyncio.create_task(
+            client.request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        )
+        told = client.link.notified
+        if modern:
+            await until(lambda: told)  # the acknowledgement
+            await until(lambda: server.streams)
+        del told[:]
+        for link in server.links:
+            link.handler.notification(CHANGED, RawObject.of({}))
+        assert await client.tools() == ["fs__a"]
+        assert [method for method, _ in told] == [CHANGED]
+        listens.cancel()
+        await asyncio.gather(listens, return_exceptions=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 import pytest
@@ -17,6 +18,7 @@ LISTS = {
     "list_resource_templates": ("resource_templates", "uri_template"),
     "list_prompts": ("prompts", "name"),
 }
+TOLD_S = 120.0
 OWN = ("pml://", "guide_")
 """Begins what the gateway lists for itself."""
 
@@ -50,6 +52,32 @@ async def test_a_server_that_was_never_seen_declares_for_itself(tmp_path, script
     async with site.connect(*PATIENT, mode=mode) as client:
         found = client.server_capabilities.model_dump(exclude_none=True).keys()
     assert found - {"extensions"} == expected | {"resources", "prompts"}  # the gateway's status and guides
+
+
+async def test_that_tools_have_changed_is_passed_on_although_they_have_not(tmp_path):
+    site, direct = site_of(tmp_path, "asker.py")
+
+    async def told(connect, prefix):
+        heard, first = [], asyncio.Event()
+
+        async def hears(message):
+            if getattr(message, "method", "") == "notifications/tools/list_changed":
+                heard.append(message.method)
+                first.set()
+
+        async with connect(hears) as client:
+            await client.list_tools()
+            await client.call_tool(f"{prefix}touch", {})
+            await asyncio.wait_for(first.wait(), TOLD_S)
+            tools = [tool.name.removeprefix(prefix) for tool in (await client.list_tools()).tools]
+        return heard, sorted(tools)
+
+    def directly(hears):
+        return Client(stdio_client(direct), mode="legacy", message_handler=hears, cache=None)
+
+    expected = await told(directly, "")
+    found = await told(lambda hears: site.connect(*PATIENT, message_handler=hears), "one__")
+    assert found == expected == (["notifications/tools/list_changed"], ["elicit", "roots", "sample", "touch"])
 
 
 async def test_what_a_client_cannot_do_is_answered_as_by_that_client(tmp_path):

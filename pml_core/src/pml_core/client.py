@@ -117,6 +117,10 @@ class ConnectedClient(ABC):
         self.listeners = Listeners()
 
     @abstractmethod
+    def told_of_tools(self, server: str) -> None:
+        """A server says that its tools have changed: whoever is shown it alone is told at once."""
+
+    @abstractmethod
     def may_hear(self, server: str, method: str, params: RawObject) -> bool:
         """Whether a notification of a server's, which belongs to no request, is for this client."""
 

@@ -107,7 +107,7 @@ class ClientHandler:
         said, meta = await introduction.greeting(conversation.session, hello)
         answer = {
             "protocolVersion": protocol,
-            "capabilities": await introduction.capabilities(conversation.session),
+            "capabilities": introduction.capabilities(conversation.session),
             "serverInfo": introduction.server_info.about(conversation.session),
             **said,
             **({"_meta": meta} if meta else {}),

@@ -45,6 +45,8 @@ class ToolLists:
     """Waits, within a bound, for all that a list of the whole catalog needs."""
     only_server: Callable[[Session], Server | None]
     """Gives the server that is the only one for a client."""
+    shown_alone: Callable[[Session], Server | None]
+    """Gives it where the client's mode lists its tools alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,19 @@ class Conversation(ConnectedClient):
         if now == before:
             return
         self._listed.update(now)
+        self._tell_changed()
+
+    def told_of_tools(self, server: str) -> None:
+        """A server says that its tools have changed: whoever is shown it alone is told at once, as without a gateway.
+
+        Until the client asks for its list again, which waits for the server's, it need not be told that this changes.
+        """
+        alone = self._lists.shown_alone(self.session)
+        if alone is not None and alone.name == server:
+            self._listed.clear()
+            self._tell_changed()
+
+    def _tell_changed(self) -> None:
         self.listeners.tell(TOOLS_CHANGED)
         if self.initialized:
             self._link.notify(TOOLS_CHANGED, EMPTY)

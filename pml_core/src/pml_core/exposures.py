@@ -104,6 +104,10 @@ class Exposures:
         execution_mode = peer.execution_mode or of_endpoint.execution_mode
         return View(peer.endpoint, mode, peer.intent or of_endpoint.intent, execution_mode)
 
+    def lists_servers_alone(self, session: Session) -> bool:
+        """Whether a session's mode, which is in use, lists the servers' tools and not the gateway's."""
+        return (known := self._modes.get(session.mode)) is not None and not known.lists_meta_tools
+
     async def of(self, session: Session) -> Exposure:
         """The lists of a session's mode."""
         if (known := self._modes.get(session.mode)) is not None:

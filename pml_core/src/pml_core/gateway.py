@@ -229,7 +229,9 @@ class Gateway(Parts):
 
         settled = partial(self.servers_settled, listing=True)
         sends, intro, info = self.dispatcher, self._introduction, self._introduction.server_info
-        lists = ToolLists(lambda: self.exposures, self.catalog, self.servers, settled, info.only_server)
+        lists = ToolLists(
+            lambda: self.exposures, self.catalog, self.servers, settled, info.only_server, intro.shown_alone
+        )
         audience = Audience(self.extensions, self.links, self.allows, info.may_know)
         relay = Relay(self.features, self.guides, sends, intro, self.log, self.allows, self.status)
         other = OtherMethods(self.extensions, sends, self.access_watchers, self.allows)

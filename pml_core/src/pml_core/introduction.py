@@ -128,27 +128,23 @@ class Introduction:
         self._own_tools, self._guides, self._starts = own_tools, guides, starts
         self._exposures = exposures
 
-    async def shown_alone(self, session: Session) -> Server | None:
+    def shown_alone(self, session: Session) -> Server | None:
         """A client's only server, where its mode lists that server's tools alone, as if there were no gateway."""
-        if (await self._exposures().of(session)).lists_meta_tools:
-            return None
-        return self.server_info.only_server(session)
+        return self.server_info.only_server(session) if self._exposures().lists_servers_alone(session) else None
 
-    async def capabilities(self, session: Session) -> dict[str, Any]:
+    def capabilities(self, session: Session) -> dict[str, Any]:
         """What a client may use: of a server that is shown alone what that declares, and the gateway's own.
 
         Where there are several, or that one has not been up, all that servers may have: nobody waits to hear it.
         """
-        possible, server = {**CAPABILITIES, **self._extensions.declared()}, await self.shown_alone(session)
+        possible, server = {**CAPABILITIES, **self._extensions.declared()}, self.shown_alone(session)
         said = None if server is None else server.greeting.capabilities
         if server is None or said is None:
             return possible
         has = {name for name in (*possible, *MAPS) if isinstance(said.get(name), Mapping)}
-        own = {"resources", *(["prompts"] if self._guides.names else [])}
-        found = {
-            **{name: said[name] for name in MAPS if name in has},
-            **{name: possible[name] for name in possible if name in has | own},
-        }
+        told = {*has, *MAPS, "resources", *(["prompts"] if self._guides.names else [])}
+        found = {name: said[name] for name in MAPS if name in has}
+        found |= {name: value for name, value in possible.items() if name in told}
         if "resources" not in has or not (server.modern or said["resources"].get("subscribe")):
             found["resources"] = {"listChanged": True}
         return found

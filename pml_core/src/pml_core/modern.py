@@ -162,7 +162,7 @@ class Modern:
         said, meta = await self._introduction.greeting(exchange.conversation.session, hello)
         answer = {
             "supportedVersions": list(MODERN_REVISIONS),
-            "capabilities": with_tasks(await self._introduction.capabilities(exchange.session)),
+            "capabilities": with_tasks(self._introduction.capabilities(exchange.session)),
             **said,
             **({"_meta": meta} if meta else {}),
         }

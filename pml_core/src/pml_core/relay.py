@@ -117,7 +117,7 @@ class Relay:
         listed = await self._features.listed(kind, keeps, only)
         page_size = self._introduction.server_info.settings().page_size
         items, size, cursor = [*listed, *more], page_size, params.get("cursor")
-        alone = await self._introduction.shown_alone(session)
+        alone = self._introduction.shown_alone(session)
         its_pages = alone is not None and listed.ends and not size
         pages = servers_page(items, cursor, listed.ends) if its_pages else page(items, cursor, size)
         fresh_ms = listed.fresh_ms(alone.settings.relist_s) if client.modern and alone is not None else 0

@@ -38,4 +38,11 @@ async def roots(context: Context) -> str:
     return await answer(context.session.list_roots())
 
 
+@server.tool()
+async def touch(context: Context) -> str:
+    """Say that the tools have changed, which they have not."""
+    await context.session.send_tool_list_changed()
+    return "said"
+
+
 server.run("stdio")

@@ -32,6 +32,9 @@ class Notices:
             if instance.client is None:
                 self._tools.changed(self._main)
             self._own_lists.heard(instance)
+            for one in self._upstream.clients():
+                if self._own_lists.serves(instance, one):
+                    one.conversation.told_of_tools(self._name)
         elif method in CHANGED.values():
             instance.lists.heard(method)
             self._tell(instance, method, params)

@@ -86,6 +86,12 @@ class OwnLists:
         kept = None if client is None else self._kept(client)
         return self._tools.listed if kept is None else kept.listed
 
+    def serves(self, instance: Instance, client: Client) -> bool:
+        """Whether a connection is the one by which a client hears of the server."""
+        alone = self._others.alone(client)
+        used = self._others.own(client) if alone else self._shared(self._others.era_for(client))
+        return instance is (used or self._main)
+
     @property
     def private(self) -> bool:
         """Whether the server says of any of them that it is only for whom it was sent to."""
