@@ -9,7 +9,7 @@ import sys
 from contextlib import asynccontextmanager, suppress
 
 import pytest
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from .conftest import SERVERS
 
@@ -47,7 +47,7 @@ class Person:
     """A client, and what it is told."""
 
     def __init__(self, address, *, able=False, mode="legacy"):
-        self.told = asyncio.Event()
+        self.told, self.able = asyncio.Event(), able
         elicits = {"elicitation_callback": nobody} if able else {}
         self.client = Client(address, mode=mode, message_handler=self._heard, cache=None, **elicits)
 
@@ -98,6 +98,24 @@ async def test_what_a_session_is_listed_is_what_it_is_listed_directly(site, mode
         site.config.write_text(json.dumps({"mcpServers": {"vault": {"url": address}}}))
         async with site.listen("--mode", "full_proxy") as (_, pml):
             assert await seen(pml, mode) == direct
+
+
+async def test_a_program_that_clients_share_lists_for_each_what_it_lists_directly(site):
+    command = [sys.executable, VAULT]
+
+    async def shown(person):
+        async with person.client:
+            tools = await (person.tools_with("form") if person.able else person.tools())
+            return tools, await person.call("form")
+
+    def directly(*, able):
+        return Person(stdio_client(StdioServerParameters(command=command[0], args=command[1:])), able=able)
+
+    expected = [await shown(directly(able=able)) for able in (True, False)]
+    site.configure(vault=command)
+    for _start in ("first", "second"):
+        async with site.listen("--mode", "full_proxy") as (_, pml):
+            assert [await shown(Person(pml, able=able)) for able in (True, False)] == expected
 
 
 async def test_what_a_session_has_without_a_word_is_listed_in_it_alone(site):

@@ -124,7 +124,9 @@ class ServerSettings:
         "Revisions to speak with it: as its client does if it can, only with a handshake, only without.",
     )
     sharing: Literal["auto", "shared", "per_client"] = setting(
-        "auto", "One for all clients, or one for each; auto: remote servers have a session for each."
+        "auto",
+        "One for all clients, or one for each; auto: remote servers have a session for each, and of programs that list "
+        "other tools for clients that can be asked something each of those clients has its own.",
     )
     max_clients: int = setting(16, "Clients that have one of their own at a time, when not shared.", ge=1)
     relist_s: float = setting(

@@ -25,6 +25,8 @@ MOST = 1000
 """Of these that are read [documents]."""
 WORDS = "core.words"
 """Documents, one for each server and what it is started from: what it said of itself when it came up last."""
+DIFFERS = "core.differs"
+"""Documents, one for each server: which program it was, and whether that lists more for clients that can more."""
 SAID = ("about", "instructions", "declared")
 """Members of these documents."""
 ACCEPTED_S = 1.0
@@ -47,6 +49,8 @@ class Remembered:
         found = await self._store.documents.find(SLOW, limit=MOST)
         slow = {one.key for one in found.items if one.value["slow"]}
         found = await self._store.documents.find(WORDS, limit=MOST)
+        known = await self._store.documents.find(DIFFERS, limit=MOST)
+        differs = {one.key: (str(one.value["program"]), str(one.value["lists"])) for one in known.items}
         said = {one.key: Words.of(*(one.value.get(member) for member in SAID)) for one in found.items}
         for server in servers.values():
             kept = await self._store.documents.get(COLLECTION, key_of(server.name, server.settings))
@@ -56,6 +60,9 @@ class Remembered:
             server.slow = server.slow or key_of(server.name, server.settings) in slow
             server.on_slow = self._save_slow
             server.greeting.on_said = partial(self._save_words, server)
+            difference = server.own_lists.difference
+            difference.remembered = difference.remembered or differs.get(key_of(server.name, server.settings))
+            difference.on_found = partial(self._save_difference, server)
             if server.greeting.words == Words():
                 server.greeting.words = said.get(key_of(server.name, server.settings), Words())
             else:
@@ -80,6 +87,10 @@ class Remembered:
     def _save_words(self, server: Server) -> None:
         kept = {member: getattr(server.greeting.words, member) for member in SAID}
         self._store.documents.put_soon(WORDS, key_of(server.name, server.settings), kept)
+
+    def _save_difference(self, server: Server, program: str, lists: str) -> None:
+        value = {"program": program, "lists": lists}
+        self._store.documents.put_soon(DIFFERS, key_of(server.name, server.settings), value)
 
     # What was accepted
 

@@ -30,6 +30,8 @@ class Others:
         self._one_era = wiring.settings.era != "client"
         self._refused: set[Era] = set()
         """Eras that the server is known not to speak."""
+        self.differs = False
+        """Whether a program that all share lists something else for clients that can be asked something."""
 
     @property
     def _per_client(self) -> bool:
@@ -53,9 +55,21 @@ class Others:
 
     def alone(self, client: Client) -> bool:
         """Whether the client has a connection of its own; where there are no sessions, only if that is configured."""
-        if self._wiring.upstream.one_client or not self._per_client:
+        if self._wiring.upstream.one_client:
             return False
+        if not self._per_client:
+            return self.differs and self._told_apart(client)
         return self._wiring.settings.sharing == "per_client" or self.era_for(client) == "legacy"
+
+    def _told_apart(self, client: Client) -> bool:
+        """Whether a shared program is started for a client that can do something, as long as there is room for it."""
+        if not client.capabilities or self.era_for(client) != "legacy":
+            return False
+        return self.own(client) is not None or self._persons < self._wiring.settings.max_clients
+
+    @property
+    def _persons(self) -> int:
+        return sum(person is not EVERYONE for person, _ in self._running)
 
     def own(self, client: Client) -> Instance | None:
         """The connection that the client has of its own by now."""
@@ -99,7 +113,7 @@ class Others:
             client = self._wiring.upstream.at_large(conversation)
             if client is None:
                 raise TransportError("its client has left", retryable=False)
-            if sum(person is not EVERYONE for person, _ in self._running) >= most:
+            if self._persons >= most:
                 raise BusyError(
                     f"{most} clients have one of their own already; try again when one of them has left, or raise "
                     f"max_clients in [servers.{self._wiring.name}]"

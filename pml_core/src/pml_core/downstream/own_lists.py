@@ -20,6 +20,7 @@ from pml_core.paging import ServerList
 from pml_core.tool_tables import ToolList
 from pml_hookspecs import CatalogEntry, Link, RawObject, RpcError, TransportError, encode
 
+from .difference import Difference
 from .eras import Era
 from .instance import Instance
 from .others import Others
@@ -66,6 +67,7 @@ class OwnLists:
         self._wiring, self._main, self._others = wiring, main, others
         self._tools, self._catalog = tools, catalog
         self._name, self._log = wiring.name, wiring.log
+        self.difference = Difference(wiring, main, tools, self._told_apart)
         self._own: dict[object, _Kept] = {}
         self._able: dict[Able, _Kept] = {}
         self._private: set[Able] = set()
@@ -162,6 +164,7 @@ class OwnLists:
         """What is being read for a client, or begins to be, because it was not for so long; None for nothing."""
         if not self._main.known or not (self._main.connected or self._main.asleep):
             return None
+        self.difference.look(client)
         key: object = client.conversation
         if (kept := self._own.get(key)) is not None:
             instance = self._others.own(client)
@@ -177,6 +180,13 @@ class OwnLists:
             key = able
         reading = self._readings.get(key)
         return None if reading is None or reading.task.done() else reading
+
+    def _told_apart(self) -> None:
+        """What clients can do makes a difference to a program that they shared until now."""
+        self._others.differs = True
+        for able in {able for client in self._wiring.upstream.clients() if (able := self._able_of(client)) is not None}:
+            if able not in self._able and self._may_read(able):
+                self._begin(able, self._read_able(able, None))
 
     def _is_older(self, key: object, kept: _Kept, max_age_s: float) -> bool:
         """Whether a list was last read, or begun to be, so long ago."""
@@ -335,6 +345,7 @@ class OwnLists:
     def close(self) -> None:
         """Nothing is listed any more."""
         self._closed = True
+        self.difference.close()
         for reading in self._readings.values():
             reading.task.cancel()
         self._readings.clear()
