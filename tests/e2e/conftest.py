@@ -23,7 +23,7 @@ from pml_demo.servers import PYTHON, PYTHON_MCP_1, Environment, python_of
 SERVERS = Path(__file__).with_name("servers")
 INSTALLER = Path(__file__).with_name("install_node_tools.sh")
 INSTALL_S = 300.0
-SERVING, LISTENING_S = "serving MCP at ", 60.0
+SERVING, LISTENING_S = "serving MCP at ", 120.0
 STARTED_S = 120.0
 PML = str(Path(sys.executable).with_name("pml"))
 FETCH = Environment(runtime="python", requirements=("mcp-server-fetch==2026.10.24",), servers=("fetch",))
@@ -89,7 +89,7 @@ class Site:
         command = [PML, *words, "--config", str(self.config)]
         environment = {**os.environ, **self.environment}
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=False, cwd=self.folder, env=environment
+            command, capture_output=True, text=True, timeout=120, check=False, cwd=self.folder, env=environment
         )
 
     @asynccontextmanager
@@ -106,7 +106,7 @@ class Site:
         with self.log.open("a") as log:
             transport = stdio_client(parameters, errlog=log)
             settings: Any = {"mode": mode, "message_handler": message_handler}
-            async with Client(transport, **settings, read_timeout_seconds=30, cache=None) as client:
+            async with Client(transport, **settings, read_timeout_seconds=120, cache=None) as client:
                 try:
                     if listed:
                         await client.list_tools()

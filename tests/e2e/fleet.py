@@ -180,7 +180,7 @@ class Fleet:
             [PML, *words, "--config", str(self._config)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
             cwd=self.folder,
             env=self.environment,

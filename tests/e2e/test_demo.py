@@ -138,11 +138,11 @@ def test_a_stopped_demo_shows_nothing_and_leaves_nothing(report, environment, nu
         [PML, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
     temporary = Path(environment["TMPDIR"])
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while not any("sqlite" in line for line in processes_of(temporary)) and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(number)
-    output, progress = process.communicate(timeout=30)
+    output, progress = process.communicate(timeout=120)
     assert process.returncode == 128 + number
     assert output == ""
     assert "Traceback" not in progress

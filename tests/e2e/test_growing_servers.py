@@ -23,7 +23,7 @@ CHANGED = {f"notifications/{kind}/list_changed" for kind in ("tools", "resources
 async def directly(command):
     """The same client without PML."""
     parameters = StdioServerParameters(command=command[0], args=command[1:])
-    async with Client(stdio_client(parameters), mode="legacy", read_timeout_seconds=30, cache=None) as client:
+    async with Client(stdio_client(parameters), mode="legacy", read_timeout_seconds=120, cache=None) as client:
         yield client
 
 

@@ -29,7 +29,7 @@ def inspect(site):
         environment = {**os.environ, "HOME": str(site.folder), "MCP_INSPECTOR_SECRET_STORE": "memory"}
         command = [*program, "--cli", "--config", str(session), "--server", "pml", "--protocol-era", era, *options]
         ran = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=False, cwd=site.folder, env=environment
+            command, capture_output=True, text=True, timeout=120, check=False, cwd=site.folder, env=environment
         )
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout)

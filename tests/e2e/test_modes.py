@@ -81,7 +81,7 @@ async def visitor(url: str, era: str, token: str):
     """The SDK's client with a key."""
     headers = {"authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=120) as http,
         Client(streamable_http_client(url, http_client=http), mode=era, cache=None) as client,
     ):
         yield client

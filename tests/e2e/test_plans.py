@@ -168,7 +168,7 @@ async def test_the_clients_human_is_asked_where_the_client_can_ask(site):
     with site.log.open("a") as log:
         for mode in ("legacy", "auto"):
             transport = stdio_client(parameters, errlog=log)
-            async with Client(transport, mode=mode, elicitation_callback=approve, read_timeout_seconds=30) as client:
+            async with Client(transport, mode=mode, elicitation_callback=approve, read_timeout_seconds=120) as client:
                 told = await run(client, task(mode, approve=True))
                 assert told["status"] == "completed", told
     assert len(asked) == 2

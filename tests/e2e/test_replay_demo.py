@@ -26,7 +26,7 @@ from pml_demo.materials import Materials, look, make_files, make_repository
 from pml_demo.servers import GIT, SQLITE, TIME, configuration
 
 PML = str(Path(sys.executable).with_name("pml"))
-ANSWER_S, EXPORT_S = 60.0, 60.0
+ANSWER_S, EXPORT_S = 120.0, 120.0
 NUMBER = re.compile(rb'^\{"jsonrpc":"2\.0","id":\d+,')
 """What the client numbered its request by."""
 EXECUTION = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")

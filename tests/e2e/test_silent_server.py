@@ -47,6 +47,6 @@ def test_commands_that_start_no_server_wait_for_none(site):
     with_tools = site.pml("tokens", "--connect")
     assert with_tools.returncode == 0, with_tools.stderr
     site.configure(good=site.plain(), dead=[sys.executable, "-c", "raise SystemExit(1)"], silent=SILENT)
-    for command in ("eval", "advise"):  # each asks dozens of questions, and is given a minute
+    for command in ("eval", "advise"):  # each asks dozens of questions, and is given two minutes
         done = site.pml(command, *FOR_EVER)
         assert done.returncode == 0, done.stderr

@@ -85,7 +85,7 @@ async def test_over_http_and_in_what_is_kept(cut):
 
 
 def run(command, folder, environment):
-    return subprocess.run(command, capture_output=True, check=False, cwd=folder, env=environment, timeout=60)
+    return subprocess.run(command, capture_output=True, check=False, cwd=folder, env=environment, timeout=120)
 
 
 async def test_what_is_printed(cut):

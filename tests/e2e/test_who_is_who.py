@@ -121,7 +121,7 @@ async def test_changes_that_two_servers_of_one_make_tell_unasked_lead_back(tmp_p
         """The URIs that the client is told of, and what is read from there."""
         heard.clear()
         await client.call_tool(tool, {})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while len(heard) < 2:  # noqa: ASYNC110 - the handler is the client's
                 await asyncio.sleep(0.01)
         return list(heard), [(await client.read_resource(uri)).contents[0].text for uri in heard]

@@ -16,7 +16,7 @@ from mcp.shared.message import SessionMessage
 
 PML = str(Path(sys.executable).with_name("pml"))
 METHOD_NOT_FOUND = -32601
-ANSWER_S = 60.0
+ANSWER_S = 120.0
 """Longest wait for an answer; the machine may be busy [s]."""
 META_SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 MODERN_ONLY = {"ttlMs", "cacheScope"}
