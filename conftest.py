@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,18 @@ with contextlib.suppress(ImportError):
     settings.register_profile("usual", patient)
     settings.register_profile("thorough", patient, max_examples=1000)
     settings.load_profile(os.environ.get("PML_HYPOTHESIS", "usual"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Among several processes the tests of a file stay together: they share servers, and begin where others ended.
+
+    In the order of ``testpaths``, which begins with the longest.
+    """
+    from xdist.scheduler import LoadFileScheduling
+
+    config.option.loadscopereorder = False
+    return LoadFileScheduling(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
