@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -11,11 +15,14 @@ from contextlib import contextmanager
 
 import httpx2
 
+from pml_access import plugin
 from pml_hookspecs.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
+from pml_store_sqlite import Settings, SqliteStore
+from pml_testing.fakes import FakeServices
 
 MODERN = "2026-07-28"
 SERVING = "serving MCP at "
-START_S, PATIENCE_S, POLL_S = 60.0, 60.0, 0.05
+START_S, PATIENCE_S, POLL_S = 120.0, 120.0, 0.05
 ABOUT = {"name": "client", "version": "1"}
 SERVER = """
 import json, sys
@@ -81,8 +88,23 @@ class Gate:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    def keys(self, *words):
+        """What ``pml keys`` prints, run in this process: starting another takes longer than the rest of a test."""
+        parser = argparse.ArgumentParser()
+        plugin.pml_commands(parser.add_subparsers())
+        arguments = parser.parse_args(["keys", *words])
+
+        async def run():
+            async with SqliteStore(Settings(path=str(self.folder / "home" / "pml.db"))) as store:
+                return await arguments.run_with(arguments, FakeServices("access", store=store))
+
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            assert asyncio.run(run()) == 0
+        return said.getvalue()
+
     def key(self, *words):
-        return json.loads(self.pml("keys", "create", *words, "--json"))["key"]
+        """A new key."""
+        return json.loads(self.keys("create", *words, "--json"))["key"]
 
     @contextmanager
     def serving(self):

@@ -87,9 +87,10 @@ def bank(folder, lock, more=""):
     return made
 
 
-@pytest.fixture(params=LOCKS)
-def locked(request, tmp_path):
-    with bank(tmp_path, request.param).serving() as made:
+@pytest.fixture(scope="module", params=LOCKS)
+def locked(request, tmp_path_factory):
+    """One gateway for each lock: what is tried on it changes nothing, which is what is tested."""
+    with bank(tmp_path_factory.mktemp("bank"), request.param).serving() as made:
         made.lock = request.param
         yield made
 
@@ -287,7 +288,7 @@ def test_a_lock_that_is_switched_on_stops_what_is_under_way(tmp_path, lock):
 def switch_on(made, lock):
     """Switch a lock on in a running gateway, and wait until that is said, or must be so."""
     if lock == "key":
-        made.pml("keys", "lock", json.loads(made.pml("keys", "list", "--json"))[0]["id"])
+        made.keys("lock", json.loads(made.keys("list", "--json"))[0]["id"])
         time.sleep(2.5)  # as long as what was said of a key counts
         return
     made.change("dry_run_only = false\n[endpoints", "dry_run_only = true\n[endpoints")
