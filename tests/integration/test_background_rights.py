@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -36,7 +37,7 @@ ADD_HOLD_ADD = Workflow(
     ),
     durable=True,
 )
-SOON_S = 120
+SOON_S, POLL_S = 120, 0.05
 MOST = 2
 """Attempts to go on with a plan."""
 
@@ -154,6 +155,7 @@ def killed_in_the_middle(folder: Path, *, begin: bool) -> str:
         told = process.stdout.readline()
         while not (folder / "notes.held").exists():
             assert process.poll() is None
+            time.sleep(POLL_S)
         process.send_signal(signal.SIGKILL)
         process.wait()
     return told.strip()
