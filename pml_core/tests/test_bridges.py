@@ -365,7 +365,10 @@ class Steps:
 def workflow():
     made = types.ModuleType("made")
     tasks = tuple(ToolCall(id=name, tool=f"a:{name}", arguments={}) for name in ("do", "then"))
-    tool = MetaTool(definition={"name": "both"}, task=lambda arguments: Workflow(id="", tasks=tasks))
+    tool = MetaTool(
+        definition={"name": "both", "inputSchema": {"type": "object"}},
+        task=lambda arguments: Workflow(id="", tasks=tasks),
+    )
     made.pml_meta_tools = hookimpl(lambda services: [tool])
     return {("executor", "steps"): Steps, ("hooks", "made"): made}
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pml_core.chain import Wrapped, fold, ordered, wrapped
+from pml_core.chain import Wrapped, fold, ordered
 from pml_hookspecs import Phase, Status, ToolCall
 from pml_testing.fakes import FakeLog, FakeRun, outcome
 
@@ -131,17 +131,6 @@ async def test_whatever_a_wrapper_raises_refuses_the_task_and_ends_nothing_else(
     result = await fold([Wrapped("policy", Fails())], innermost, log)(TASK, FakeRun())
     assert (result.status, result.failure.code) == (Status.ERROR, "wrapper.fault")
     assert [(level, fields["plugin"]) for level, _, fields in log.lines] == [("exception", "policy")]
-
-
-def test_what_is_no_wrapper_is_told_of_and_left_out():
-    faults = []
-    fit = Wrapper(Phase.RETRY)
-    found = wrapped(
-        [("a", object()), ("b", fit), ("c", lambda task, run, call_next: None)], lambda *fault: faults.append(fault)
-    )
-    assert found == [Wrapped("b", fit)]
-    assert [(plugin, hook) for plugin, hook, _ in faults] == [("a", "pml_wrap_executor"), ("c", "pml_wrap_executor")]
-    assert all("is no wrapper" in str(exc) for *_, exc in faults)
 
 
 async def test_wrappers_further_out_see_the_fault_as_an_outcome():

@@ -60,7 +60,10 @@ def hooks(*, tools=(), wrappers=()):
 
 
 def run_code() -> MetaTool:
-    return MetaTool(definition={"name": "run_code"}, task=lambda arguments: CodeRun(id="", language="x", source=""))
+    return MetaTool(
+        definition={"name": "run_code", "inputSchema": {"type": "object"}},
+        task=lambda arguments: CodeRun(id="", language="x", source=""),
+    )
 
 
 def initialize(protocol):

@@ -12,6 +12,7 @@ from pml_core.assembly import Assembly
 from pml_core.hooks import HookManager
 from pml_core.registry import State, discover, provide
 from pml_hookspecs import hookimpl, hookspec
+from pml_kit import shapes
 from pml_testing.fakes import FakeLog, FakeServices
 from pml_testing.gateway import configuration
 
@@ -134,6 +135,7 @@ class Current(Contract):
 def test_a_deprecated_member_of_a_driver_is_told_once(monkeypatch):
     monkeypatch.setattr(drivers, "_contract", lambda group: Contract)
     log = FakeLog()
+    monkeypatch.setattr(shapes, "driver_problem", lambda kind, driver: "")
     records = [provide("pml.store", "acme", Outdated), provide("pml.store", "fine", lambda *_: Current())]
     assembly = Assembly(configuration([]), records, lambda name, _: FakeServices(name), log)
     with pytest.warns(DeprecationWarning, match=r"store driver 'acme' .*: serve is deprecated: write serve_all"):

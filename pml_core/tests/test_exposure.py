@@ -39,7 +39,9 @@ def exposure(mode, filters=(), log=None, **servers):
     log = log or FakeLog()
     catalog = LiveCatalog(log, None)
     meta = MetaTool(definition={"name": "search_tools", "inputSchema": {"type": "object"}}, call=ours)
-    catalog.offer([meta, MetaTool(definition={"name": "hidden"}, call=ours, listed=False)])
+    catalog.offer(
+        [meta, MetaTool(definition={"name": "hidden", "inputSchema": {"type": "object"}}, call=ours, listed=False)]
+    )
     for server, definitions in (servers or {"fs": [{"name": "b"}, {"name": "a"}]}).items():
         catalog.publish(server, [make_entry(server, d) for d in definitions])
     rehearsals = Rehearsals(lambda: Config(GatewaySettings(), {}, {}, ()))

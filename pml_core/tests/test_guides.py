@@ -19,7 +19,9 @@ async def nothing(_arguments, _run):
     return {}
 
 
-SEARCH = MetaTool(definition={"name": "search_tools"}, call=nothing, whole_catalog=True)
+SEARCH = MetaTool(
+    definition={"name": "search_tools", "inputSchema": {"type": "object"}}, call=nothing, whole_catalog=True
+)
 
 
 class FullMode:

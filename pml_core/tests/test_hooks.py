@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pml_core.hooks import HookManager
 from pml_core.registry import State, discover, provide
 from pml_hookspecs import hookimpl
+from pml_kit.shapes import ShapeError
 
 
 def module(name: str = "made", **hooks: Any) -> types.ModuleType:
@@ -65,7 +67,7 @@ def test_a_hook_may_leave_out_its_argument():
     assert manager.gather("pml_meta_tools", lambda name: {"services": name}, pytest.fail) == [("a", "x")]
 
 
-def test_functions_that_are_not_marked_and_properties_are_not_touched():
+def test_properties_are_not_touched():
     class Plugin:
         @property
         def pml_other(self) -> Any:
@@ -75,16 +77,12 @@ def test_functions_that_are_not_marked_and_properties_are_not_touched():
         def dangerous(self) -> Any:
             raise AssertionError("evaluated")
 
-        def pml_checks(self, services: Any) -> Any:
-            raise AssertionError("not marked")
-
         @hookimpl
         def pml_meta_tools(self, services: Any) -> Any:
             return ["x"]
 
     manager = loaded(a=Plugin())
     assert manager.gather("pml_meta_tools", lambda name: {"services": None}, pytest.fail) == [("a", "x")]
-    assert manager.gather("pml_checks", lambda name: {"services": None}, pytest.fail) == []
 
 
 @pytest.mark.seed("CARD-6")
@@ -139,14 +137,28 @@ def half(services: Any) -> Any:
     raise ValueError("no")
 
 
+def unawaited(services: Any) -> Any:
+    return asynchronous(services)
+
+
 @pytest.mark.parametrize(
-    ("function", "error"), [(raising, ValueError), (half, ValueError), (lambda services: 5, TypeError)]
+    ("function", "error"),
+    [
+        (raising, ValueError),
+        (half, ValueError),
+        (lambda services: 5, ShapeError),
+        (lambda services: None, ShapeError),
+        (lambda services: "text", ShapeError),
+        (lambda services: {"name": "x"}, ShapeError),
+        (unawaited, ShapeError),
+        (lambda services: sys.exit(3), ShapeError),
+    ],
 )
 def test_one_plugins_exception_does_not_stop_the_others(function, error):
     manager = loaded(
         a=module("a", pml_meta_tools=lambda services: ["x"]),
         b=module("b", pml_meta_tools=function),
-        c=module("c", pml_meta_tools=lambda services: None),
+        c=module("c", pml_meta_tools=lambda services: []),
         d=module("d", pml_meta_tools=lambda services: iter(["y"])),
     )
     faults: list[tuple[str, str, type]] = []

@@ -85,7 +85,7 @@ class Greeter(Filtering):
 
     @hookimpl
     def pml_meta_tools(self, services):
-        return [MetaTool(definition={"name": "greet"}, call=greet)]
+        return [MetaTool(definition={"name": "greet", "inputSchema": {"type": "object"}}, call=greet)]
 
 
 async def greet(arguments, run):
@@ -388,7 +388,9 @@ async def test_the_end_of_the_gateway_does_not_wait_for_a_server_that_is_leaving
 
 async def test_a_server_may_not_take_the_name_of_one_that_a_plugin_published(capsys):
     async with gateway(configured("fs")) as made:
-        made.own_tools.publish("greeter", "git", [MetaTool(definition={"name": "hello"}, call=greet)])
+        made.own_tools.publish(
+            "greeter", "git", [MetaTool(definition={"name": "hello", "inputSchema": {"type": "object"}}, call=greet)]
+        )
         assert await made.change(configured("fs", "git")) is False
     assert "belongs to the plugin 'greeter'" in capsys.readouterr().err
 

@@ -38,9 +38,9 @@ async def answer(_arguments, _run):
 def own_tools():
     made = types.ModuleType("own")
     tools = [
-        MetaTool(definition={"name": "look"}, call=answer, whole_catalog=True),
-        MetaTool(definition={"name": "use"}, call=answer),
-        MetaTool(definition={"name": "unlisted"}, call=answer, listed=False),
+        MetaTool(definition={"name": "look", "inputSchema": {"type": "object"}}, call=answer, whole_catalog=True),
+        MetaTool(definition={"name": "use", "inputSchema": {"type": "object"}}, call=answer),
+        MetaTool(definition={"name": "unlisted", "inputSchema": {"type": "object"}}, call=answer, listed=False),
     ]
     made.pml_meta_tools = hookimpl(lambda services: tools)
     return made

@@ -30,7 +30,6 @@ from pml_hookspecs import (
 from .catalog import KNOWN
 from .chain import ended
 from .client import current_client
-from .errors import OperatorError
 from .lengths import cut
 from .naming import entry_of
 from .server_views import reason_for
@@ -43,26 +42,6 @@ if TYPE_CHECKING:
 
 AWAY = ("starting", "down")
 """States of a server whose tools may be known later."""
-LATER = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-"""Functions whose call decides nothing yet."""
-
-
-def plain(filters: Iterable[tuple[str, Any]]) -> tuple[tuple[str, ToolFilter], ...]:
-    """Filters, with the plugins that contribute them, of which each decides when it is called.
-
-    Raises:
-        OperatorError: One does not: whatever else it returns would count as an answer.
-    """
-    found = tuple(filters)
-    for plugin, keeps in found:
-        called = getattr(keeps, "__call__", None)  # noqa: B004 - what is called, not whether it can be
-        if called is None or any(kind(one) for kind in LATER for one in (keeps, called)):
-            what = f"plugin {plugin!r}: its tool filter {getattr(keeps, '__qualname__', keeps)!r} is no plain function"
-            raise OperatorError(
-                f"{what}, so that it would answer every question with an object that is true",
-                f"Make it a function that returns True or False at once, or block {plugin}.",
-            )
-    return found
 
 
 class Filters:
@@ -74,11 +53,7 @@ class Filters:
         log: Any,
         refused: Callable[[CatalogEntry], str | None] = lambda _entry: None,
     ) -> None:
-        """``filters`` are with the plugins that contribute them; ``refused`` names the setting that drops an entry.
-
-        Raises:
-            OperatorError: As :func:`plain`.
-        """
+        """``filters`` are with the plugins that contribute them; ``refused`` names the setting that drops an entry."""
         self._log, self._refused = log, refused
         self._told: set[str] = set()
         self.use(filters)
@@ -92,12 +67,8 @@ class Filters:
         return iter(self._filters)
 
     def use(self, filters: Iterable[tuple[str, ToolFilter]]) -> None:
-        """Have these from now on; whoever keeps what was filtered has to begin again.
-
-        Raises:
-            OperatorError: As :func:`plain`.
-        """
-        self._filters = plain(filters)
+        """Have these from now on; whoever keeps what was filtered has to begin again."""
+        self._filters = tuple(filters)
         self._hiding = tuple(pair for pair in self._filters if getattr(pair[1], "hides", False))
 
     def refusing(self, entry: CatalogEntry, session: Session) -> str | None:

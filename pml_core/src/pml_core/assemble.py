@@ -211,6 +211,7 @@ async def open_store(active: ActiveConfig, supervisor: Supervisor, log: Any) -> 
         return MemoryStore()
     store: Store = assembly.driver("store", name)
     await supervisor.enter(name, store, required=True)
+    assembly.check_driver("store", name, store, "open store")
     return store
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from pml_kit import shapes
+
 from . import drivers
 from .config import Config
 from .errors import OperatorError
@@ -77,7 +79,8 @@ class Assembly:
         """The settings class of a driver; None when it is not installed, or has none."""
         if name not in self.installed(kind):
             return None
-        found: type[Any] | None = getattr(drivers.load(self.records, f"pml.{kind}", name), "settings_type", None)
+        driver = drivers.load(self.records, f"pml.{kind}", name)
+        found: type[Any] | None = None if shapes.settings_problem(driver) else getattr(driver, "settings_type", None)
         return found
 
     def installed(self, kind: str) -> list[str]:
@@ -90,25 +93,44 @@ class Assembly:
         Raises:
             OperatorError: It is missing or broken.
         """
-        return drivers.load(self.records, f"pml.{kind}", name)
+        found = drivers.load(self.records, f"pml.{kind}", name)
+        self._hold(kind, name, shapes.class_problem(kind, found))
+        return found
 
     def driver(self, kind: str, name: str) -> Any:
         """A driver, constructed with its settings and services.
 
         Raises:
-            OperatorError: It is missing, broken, or its settings do not fit; says which and what to do.
+            OperatorError: It is missing, broken, none of its kind, or its settings do not fit; says which and what to
+                do.
         """
         cls = self.driver_class(kind, name)
         record = next(r for r in self.records if r.kind == kind and r.name == name)
         self._tell_deprecated(record)
         settings = self._settings(record, cls)
         try:
-            return cls(settings, self._make_services(name, settings))
-        except Exception as exc:
+            made = cls(settings, self._make_services(name, settings))
+        except (Exception, SystemExit) as exc:
             record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", record.mend, exc)
             raise OperatorError(
                 f"{record.label} cannot be constructed: {type(exc).__name__}: {exc}", record.remedy
             ) from exc
+        self._hold(kind, name, shapes.driver_problem(kind, made))
+        return made
+
+    def check_driver(self, kind: str, name: str, driver: Any, state: str) -> None:
+        """See that a driver of ``kind`` is right in another state: an ``open store``, or a transport as ``listener``.
+
+        Raises:
+            OperatorError: It is not.
+        """
+        self._hold(kind, name, shapes.driver_problem(state, driver))
+
+    def _hold(self, kind: str, name: str, problem: str) -> None:
+        if problem:
+            record = next(r for r in self.records if r.kind == kind and r.name == name)
+            record.fail(State.FAILED, problem, record.mend)
+            raise OperatorError(f"{record.label}: {problem}", record.mend)
 
     def load_hooks(self, on_fault: Callable[[str, str, Exception], None]) -> None:
         """Register every hook plugin, and check the settings of each.
@@ -166,9 +188,12 @@ class Assembly:
             raise OperatorError(f"plugin {plugin!r} cannot be used: {problem}", "See pml plugins doctor.")
         return self._services[plugin]
 
-    def gather(self, hook: str, on_fault: Callable[[str, str, Exception], None]) -> list[tuple[str, Any]]:
-        """Everything the hook plugins contribute through ``hook``, with the plugin's name."""
-        return self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault)
+    def gather(
+        self, hook: str, on_fault: Callable[[str, str, Exception], None], among: Collection[str] | None = None
+    ) -> list[tuple[str, Any]]:
+        """What hook plugins, or those in ``among``, contribute through ``hook`` and is right, with their names."""
+        found = self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault, among)
+        return shapes.fitting(hook, found, on_fault)
 
     def gather_again(
         self, hook: str, tables: Collection[str], on_fault: Callable[[str, str, Exception], None]
@@ -183,7 +208,7 @@ class Assembly:
             if hook in self._hooks.hooks_of(record.name) and _tables_of(record, plugin) & set(tables):
                 self._serve(record)
                 names.append(record.name)
-        return names, self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault, names)
+        return names, self.gather(hook, on_fault, names)
 
     def _settings(self, record: Record, plugin: Any) -> Any:
         """The plugin's settings; the secret ones are known before anybody can log them.
@@ -191,6 +216,7 @@ class Assembly:
         Raises:
             OperatorError: They do not fit; names the plugin, its distribution and every mistake.
         """
+        self._hold(record.kind, record.name, shapes.settings_problem(plugin))
         settings_type, fallback = getattr(plugin, "settings_type", None), getattr(plugin, "settings_fallback", "")
         try:
             settings = self._config.plugin(record.name, settings_type, fallback, guard=record.guard)

@@ -7,12 +7,9 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pml_hookspecs import CallNext, Failure, Outcome, Run, Status, Task, Wrapper
-
-if TYPE_CHECKING:
-    from .hooks import Fault
 
 EXECUTOR_FAULT = "The gateway failed to run the task; see the gateway's log."
 HOOK = "pml_wrap_executor"
@@ -49,17 +46,6 @@ class Wrapped:
     def order(self) -> tuple[int, str]:
         """Outermost first: phase, then plugin name."""
         return (int(self.wrapper.phase), self.plugin)
-
-
-def wrapped(found: Iterable[tuple[str, Any]], on_fault: Fault) -> list[Wrapped]:
-    """What plugins contribute through :data:`HOOK`; ``on_fault`` is told of what is no wrapper."""
-    fit = []
-    for plugin, wrapper in found:
-        if callable(wrapper) and isinstance(getattr(wrapper, "phase", None), int):
-            fit.append(Wrapped(plugin, wrapper))
-        else:
-            on_fault(plugin, HOOK, TypeError(f"{wrapper!r} is no wrapper: it has to be callable and have a phase"))
-    return fit
 
 
 def ordered(wrappers: Iterable[Wrapped]) -> list[Wrapped]:

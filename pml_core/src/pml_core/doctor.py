@@ -14,12 +14,14 @@ from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from pml_hookspecs import CatalogEntry, Check, ServerStatus, Store, TransportError
+from pml_kit import waits
+from pml_kit.shapes import ShapeError, item_problem
 
 from . import health, local_plugins, registry, systems
 from .assembly import Assembly, named_drivers, unknown_tables
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
-from .chain import HOOK, Wrapped, ordered, wrapped
+from .chain import HOOK, Wrapped, ordered
 from .config import Config
 from .definitions import COLLECTION, Definitions, key_of
 from .downstream import Server
@@ -104,9 +106,8 @@ def chain_of(config: Config) -> list[Wrapped]:
 
     assembly.load_hooks(on_fault)
     log = Logs("error").get()
-    wrappers = [Wrapped("core", Admission(LiveCatalog(log, Bm25Index()), Filters((), log)))]
-    wrappers += wrapped(assembly.gather(HOOK, on_fault), on_fault)
-    return ordered(wrappers)
+    core = Wrapped("core", Admission(LiveCatalog(log, Bm25Index()), Filters((), log)))
+    return ordered([core, *(Wrapped(*one) for one in assembly.gather(HOOK, on_fault))])
 
 
 async def examine(
@@ -120,11 +121,13 @@ async def examine(
     """
     open_store = OpenStore()
     assembly = _assembly(config, open_store, thorough=True)
-    lines = [*_system(), *_settings_and_imports(assembly)]
+    lines = [*_system(), *_slow_imports(assembly.records), *_settings_and_imports(assembly)]
     async with AsyncExitStack() as stack:
         with suppress(Exception):  # the lines of the store say why
-            open_store.store = await _store(assembly, config, stack)
+            open_store.store = await _store(assembly, config, stack, lines)
         lines += await _own_checks(assembly, open_store)
+        for plugin, wrapper in assembly.gather(HOOK, lambda *_fault: None):
+            lines += _blocking(f"wrapper of {plugin}", await waits.call_s(wrapper), waits.CALL_S)
         known, ill = await _last_reports(assembly, open_store.store)
         changed = await _changed(config, open_store.store)
         open_store.store = None
@@ -184,10 +187,14 @@ async def _own_checks(assembly: Assembly, open_store: OpenStore) -> list[Line]:
             one: Check = await check if isawaitable(check) else check
         except Exception as exc:
             faults.append((plugin, "pml_checks", exc))
+            continue
+        if problem := item_problem("pml_checks", one):
+            faults.append((plugin, "pml_checks", ShapeError(problem)))
         else:
             lines.append(Line(f"{plugin}: {one.title}", ok=one.ok, detail=one.detail, remedy=one.remedy))
     for plugin, hook, fault in faults:
-        detail = f"{hook} raised {type(fault).__name__}: {fault}"
+        wrong = isinstance(fault, ShapeError)
+        detail = str(fault) if wrong else f"{hook} raised {type(fault).__name__}: {fault}"
         lines.append(Line(f"hooks {plugin}", ok=False, detail=detail, remedy=f"Mend or block {plugin}."))
     return lines
 
@@ -206,13 +213,34 @@ def _chosen(assembly: Assembly, config: Config) -> Iterator[Line]:
             yield Line(f"{kind} {name}", ok=False, detail=detail, remedy=remedy)
 
 
-async def _store(assembly: Assembly, config: Config, stack: AsyncExitStack) -> Store:
-    """The store that a gateway would have."""
+async def _store(assembly: Assembly, config: Config, stack: AsyncExitStack, lines: list[Line]) -> Store:
+    """The store that a gateway would have; a line is added where opening it keeps the event loop."""
     name = config.gateway.store
     if name not in assembly.installed("store") and config.says("gateway.store") is None:
         return MemoryStore()
-    store: Store = await stack.enter_async_context(assembly.driver("store", name))
+    store: Store = assembly.driver("store", name)
+    opening = waits.Stepped(store.__aenter__())
+    await opening
+    stack.push_async_exit(store)
+    assembly.check_driver("store", name, store, "open store")
+    kept_s = max(opening.longest_s, await waits.read_s(store))
+    lines += _blocking(f"store {name} in use", kept_s, waits.STORE_S)
     return store
+
+
+def _slow_imports(records: Sequence[Record]) -> Iterator[Line]:
+    for record in records:
+        took_s = 0.0 if record.file or record.state is not State.FOUND else waits.import_s(record.entry_point)
+        if took_s > waits.IMPORT_S:
+            detail = f"takes {took_s:.1f} s, for which every start waits"
+            yield Line(f"import of {record.name}", ok=False, detail=detail, remedy="Import in functions what is heavy.")
+
+
+def _blocking(subject: str, kept_s: float, most_s: float) -> Iterator[Line]:
+    if kept_s > most_s:
+        detail = f"keeps the event loop for {kept_s:.1f} s, in which nobody else is served"
+        remedy = "Await what takes long, or run it by asyncio.to_thread."
+        yield Line(subject, ok=False, detail=detail, remedy=remedy)
 
 
 async def _last_reports(assembly: Assembly, store: Store | None) -> tuple[dict[str, str], Sequence[Ailment]]:

@@ -69,7 +69,7 @@ class Executors:
             OperatorError: Two executors claim a kind and the configuration does not choose.
         """
         preferred = _preferred(executor, chosen)
-        for kind in _kinds_of(name, executor):
+        for kind in _kinds_of(executor):
             choice = chosen.get(kind, chosen.get(kind.partition(".")[0]))
             if choice == name or (choice is None and not getattr(executor, "opt_in", False)):
                 self._claim(kind, name, executor)
@@ -92,7 +92,7 @@ class Executors:
         """Whether a driver waits to be named, is not, and is not preferred for anything; what it would run is kept."""
         if name in chosen.values() or not getattr(executor, "opt_in", False):
             return False
-        self._on_request.update(dict.fromkeys(_kinds_of(name, executor), name))
+        self._on_request.update(dict.fromkeys(_kinds_of(executor), name))
         return not _preferred(executor, chosen)
 
     def _harmless(self, task: Task, run: Run) -> bool:
@@ -145,12 +145,9 @@ def kind_of(task: Task) -> str:
     return DURABLE if isinstance(task, Workflow) and task.durable else KINDS[type(task)]
 
 
-def _kinds_of(name: str, executor: Executor | type[Executor]) -> Iterator[str]:
+def _kinds_of(executor: Executor | type[Executor]) -> Iterator[str]:
     for task_type in executor.handles:
-        kind = KINDS.get(task_type)
-        if kind is None:
-            known = ", ".join(t.__name__ for t in KINDS)
-            raise OperatorError(f"executor {name!r} says it runs {task_type.__name__}; executors run {known}")
+        kind = KINDS[task_type]
         if task_type is CodeRun:
             languages = getattr(executor, "languages", None)
             yield from [kind] if languages is None else [f"{kind}.{language}" for language in sorted(languages)]

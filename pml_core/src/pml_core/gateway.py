@@ -12,7 +12,7 @@ from .assemble import Parts, choose_index, open_executors, open_store, open_trac
 from .assembly import check_required
 from .attempts import Attempts
 from .background import Background
-from .chain import HOOK, Wrapped, fold, ordered, wrapped
+from .chain import HOOK, Wrapped, fold, ordered
 from .direct import DirectExecutor
 from .dispatch import Dispatcher
 from .downstream import Downstream
@@ -176,10 +176,8 @@ class Gateway(Parts):
         standing = Standing(self.identities, self.log)
         closed, found_by = self.supervisor.closed, self._introduction.finders
         admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed, found_by)
-        wrappers = [Wrapped("core", admission)]
-        wrappers += wrapped(self._gather(HOOK), self.supervisor.fault)
-        self.wrappers = ordered(wrappers)
-        return fold(wrappers, executors.execute, self.log)
+        self.wrappers = ordered([Wrapped("core", admission), *(Wrapped(*one) for one in self._gather(HOOK))])
+        return fold(self.wrappers, executors.execute, self.log)
 
     async def close(self) -> None:
         """Leave everything, in reverse order."""

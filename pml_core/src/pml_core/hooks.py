@@ -11,6 +11,7 @@ from typing import Any
 import pluggy
 
 from pml_hookspecs import PROJECT, hooks
+from pml_kit.shapes import ShapeError, items_of
 
 from .errors import OperatorError
 from .registry import HOOK_GROUP, Advice, Record, State, cause
@@ -41,7 +42,7 @@ class HookManager(pluggy.PluginManager):
         """Register ``plugin``, or leave no trace of it.
 
         Raises:
-            pluggy.PluginValidationError: An async or unknown hook, or arguments that the spec does not have.
+            Exception: It is no plugin: it has an async, unknown or unmarked hook, none at all, or other arguments.
         """
         if self.has_plugin(name) or self.is_registered(plugin):
             raise ValueError(f"{name!r} is loaded already")
@@ -50,8 +51,10 @@ class HookManager(pluggy.PluginManager):
                 for advice in self._advice:
                     warnings.filterwarnings("ignore", re.escape(str(advice)))  # pluggy's, which names no plugin
                 self.register(plugin, name)
-            for caller in self.get_hookcallers(plugin) or ():
+            callers = self.get_hookcallers(plugin) or ()
+            for caller in callers:
                 self._check(caller, plugin)
+            self._check_marks(plugin, {caller.name for caller in callers})
         except Exception:
             if self.has_plugin(name):
                 self.unregister(name=name)
@@ -89,6 +92,17 @@ class HookManager(pluggy.PluginManager):
                 message = f"{caller.name} is async; hooks are plain functions that return async objects"
                 raise pluggy.PluginValidationError(plugin, message)
 
+    def _check_marks(self, plugin: object, marked: Collection[str]) -> None:
+        for name in vars(self.hook):
+            given = inspect.getattr_static(plugin, name, None)
+            if name not in marked and inspect.isfunction(given):
+                raise ShapeError(f"{name} is not marked, so that nobody calls it; put @hookimpl on it")
+            if name in marked and inspect.isclass(plugin) and inspect.isfunction(given):
+                what = plugin.__name__
+                raise ShapeError(f"{what!r} is a class; have the entry point name an instance of it, or a module")
+        if not marked:
+            raise ShapeError("it has no hooks; mark a function, such as pml_wrap_executor, with @hookimpl")
+
     def load(self, records: Sequence[Record]) -> None:
         """Register every healthy record of the hook group, in name order; mark the ones that fail."""
         for record in records:
@@ -105,7 +119,9 @@ class HookManager(pluggy.PluginManager):
             try:
                 self.add(plugin, record.name)
             except Exception as exc:
-                record.fail(State.FAILED, f"{type(exc).__name__}: {exc}", record.mend, exc)
+                problem = " ".join(str(exc).split())  # pluggy says it in several lines
+                said = problem if isinstance(exc, ShapeError) else f"{type(exc).__name__}: {problem}"
+                record.fail(State.FAILED, said, record.mend, exc)
             else:
                 record.state = State.LOADED
                 record.advise(self.deprecated(record.name))
@@ -137,7 +153,10 @@ class HookManager(pluggy.PluginManager):
                     continue
                 try:
                     given = arguments(name)
-                    found += [(name, item) for item in impl.function(**{a: given[a] for a in impl.argnames}) or ()]
+                    returned = impl.function(**{a: given[a] for a in impl.argnames})
+                    found += [(name, item) for item in items_of(hook, returned)]
+                except SystemExit as exc:
+                    on_fault(name, hook, ShapeError(f"{hook} ends the process ({exc!r}); raise what is wrong instead"))
                 except Exception as exc:
                     on_fault(name, hook, exc)
         return found

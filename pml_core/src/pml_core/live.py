@@ -1,8 +1,8 @@
-"""``pml plugins doctor --connect``: put the plugins together as a gateway does, and see which of them are well."""
+"""``pml plugins doctor``: put the plugins together as a gateway does, and see which of them are well."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,23 +15,37 @@ from .gateway import Gateway
 from .health import UP
 from .logs import Logs
 
+WHEN_SERVING = ("pml_lifespan", "pml_routes", "pml_api_routes")
+"""Hooks that are asked when a gateway serves; nothing of what they give is used here. Routes import much."""
 
-async def findings(config: Config) -> AsyncIterator[Line]:
-    """What goes wrong, and how the store is.
 
-    Nothing that a plugin does in the background is begun: schedules and work that was left are for a gateway that
-    serves.
+async def findings(config: Config, known: Sequence[Line], *, connect: bool) -> AsyncIterator[Line]:
+    """What goes wrong when the plugins are put together, and names of tools that fit nothing.
+
+    Nothing that a plugin does in the background is begun: that is for a gateway that serves.
+
+    Args:
+        known: What was found already; without ``connect`` it is not told again.
+        connect: Tell how the store is, too.
     """
-    tried = replace(config, servers={}, gateway=replace(config.gateway, strict=False))
+    told = () if connect else [line for line in known if not line.ok]
+    tried = replace(config, gateway=replace(config.gateway, strict=False))
     try:
         async with Gateway(tried, Logs("error"), connect=False) as gateway:
+            for hook in WHEN_SERVING if connect else WHEN_SERVING[:1]:
+                gateway.assembly.gather(hook, gateway.supervisor.fault)
+            names = await gateway.announcement.unmatched(whole=False)
             for plugin, problem in sorted(gateway.supervisor.health.items()):
-                if problem != UP:
+                if problem != UP and plugin not in {line.subject.partition(" ")[2] for line in told}:
                     yield Line(f"start of {plugin}", ok=False, detail=problem, remedy=f"Mend or block {plugin}.")
-            yield await _store(gateway)
+            if connect:
+                yield await _store(gateway)
+            for name in names:
+                yield _of_name(name)
     except OperatorError as exc:
-        remedy = exc.remedy or "Mend what is named, or take it out of the configuration."
-        yield Line("start", ok=False, detail=exc.message, remedy=remedy)
+        if not any(line.detail.partition(": ")[2] in exc.message for line in told if ": " in line.detail):
+            remedy = exc.remedy or "Mend what is named, or take it out of the configuration."
+            yield Line("start", ok=False, detail=exc.message, remedy=remedy)
 
 
 async def unmatched_names(config: Config) -> list[str]:
@@ -43,8 +57,7 @@ async def unmatched_names(config: Config) -> list[str]:
     return []
 
 
-def of_names(line: str) -> Line:
-    """A line of :func:`unmatched_names` as one of the doctor's."""
+def _of_name(line: str) -> Line:
     where, _, problem = line.partition(": ")
     return Line(f"names in {where}", ok=False, detail=problem, remedy="Correct the name, or take it out.")
 

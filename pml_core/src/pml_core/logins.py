@@ -51,7 +51,9 @@ async def _transport_of(config: Config, server: str) -> AsyncIterator[tuple[Tran
     try:
         endpoint = endpoint_of(server, settings, os.environ, gateway.redactor.learn)
         await gateway.open_store()
-        yield gateway.transport(scheme_of(endpoint.address)), endpoint, gateway
+        transport = gateway.transport(scheme := scheme_of(endpoint.address))
+        gateway.assembly.check_driver("transport", scheme, transport, "login")
+        yield transport, endpoint, gateway
     except NotImplementedError as exc:
         raise OperatorError(f"server {server!r} needs no login: {exc}") from exc
     except (TransportError, ValueError) as exc:

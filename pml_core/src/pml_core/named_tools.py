@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import GATEWAY_SERVER, NamedTools, split_tool_id
+from pml_kit.shapes import fitting, items_of
 
 from .naming import NO_TOOL, SEPARATOR
 
@@ -33,7 +34,8 @@ async def named_by_plugins(
     named: list[NamedTools] = []
     for plugin, one in found:
         try:
-            named += await one if isawaitable(one) else [one]
+            given = items_of(HOOK, await one) if isawaitable(one) else (one,)
+            named += [tools for _, tools in fitting(HOOK, [(plugin, tools) for tools in given], on_fault)]
         except Exception as exc:
             on_fault(plugin, HOOK, exc)
     return named

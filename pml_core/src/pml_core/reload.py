@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import AccessEvent, ToolFilter
 
 from . import restarts
-from .admission import plain
 from .assembly import check_required
 from .config import Config
 from .config_files import State, state_of
@@ -196,7 +195,7 @@ def _filters(
     changed = _changed_tables(old, new)
     renewed, again = assembly.gather_again(FILTERS, changed, failed)
     kept = [pair for pair in before if pair[0] not in renewed]
-    return plain(sorted([*kept, *again], key=lambda pair: pair[0]))
+    return sorted([*kept, *again], key=lambda pair: pair[0])
 
 
 def _changed_tables(old: Config, new: Config) -> set[str]:

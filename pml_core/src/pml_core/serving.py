@@ -84,6 +84,7 @@ async def serve(
     try:
         check_complete(assembly.records, address, supervisor.closed)
         driver = transport(scheme_of(address))
+        assembly.check_driver("transport", scheme_of(address), driver, "listener")
         routes = {} if scheme_of(address) == PRIVATE else _routes(assembly, supervisor)
         endpoint = Endpoint(name=DEFAULT_ENDPOINT, address=address)
         listening = asyncio.get_running_loop().create_task(

@@ -8,6 +8,8 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from pml_kit.shapes import ShapeError
+
 from .errors import OperatorError
 
 CLOSING_S = 5.0
@@ -77,7 +79,8 @@ class Supervisor:
         Raises:
             OperatorError: The gateway is strict.
         """
-        problem = exc.message if isinstance(exc, OperatorError) else f"{type(exc).__name__}: {exc}"
+        said = str(exc) if isinstance(exc, ShapeError) else f"{type(exc).__name__}: {exc}"
+        problem = exc.message if isinstance(exc, OperatorError) else said
         if self._strict:
             raise OperatorError(
                 f"plugin {plugin!r} failed in {where}: {problem}", "Mend it, block it, or unset strict."

@@ -19,9 +19,9 @@ class Settings:
 STORE = (
     SETTINGS
     + """
-class Store:
+from pml_core.nulls import MemoryStore
+class Store(MemoryStore):
     settings_type = Settings
-    def __init__(self, settings, services): pass
 """
 )
 WRAPPER = (
@@ -47,7 +47,12 @@ def installed(installation: Any, place: Any) -> None:
     """A store, a hook plugin, and the drivers that the defaults name."""
     installation.add("acme-store", {"pml.store": {"sqlite": "acme_store:Store"}}, modules={"acme_store": STORE})
     installation.add("acme-guard", {"pml.plugins": {"guard": "acme_guard"}}, modules={"acme_guard": WRAPPER})
-    driver = "class D:\n    def __init__(self, settings, services): pass\n"
+    driver = (
+        "from pml_hookspecs import ExposureMode, Selection, Tracer\n"
+        "class D(Tracer, ExposureMode):\n"
+        "    def __init__(self, settings, services): pass\n"
+        "    async def select(self, catalog, session): return Selection(())\n"
+    )
     points = {
         "pml.tracer": {"log": "acme_rest:D", "store": "acme_rest:D"},
         "pml.exposure_mode": {"meta_only": "acme_rest:D"},

@@ -113,13 +113,15 @@ def settings_types(config: Config) -> dict[str, type[Any]]:
     """The settings class of every plugin that loads, by plugin name; of those that are blocked, too."""
     from pml_core.local_plugins import found as plugins
     from pml_core.registry import State
+    from pml_kit.shapes import settings_problem
 
     types: dict[str, type[Any]] = {}
     for record in plugins(replace(config, gateway=replace(config.gateway, block=()))):
         blocked = record.file and {record.name, record.dist} & set(config.gateway.block)
         if record.state is State.FOUND and not blocked:
             try:
-                found = getattr(record.entry_point.load(), "settings_type", None)
+                plugin = record.entry_point.load()
+                found = None if settings_problem(plugin) else getattr(plugin, "settings_type", None)
             except (Exception, SystemExit):  # noqa: S112 - the doctor reports it
                 continue
             if found is not None:

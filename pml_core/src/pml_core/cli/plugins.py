@@ -10,7 +10,7 @@ from pml_core import local_plugins, registry
 from . import add_sources, load_as_told
 from .output import print_columns, print_json
 
-CONNECT = "also start every server and list its tools, and put the plugins together as a gateway does"
+CONNECT = "also start every server and list its tools, and say how the store is"
 
 
 def add(subcommands: Any) -> None:
@@ -92,12 +92,9 @@ async def _examined(config: Any, *, connect: bool) -> list[Any]:
     from .progress import until_started
 
     lines = await examine(config, connect=connect, watch=until_started)
-    from pml_core.live import findings, of_names, unmatched_names
+    from pml_core.live import findings
 
-    lines += [of_names(line) for line in await unmatched_names(config)]
-    if connect:
-        lines += [line async for line in findings(config)]
-    return lines
+    return [*lines, *[line async for line in findings(config, lines, connect=connect)]]
 
 
 def run_chain(arguments: argparse.Namespace) -> int:
