@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from pml_core.chain import Wrapped, fold, ordered
+from pml_core.chain import Wrapped, fold
 from pml_hookspecs import Phase, Status, ToolCall
+from pml_kit.order import in_order
 from pml_testing.fakes import FakeLog, FakeRun, outcome
 
 pytestmark = pytest.mark.anyio
@@ -40,14 +41,14 @@ def wrapper(phase, function):
     return Made()
 
 
-def test_the_order_is_phase_and_then_plugin_name():
+def test_the_order_is_by_phase_and_the_same_on_every_start():
     wrappers = [
         Wrapped("a", Wrapper(Phase.RETRY)),
         Wrapped("z", Wrapper(Phase.OBSERVE)),
         Wrapped("core", Wrapper(Phase.AUTHORIZE)),
         Wrapped("b", Wrapper(Phase.AUTHORIZE)),
     ]
-    assert [w.plugin for w in ordered(wrappers)] == ["z", "b", "core", "a"]
+    assert [w.plugin for w in in_order(wrappers)[0]] == ["z", "b", "core", "a"]
 
 
 async def test_the_outermost_wrapper_is_the_first_in_and_the_last_out():

@@ -144,7 +144,8 @@ class ExecutorHooks:
     def pml_wrap_executor(self, services: Services) -> Iterable[Wrapper]:
         """Contribute wrappers. Called once, at start-up; the chain is then fixed.
 
-        Order is ``(phase, plugin name)``, outermost first: see ``pml plugins chain``. Raising quarantines the plugin.
+        Order is by phase, and within one as wrappers say (:class:`~pml_hookspecs.executor.Wrapper`): see ``pml plugins
+        chain``. Where nobody says anything it is the same on every start, and no promise. Raising quarantines the plugin.
         """
         return ()
 

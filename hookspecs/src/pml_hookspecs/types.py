@@ -293,7 +293,7 @@ class Outcome:
 
 
 class Phase(IntEnum):
-    """Where a wrapper sits; lower is further out. Ties are broken by plugin name."""
+    """Where a wrapper sits; lower is further out. Within one, wrappers say what they run before and after."""
 
     OBSERVE = 100
     AUDIT = 200

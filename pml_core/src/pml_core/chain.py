@@ -10,6 +10,7 @@ from types import CoroutineType
 from typing import Any
 
 from pml_hookspecs import CallNext, Failure, Outcome, Run, Status, Task, Wrapper
+from pml_kit.order import in_order
 
 EXECUTOR_FAULT = "The gateway failed to run the task; see the gateway's log."
 HOOK = "pml_wrap_executor"
@@ -41,16 +42,6 @@ class Wrapped:
 
     plugin: str
     wrapper: Wrapper
-
-    @property
-    def order(self) -> tuple[int, str]:
-        """Outermost first: phase, then plugin name."""
-        return (int(self.wrapper.phase), self.plugin)
-
-
-def ordered(wrappers: Iterable[Wrapped]) -> list[Wrapped]:
-    """Outermost first."""
-    return sorted(wrappers, key=lambda w: w.order)
 
 
 def fault(task: Task, code: str, message: str) -> Outcome:
@@ -131,6 +122,6 @@ def fold(wrappers: Iterable[Wrapped], innermost: CallNext, log: Any) -> CallNext
         return guard.outcome(pending, task, run)
 
     chain: CallNext = bottom
-    for wrapped in reversed(ordered(wrappers)):
+    for wrapped in reversed(in_order(wrappers)[0]):
         chain = _around(wrapped, chain, log)
     return chain

@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 
 from pml_hookspecs import CatalogEntry, Check, ServerStatus, Store, TransportError
 from pml_kit import waits
+from pml_kit.order import in_order
 from pml_kit.shapes import ShapeError, item_problem
 
 from . import health, local_plugins, registry, systems
 from .assembly import Assembly, named_drivers, unknown_tables
 from .bm25 import Bm25Index
 from .catalog import LiveCatalog
-from .chain import HOOK, Wrapped, ordered
+from .chain import HOOK, Wrapped
 from .config import Config
 from .definitions import COLLECTION, Definitions, key_of
 from .downstream import Server
@@ -94,20 +95,19 @@ def _assembly(config: Config, open_store: OpenStore, *, thorough: bool) -> Assem
     return Assembly(config, records, lambda name, settings: Offline(name, settings, log, open_store), log)
 
 
-def chain_of(config: Config) -> list[Wrapped]:
-    """The wrappers as a gateway with this configuration would fold them."""
+def chain_of(config: Config) -> tuple[list[Wrapped], list[str]]:
+    """The wrappers as a gateway with this configuration would fold them, and what is wrong with their order."""
+    assembly = _assembly(config, OpenStore(), thorough=False)
+    assembly.load_hooks(lambda *_fault: None)
+    return _order(assembly)
+
+
+def _order(assembly: Assembly) -> tuple[list[Wrapped], list[str]]:
     from .admission import Admission, Filters
 
-    assembly = _assembly(config, OpenStore(), thorough=False)
-    faults: list[object] = []
-
-    def on_fault(*fault: object) -> None:
-        faults.append(fault)
-
-    assembly.load_hooks(on_fault)
     log = Logs("error").get()
     core = Wrapped("core", Admission(LiveCatalog(log, Bm25Index()), Filters((), log)))
-    return ordered([core, *(Wrapped(*one) for one in assembly.gather(HOOK, on_fault))])
+    return in_order([core, *(Wrapped(*one) for one in assembly.gather(HOOK, lambda *_fault: None))])
 
 
 async def examine(
@@ -126,8 +126,10 @@ async def examine(
         with suppress(Exception):  # the lines of the store say why
             open_store.store = await _store(assembly, config, stack, lines)
         lines += await _own_checks(assembly, open_store)
-        for plugin, wrapper in assembly.gather(HOOK, lambda *_fault: None):
-            lines += _blocking(f"wrapper of {plugin}", await waits.call_s(wrapper), waits.CALL_S)
+        wrappers, problems = _order(assembly)
+        for one in wrappers:
+            lines += _blocking(f"wrapper of {one.plugin}", await waits.call_s(one.wrapper), waits.CALL_S)
+        lines += [Line("order of wrappers", ok=False, detail=one, remedy="See pml plugins chain.") for one in problems]
         known, ill = await _last_reports(assembly, open_store.store)
         changed = await _changed(config, open_store.store)
         open_store.store = None

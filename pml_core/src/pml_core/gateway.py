@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
+from pml_kit.order import in_order
+
 from .admission import Admission
 from .assemble import Parts, choose_index, open_executors, open_store, open_tracers, refuse
 from .assembly import check_required
 from .attempts import Attempts
 from .background import Background
-from .chain import HOOK, Wrapped, fold, ordered
+from .chain import HOOK, Wrapped, fold
 from .direct import DirectExecutor
 from .dispatch import Dispatcher
 from .downstream import Downstream
@@ -176,7 +178,10 @@ class Gateway(Parts):
         standing = Standing(self.identities, self.log)
         closed, found_by = self.supervisor.closed, self._introduction.finders
         admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed, found_by)
-        self.wrappers = ordered([Wrapped("core", admission), *(Wrapped(*one) for one in self._gather(HOOK))])
+        wrappers = [Wrapped("core", admission), *(Wrapped(*one) for one in self._gather(HOOK))]
+        self.wrappers, problems = in_order(wrappers)
+        for problem in problems:
+            self.log.warning(problem)
         return fold(self.wrappers, executors.execute, self.log)
 
     async def close(self) -> None:

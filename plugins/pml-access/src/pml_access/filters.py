@@ -50,6 +50,7 @@ class CodeFilter:
     """Refuses code to those who may not call the tool that runs it: a workflow runs code as well."""
 
     phase = Phase.AUTHORIZE
+    before = ("core",)
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
         """Let the task pass or say why not."""

@@ -27,6 +27,7 @@ class Pricing:
     """
 
     phase = Phase.ADAPT
+    before = ("dry_run?",)
 
     def __init__(self, settings: Settings) -> None:
         self._prices, self._estimates = Prices(settings), settings.estimates

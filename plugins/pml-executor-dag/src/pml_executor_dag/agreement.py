@@ -45,6 +45,7 @@ class Agreement:
     """Gives rehearsed plans their digest, and holds plans to theirs."""
 
     phase = Phase.VALIDATE
+    after = ("argument_validation?",)
 
     def __init__(self, services: Services) -> None:
         self._services = services

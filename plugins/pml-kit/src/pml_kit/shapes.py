@@ -56,6 +56,10 @@ def _wrapper(item: Any) -> str:
     if isinstance(phase, bool) or phase not in set(specs.Phase):
         known = ", ".join(one.name for one in specs.Phase)
         return f"its phase {phase!r} is none; give it one of Phase: {known}"
+    for name in ("before", "after"):
+        names = getattr(item, name, ())
+        if isinstance(names, str) or not all(isinstance(one, str) for one in names):
+            return f"its {name!r} is {names!r}; make it a tuple of plugins' names: {name} = (...,)"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 from pml_core import local_plugins, registry
@@ -100,13 +101,15 @@ async def _examined(config: Any, *, connect: bool) -> list[Any]:
 def run_chain(arguments: argparse.Namespace) -> int:
     """Print the wrappers in order."""
     from pml_core.doctor import chain_of
+    from pml_kit.order import Order
 
-    chain = chain_of(_config(arguments))
+    chain, problems = chain_of(_config(arguments))
+    rows = [(w.wrapper.phase.name, w.plugin, type(w.wrapper).__name__, Order.of(w.wrapper)) for w in chain]
     if arguments.json:
-        print_json(
-            [{"phase": w.wrapper.phase.name, "plugin": w.plugin, "wrapper": type(w.wrapper).__name__} for w in chain]
-        )
+        print_json([{"phase": p, "plugin": n, "wrapper": w, **order.said()} for p, n, w, order in rows])
         return 0
-    rows = [(w.wrapper.phase.name, w.plugin, type(w.wrapper).__name__) for w in chain]
-    print_columns([*rows, ("-", "core", "the executor of the task's kind")], ("PHASE", "PLUGIN", "WRAPPER"))
+    rows.append(("-", "core", "the executor of the task's kind", Order()))
+    print_columns([(*row[:3], str(row[3])) for row in rows], ("PHASE", "PLUGIN", "WRAPPER", "ORDER"))
+    for problem in problems:
+        print(f"pml: {problem}", file=sys.stderr)
     return 0

@@ -34,6 +34,7 @@ class Preflight:
     """
 
     phase = Phase.SUBSTITUTE
+    after = ("dry_run?",)
 
     def __init__(self, services: Services) -> None:
         self._services = services

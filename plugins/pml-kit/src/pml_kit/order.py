@@ -1,0 +1,104 @@
+"""In which order wrappers run: by phase, and within one as they say themselves."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from pml_hookspecs import Wrapper
+
+OPTIONAL = "?"
+"""Behind the name of a plugin that need not be there."""
+
+
+class Contributed(Protocol):
+    """A wrapper with its plugin."""
+
+    @property
+    def plugin(self) -> str:
+        """Who contributed it."""
+        ...
+
+    @property
+    def wrapper(self) -> Wrapper:
+        """What it contributed."""
+        ...
+
+
+C = TypeVar("C", bound=Contributed)
+
+
+class Order(NamedTuple):
+    """What a wrapper says of its place."""
+
+    before: tuple[str, ...] = ()
+    """Plugins whose wrappers it is outside of."""
+    after: tuple[str, ...] = ()
+    """Plugins whose wrappers it is inside of."""
+
+    @classmethod
+    def of(cls, wrapper: Any) -> Order:
+        """What one says; nothing where it has no such members."""
+        return cls(tuple(getattr(wrapper, "before", ())), tuple(getattr(wrapper, "after", ())))
+
+    def said(self) -> dict[str, tuple[str, ...]]:
+        """``before`` and ``after``, without what is empty."""
+        return {how: names for how, names in self._asdict().items() if names}
+
+    def __str__(self) -> str:
+        return "; ".join(f"{how} {', '.join(names)}" for how, names in self.said().items())
+
+
+def in_order(wrappers: Iterable[C]) -> tuple[list[C], list[str]]:
+    """The wrappers, outermost first, and one sentence for each wish that cannot be had.
+
+    What says nothing of each other stands in the order of names, so that it is the same on every start.
+    """
+    found = sorted(wrappers, key=lambda one: (int(one.wrapper.phase), one.plugin))
+    problems = list(_unknown(found))
+    ordered: list[C] = []
+    for phase in sorted({int(one.wrapper.phase) for one in found}):
+        ordered += _within([one for one in found if int(one.wrapper.phase) == phase], problems)
+    return ordered, problems
+
+
+def _within(waiting: list[C], problems: list[str]) -> Iterator[C]:
+    """Those of one phase: always the first that nobody is before who still waits."""
+    while waiting:
+        free = next((one for one in waiting if not any(_is_before(o, one) for o in waiting if o is not one)), None)
+        if free is None:
+            free = waiting[0]
+            phase, names = free.wrapper.phase.name, ", ".join(one.plugin for one in waiting)
+            problems.append(f"wrappers in {phase} go round in a circle ({names}): take a before or after out of one")
+        waiting.remove(free)
+        yield free
+
+
+def _is_before(one: Contributed, other: Contributed) -> bool:
+    wished, theirs = Order.of(one.wrapper), Order.of(other.wrapper)
+    return _names(other.plugin, wished.before) or _names(one.plugin, theirs.after)
+
+
+def _names(plugin: str, names: Collection[str]) -> bool:
+    return plugin in names or f"{plugin}{OPTIONAL}" in names
+
+
+def _unknown(found: Sequence[Contributed]) -> Iterator[str]:
+    phases: dict[str, set[int]] = {}
+    for one in found:
+        phases.setdefault(one.plugin, set()).add(int(one.wrapper.phase))
+    for one in found:
+        for how, names in Order.of(one.wrapper).said().items():
+            for name in names:
+                where = phases.get(name.removesuffix(OPTIONAL))
+                told = f"the wrapper of {one.plugin!r} in {one.wrapper.phase.name} is to run {how} {name!r}"
+                mine = int(one.wrapper.phase)
+                if where is None and not name.endswith(OPTIONAL):
+                    near = difflib.get_close_matches(name, phases, n=1)
+                    hint = (
+                        f"did you mean {near[0]!r}?" if near else f"write {name + OPTIONAL!r} if it need not be there"
+                    )
+                    yield f"{told}, which wraps nothing here; {hint}"
+                elif where and all(p < mine if how == "before" else p > mine for p in where):
+                    yield f"{told}, whose phase says the opposite; give one of them another phase"
