@@ -197,11 +197,11 @@ def test_runs_are_in_the_list_and_in_the_history(pml, said, capsys):
 
 
 def test_a_run_by_hand_is_begun_by_a_gateway(pml, said, capsys):
-    told = said("run-now", "declared")
-    assert told["status"] == "queued"
+    summary_of = said("run-now", "declared")
+    assert summary_of["status"] == "queued"
     pml.look()
-    assert [id for id, *_ in pml.gateway.started] == [told["execution_id"]]
-    asyncio.run(pml.gateway.end(told["execution_id"]))
+    assert [id for id, *_ in pml.gateway.started] == [summary_of["execution_id"]]
+    asyncio.run(pml.gateway.end(summary_of["execution_id"]))
     pml.look()
     (run,) = said("history", "declared")
     assert (run["by_hand"], run["status"]) == (True, "ok")

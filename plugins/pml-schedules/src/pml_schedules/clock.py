@@ -25,7 +25,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own."""
+    """The clock of the machine."""
 
     def now(self) -> datetime:
         """UTC."""

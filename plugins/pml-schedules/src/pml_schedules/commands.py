@@ -17,9 +17,9 @@ from pml_kit.terminal import print_table
 from .ledger import ENDED, QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
 from .plan_file import read_plan
+from .run_task import likely_problem
 from .settings import Schedule, Settings, to_plain
-from .showing import print_json, say, told
-from .work import doubt
+from .terminal_output import print_json, say, summary_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -92,11 +92,11 @@ async def add(arguments: argparse.Namespace, services: Services) -> int:
     if not await ledger.keep_plan(name, value, if_version=0 if before is None else before.version):
         raise InvalidArguments(f"Somebody else changed {name!r} at the same time; look at it and try again.")
     state = await _go_on(ledger, plan, anew=True)
-    problem = doubt(plan.schedule, services.catalog)
+    problem = likely_problem(plan.schedule, services.catalog)
     if problem:
         sys.stderr.write(f"pml: warning: its runs will fail unless this changes: {problem}\n")
     if arguments.json:
-        print_json(told(plan, state, None))
+        print_json(summary_of(plan, state, None))
     else:
         say(f"{name} runs {plan.what}, {plan.when}; {_next_words(plan, state)}.")
     return 0
@@ -286,14 +286,14 @@ async def list_all(arguments: argparse.Namespace, services: Services) -> int:
         rows.append((plans[name], state, last))
     if arguments.json:
         broken = [{"name": name, "problem": problem} for name, problem in sorted(unfit.items())]
-        print_json([*(told(plan, state, last) for plan, state, last in rows), *broken])
+        print_json([*(summary_of(plan, state, last) for plan, state, last in rows), *broken])
         return 0
     if not rows and not unfit:
         say("There are no schedules; pml schedules add makes one.")
         return 0
     if rows:
         columns = ("name", "what", "when", "state", "next", "last", "ended")
-        shown = [told(plan, state, last) for plan, state, last in rows]
+        shown = [summary_of(plan, state, last) for plan, state, last in rows]
         print_table(
             columns,
             [[_cell(row, column) for column in columns] for row in shown],
@@ -318,9 +318,9 @@ async def show(arguments: argparse.Namespace, services: Services) -> int:
     upcoming = []
     for due in plan.times.upcoming(datetime.now(UTC)):
         upcoming.append(due.isoformat(timespec="seconds"))
-        if len(upcoming) == 5 or not told(plan, state, None)["next"]:  # noqa: PLR2004 - enough to see the pattern
+        if len(upcoming) == 5 or not summary_of(plan, state, None)["next"]:  # noqa: PLR2004 - enough to see the pattern
             break
-    about = told(plan, state, last)
+    about = summary_of(plan, state, last)
     more: dict[str, Any] = {
         "upcoming": upcoming if about["next"] else [],
         "runs": state.runs,
@@ -329,7 +329,7 @@ async def show(arguments: argparse.Namespace, services: Services) -> int:
         "declared": plan.declared,
         "principal": plan.principal,
         "schedule": to_plain(plan.schedule),
-        "problem": doubt(plan.schedule, services.catalog) or None,
+        "problem": likely_problem(plan.schedule, services.catalog) or None,
     }
     print_json(services.redact({**about, **more}))
     return 0
@@ -339,20 +339,20 @@ async def history(arguments: argparse.Namespace, services: Services) -> int:
     """The runs of one."""
     if not 1 <= arguments.limit <= MOST:
         raise InvalidArguments(f"--limit must be 1 to {MOST}")
-    from .telling import Told
+    from .history_view import RunView
 
     ledger = _ledger(services)
     claims = await ledger.claims({"schedule": arguments.name})
     if not claims:
         await _plan(services, arguments.name)
     latest = sorted(claims, key=lambda claim: claim.due, reverse=True)[: arguments.limit]
-    rows = [await Told.of(claim, services.store.executions) for claim in latest]
+    rows = [await RunView.of(claim, services.store.executions) for claim in latest]
     if arguments.json:
         print_json([row.plain() for row in rows])
     elif not rows:
         say("It has not run yet.")
     else:
-        print_table(Told.COLUMNS, [row.cells() for row in rows], whole=("due", "status", "execution"))
+        print_table(RunView.COLUMNS, [row.cells() for row in rows], whole=("due", "status", "execution"))
     return 0
 
 
@@ -361,7 +361,7 @@ def _status(claim: Claim) -> str:
 
 
 def _next_words(plan: Plan, state: State) -> str:
-    shown = told(plan, state, None)
+    shown = summary_of(plan, state, None)
     if shown["state"] == "paused":
         return "it is paused"
     return f"next at {shown['next']}" if shown["next"] else "it is over"

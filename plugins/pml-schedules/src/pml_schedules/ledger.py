@@ -121,7 +121,7 @@ class Claim:
 
 
 def key_of(schedule: str, due: datetime) -> str:
-    """Of the claim for one due time."""
+    """The key of the claim for one due time."""
     return f"{schedule}@{due.astimezone(UTC).isoformat(timespec='milliseconds')}"
 
 
@@ -137,7 +137,7 @@ def execution_of(schedule: str, due: datetime, now: datetime) -> ExecutionId:
 
 
 class Ledger:
-    """Reads and writes it."""
+    """The state of schedules and the claims of runs, in the store."""
 
     def __init__(self, documents: Documents, keep: timedelta) -> None:
         """``keep`` is how long claims are kept."""

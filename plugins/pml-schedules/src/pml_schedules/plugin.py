@@ -42,13 +42,13 @@ def pml_commands(subcommands: Any) -> None:
 def pml_checks(services: Services) -> Iterable[Check]:
     """Whether the schedules in the configuration could run."""
     from .plan import plan_of
-    from .work import doubt
+    from .run_task import likely_problem
 
     settings: Settings = services.settings or Settings()
     for name, schedule in settings.schedules.items():
         try:
             plan = plan_of(name, schedule, settings, declared=True)
-            problem = doubt(schedule, services.catalog)
+            problem = likely_problem(schedule, services.catalog)
         except ValueError as exc:
             yield Check(
                 f"schedule {name}", ok=False, detail=str(exc), remedy=f"Mend [plugins.schedules.schedules.{name}]."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pml_hookspecs import ExecutionRecord, Failure, Scope, Status
 
 from .ledger import ENDED, FAILED, QUEUED, SKIPPED, STARTED, UNKNOWN, Claim, Ledger, State
-from .work import task_of
+from .run_task import task_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services

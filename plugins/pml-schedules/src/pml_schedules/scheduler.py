@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from .clock import Clock, SystemClock
 from .ledger import CLAIMED, QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
+from .run_task import likely_problem
 from .runs import Runs
 from .settings import Settings
-from .work import doubt
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -29,7 +29,7 @@ may be another gateway's, which declares that schedule and is down."""
 
 
 class Scheduler:
-    """Looks what is due, again and again."""
+    """Starts every run that is due, and waits for the next one."""
 
     def __init__(self, services: Services, settings: Settings, clock: Clock | None = None) -> None:
         self._services, self._settings, self._clock = services, settings, clock or SystemClock()
@@ -217,7 +217,7 @@ class Scheduler:
             if (plan.name, plan.version) in self._doubted:
                 continue
             self._doubted.add((plan.name, plan.version))
-            if problem := doubt(plan.schedule, self._services.catalog):
+            if problem := likely_problem(plan.schedule, self._services.catalog):
                 self._services.log.warning("a schedule would fail", schedule=plan.name, problem=problem)
 
     def _rest_s(self, plans: Mapping[str, Plan]) -> float:

@@ -1,4 +1,4 @@
-"""Schedules on the terminal."""
+"""What ``pml schedules`` prints."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
-def told(plan: Plan, state: State, last: Claim | None) -> dict[str, Any]:
-    """One schedule in short."""
+def summary_of(plan: Plan, state: State, last: Claim | None) -> dict[str, Any]:
+    """A summary of one schedule, as JSON."""
     paused = plan.schedule.paused if state.paused is None else state.paused
     due = plan.next(datetime.now(UTC), state.runs)
     status = "paused" if paused else "over" if due is None else "active"

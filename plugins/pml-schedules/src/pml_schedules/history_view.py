@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RunView:
     """A run and its execution, if that is still in the store."""
 
     COLUMNS: ClassVar[tuple[str, ...]] = ("due", "status", "ms", "execution", "why")
@@ -22,7 +22,7 @@ class Told:
 
     @classmethod
     async def of(cls, claim: Claim, executions: Executions) -> Self:
-        """Of a claim."""
+        """The view of one claim."""
         return cls(claim, await executions.get(claim.execution, EVERYONE))
 
     def plain(self) -> dict[str, Any]:

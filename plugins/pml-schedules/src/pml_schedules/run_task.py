@@ -36,7 +36,7 @@ def task_of(schedule: Schedule, name: str) -> Task:
     return ToolCall(id=name, tool=WORKFLOW_TOOL, arguments=arguments_of(plan))
 
 
-def doubt(schedule: Schedule, catalog: Catalog) -> str:
+def likely_problem(schedule: Schedule, catalog: Catalog) -> str:
     """Why a run would fail as things stand; ``""`` when nothing speaks against it."""
     if isinstance(schedule.workflow, str) and schedule.workflow:
         try:
