@@ -14,8 +14,8 @@ import pytest
 from pml_hookspecs import CodeRun, Outcome, Status
 from pml_sandbox.bridge import Bridge
 from pml_sandbox.child import Command
-from pml_sandbox.endings import Raised
 from pml_sandbox.limits import Limits
+from pml_sandbox.outcomes import UncaughtError
 from pml_testing.fakes import FakeLog, FakeRun, FakeServices, outcome
 
 pytestmark = pytest.mark.anyio
@@ -47,8 +47,8 @@ class Python:
         self.started += 1
         return Command(words=self.words)
 
-    def raised(self, error: Mapping[str, Any], source: str) -> Raised:
-        return Raised(name=error["name"], message=error["message"])
+    def raised(self, error: Mapping[str, Any], source: str) -> UncaughtError:
+        return UncaughtError(name=error["name"], message=error["message"])
 
     def tidy(self, printed: str) -> str:
         return printed
@@ -56,7 +56,7 @@ class Python:
     def out_of_memory(self, printed: str) -> bool:
         return "OUT OF MEMORY" in printed
 
-    def wants_memory(self, error: Raised) -> bool:
+    def wants_memory(self, error: UncaughtError) -> bool:
         return error.name == "MemoryError"
 
 

@@ -17,7 +17,7 @@ from pml_sandbox.child import Command, Listener, start
 from pml_sandbox.jail import Jail, system_files, walls
 from pml_sandbox.jail._priority import NICE
 from pml_sandbox.spawner import Spawner
-from pml_sandbox.spawning import SCRATCH
+from pml_sandbox.spawner_process import SCRATCH
 
 pytestmark = [
     pytest.mark.anyio,

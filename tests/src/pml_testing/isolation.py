@@ -311,6 +311,6 @@ def children() -> frozenset[int]:
 
 def _starts_others(pid: int) -> bool:
     try:
-        return b"pml_sandbox.spawning" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"pml_sandbox.spawner_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False

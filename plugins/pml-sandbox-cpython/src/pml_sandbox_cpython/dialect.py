@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pml_sandbox.child import Command
-from pml_sandbox.endings import Raised
+from pml_sandbox.outcomes import UncaughtError
 
 from .interpreter import Interpreter
 from .jails import BOOT, Jails
@@ -37,10 +37,10 @@ class PythonDialect:
         jail = self._jail(folder, writable=writable)
         return Command(words=words, environment=ENVIRONMENT, folder=folder or "/", jail=jail)
 
-    def raised(self, error: Mapping[str, Any], source: str) -> Raised:
+    def raised(self, error: Mapping[str, Any], source: str) -> UncaughtError:
         """The stack is lines of ``function:line:column``, innermost first."""
         frames = [frame.rsplit(":", 2) for frame in str(error["stack"]).splitlines()]
-        return Raised(
+        return UncaughtError(
             name=error["name"],
             message=error["message"],
             line=int(frames[0][1]) if frames else None,
@@ -56,6 +56,6 @@ class PythonDialect:
         """The last line is that of a ``MemoryError``."""
         return printed.rstrip().rpartition("\n")[2].startswith("MemoryError")
 
-    def wants_memory(self, error: Raised) -> bool:
+    def wants_memory(self, error: UncaughtError) -> bool:
         """It is a ``MemoryError``."""
         return error.name == "MemoryError"

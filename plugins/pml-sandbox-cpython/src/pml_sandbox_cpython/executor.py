@@ -97,7 +97,7 @@ class CPython:
             return Verdict()
         if self._settings.python:
             return Verdict(unchecked="It runs in another Python than the gateway, which may take other code.")
-        from .checking import check
+        from .code_check import check
 
         return check(task)
 

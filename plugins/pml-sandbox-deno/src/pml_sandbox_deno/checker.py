@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pml_sandbox import endings
+from pml_sandbox import outcomes
 from pml_sandbox.child import Listener, start
 from pml_sandbox.execution import cpu_limit_s
 from pml_sandbox.stubs import TypeScriptStubs
@@ -23,7 +23,7 @@ from .jails import V8_BYTES
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CodeRun, Json
-    from pml_sandbox.endings import Ending
+    from pml_sandbox.outcomes import CodeOutcome
     from pml_sandbox.spawner import Spawner
 
 CHECK_S = 30.0
@@ -61,7 +61,7 @@ class TypeMistake(NamedTuple):
     """All of it."""
 
 
-class _Ended(Listener):
+class _ExitListener(Listener):
     def __init__(self) -> None:
         self.event = asyncio.Event()
 
@@ -86,7 +86,7 @@ class Checker:
             shutil.rmtree(self._place, ignore_errors=True)
             self._place = None
 
-    async def mistakes(self, task: CodeRun) -> Ending | None:
+    async def mistakes(self, task: CodeRun) -> CodeOutcome | None:
         """What is wrong with the code, as an ending; None for nothing. JavaScript has no types to check."""
         if task.language != "typescript":
             return None
@@ -149,7 +149,7 @@ class Checker:
             command = check.command(folder, files, strict=strict)
             child = await start(command, self._spawner, frame_bytes=1 << 20, output_bytes=1 << 20, flood_factor=8)
             child.limit_cpu(cpu_limit_s(most_s))
-            child.listener = ended = _Ended()
+            child.listener = ended = _ExitListener()
             try:
                 if not child.gone.done():
                     async with asyncio.timeout(most_s):
@@ -179,9 +179,9 @@ def source_of(task: CodeRun) -> str:
     return f"{head}{begin}\n{task.source}\n}})(); }}"
 
 
-def _ending(found: Sequence[TypeMistake]) -> Ending:
+def _ending(found: Sequence[TypeMistake]) -> CodeOutcome:
     told: list[dict[str, Json]]
     told = [{"line": one.line, "column": one.column, "code": one.code, "message": one.message} for one in found]
     shown = "; ".join(f"line {one['line']}: {one['message']}" for one in told[:MOST_MISTAKES])
     message = f"The code was not run, its types do not fit: {shown}"
-    return endings.failed(endings.INVALID, message, mistakes=told[:MOST_MISTAKES])
+    return outcomes.failed(outcomes.INVALID, message, mistakes=told[:MOST_MISTAKES])

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pml_sandbox.child import Command
-from pml_sandbox.endings import Raised
 from pml_sandbox.jail import Jail, system_files
-from pml_sandbox.spawning import SCRATCH
+from pml_sandbox.outcomes import UncaughtError
+from pml_sandbox.spawner_process import SCRATCH
 
 from .jails import BOOT, Jails, packages_of
 
@@ -94,7 +94,7 @@ class DenoDialect:
             scratch="pml-deno-",
         )
 
-    def raised(self, error: Mapping[str, Any], source: str) -> Raised:
+    def raised(self, error: Mapping[str, Any], source: str) -> UncaughtError:
         """Name, message and place as the code's author counts them."""
         name, message, stack = error["name"], error["message"], error["stack"]
         syntax = message.startswith("SyntaxError: ") or name == "SyntaxError"
@@ -105,7 +105,7 @@ class DenoDialect:
         if (found := _PACKAGE.search(message)) is not None:
             message = f"{found[0].rstrip('.')}. {NO_PACKAGES}"
         frames = [frame for text in stack.splitlines() if (frame := _frame(text, source.count("\n") + 1, syntax))]
-        return Raised(
+        return UncaughtError(
             name=name,
             message=message.strip(),
             line=frames[0][1] if frames else None,
@@ -125,7 +125,7 @@ class DenoDialect:
             "memory allocation of" in printed
         )
 
-    def wants_memory(self, error: Raised) -> bool:
+    def wants_memory(self, error: UncaughtError) -> bool:
         """What cannot be allocated outside of the heap is a ``RangeError``."""
         return error.name == "RangeError" and "allocation failed" in error.message
 

@@ -14,10 +14,10 @@ from pml_hookspecs import CodeRun, Failure, Verdict, setting
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Run, Services, Session, Task
     from pml_sandbox.bridge import Bridge
-    from pml_sandbox.endings import Ending
     from pml_sandbox.jail import Wall
+    from pml_sandbox.outcomes import CodeOutcome
 
-    from .checking import Checking
+    from .code_check import CodeCheck
 
 MIB = 1 << 20
 
@@ -59,7 +59,7 @@ class Deno:
         self._settings, self._services = settings or Settings(), services
         self._made: Bridge | None = None
         self._entered = False
-        self._checking: Checking | None = None
+        self._checking: CodeCheck | None = None
         self._warned = self._warned_of_check = False
         self._gone: Sequence[Wall] | None = None
 
@@ -88,18 +88,18 @@ class Deno:
 
     async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
         """Whether code parses, and what the compiler says of its types, as far as there is time for that."""
-        from pml_sandbox import endings
+        from pml_sandbox import outcomes
         from pml_sandbox.verdicts import verdict
 
         if not isinstance(task, CodeRun) or task.language not in self.languages:
             return Verdict()
         if self._walls_missing() and self._settings.jail == "required":
-            return Verdict(problems=(Failure(endings.FAULT, self._unwalled()),))
+            return Verdict(problems=(Failure(outcomes.FAULT, self._unwalled()),))
         made = self._checking
         if made is None:
-            from .checking import Checking
+            from .code_check import CodeCheck
 
-            made = Checking(find_program(), self._services.catalog)
+            made = CodeCheck(find_program(), self._services.catalog)
             # Outside of a gateway that is up, nothing is left behind.
             self._checking = made if self._entered else None
         walled = not any(wall.name == "files" for wall in self._walls_missing())
@@ -126,20 +126,20 @@ class Deno:
             "Run the gateway where they stand, or set jail = 'preferred'."
         )
 
-    async def _refusal(self, task: CodeRun) -> Ending | None:
+    async def _refusal(self, task: CodeRun) -> CodeOutcome | None:
         """What keeps ``task`` from running; None when nothing does."""
-        from pml_sandbox import endings
+        from pml_sandbox import outcomes
 
         gone = self._walls_missing()
         if gone and self._settings.jail == "required":
-            return endings.fault(self._unwalled())
+            return outcomes.fault(self._unwalled())
         if gone and not self._warned:
             self._warned = True
             named = "; ".join(f"{wall.name}: {wall.detail}" for wall in gone)
             self._services.log.warning("code runs without some walls of the kernel jail", missing=named)
         walled = not any(wall.name == "files" for wall in gone)
         if task.folder is not None and not walled and (link := await asyncio.to_thread(way_out, Path(task.folder))):
-            return endings.fault(
+            return outcomes.fault(
                 f"The folder holds a symbolic link that leads out of it, {link.name!r}, and no kernel jail stands here "
                 "that would stop code from following it. Remove the link."
             )
@@ -147,7 +147,7 @@ class Deno:
             return await self._type_mistakes(task, walled=walled)
         return None
 
-    async def _type_mistakes(self, task: CodeRun, *, walled: bool) -> Ending | None:
+    async def _type_mistakes(self, task: CodeRun, *, walled: bool) -> CodeOutcome | None:
         """What is wrong with the code's types; None for nothing, and where checking would not be safe."""
         if not walled:
             if not self._warned_of_check:
@@ -155,9 +155,9 @@ class Deno:
                 self._services.log.warning("types are not checked: Deno's check reads files that the code names")
             return None
         if self._checking is None:
-            from .checking import Checking
+            from .code_check import CodeCheck
 
-            self._checking = Checking(find_program(), self._services.catalog)
+            self._checking = CodeCheck(find_program(), self._services.catalog)
         return await self._checking.checker.mistakes(task)
 
     def _bridge(self) -> Bridge:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pml_sandbox.jail import Jail, system_files
-from pml_sandbox.spawning import SCRATCH
+from pml_sandbox.spawner_process import SCRATCH
 
 V8_BYTES = 560 << 20
 """Memory that Deno counts as its own before it runs anything (RLIMIT_DATA) [bytes]."""

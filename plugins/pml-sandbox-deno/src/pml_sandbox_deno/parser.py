@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pml_sandbox.child import Child, Command, Listener, start
 from pml_sandbox.inputs import to_json
 from pml_sandbox.jail import Jail, system_files
-from pml_sandbox.spawning import SCRATCH
+from pml_sandbox.spawner_process import SCRATCH
 from pml_sandbox.verdicts import SYNTAX, Mistake
 
 from .dialect import ENVIRONMENT, FLAGS

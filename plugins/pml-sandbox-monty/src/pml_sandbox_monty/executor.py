@@ -15,12 +15,12 @@ from pml_hookspecs import CodeRun, Failure, Status, Verdict, setting
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Run, Services, Task
     from pml_hookspecs import Session as CallerSession
-    from pml_sandbox.endings import Ending
+    from pml_sandbox.fair_slots import FairSlots
     from pml_sandbox.jail import Wall
     from pml_sandbox.limits import Limits
-    from pml_sandbox.turns import Turns
+    from pml_sandbox.outcomes import CodeOutcome
 
-    from .checking import Checking
+    from .code_check import CodeCheck
     from .session import Session
     from .workers import Workers
 
@@ -67,9 +67,9 @@ class Monty:
             raise ValueError("the monty executor needs the gateway's services: Monty(settings, services)")
         self._settings, self._services = settings or Settings(), services
         self._workers: Workers | None = None
-        self._checking: Checking | None = None
+        self._checking: CodeCheck | None = None
         self._making = asyncio.Lock()
-        self._turns: list[Turns] | None = None
+        self._turns: list[FairSlots] | None = None
         """By how deep code is nested."""
         self._entered = self._warned = False
         self._gone: Sequence[Wall] | None = None
@@ -87,46 +87,46 @@ class Monty:
 
     async def execute(self, task: CodeRun, run: Run) -> Outcome:
         """Run ``task`` to its end."""
-        from pml_sandbox import endings
+        from pml_sandbox import outcomes
         from pml_sandbox.inputs import InputsError, encode_inputs
 
         started_at = datetime.now(UTC)
         if task.language not in self.languages:
-            return endings.unknown_language(task.language, self.languages).outcome(task.id, started_at)
+            return outcomes.unknown_language(task.language, self.languages).outcome(task.id, started_at)
         if problem := self._problem():
-            return endings.fault(problem).outcome(task.id, started_at)
+            return outcomes.fault(problem).outcome(task.id, started_at)
         try:
             inputs = encode_inputs(task.inputs, self._settings.frame_bytes)
         except InputsError as exc:
-            return endings.Ending(Status.ERROR, exc.failure).outcome(task.id, started_at)
+            return outcomes.CodeOutcome(Status.ERROR, exc.failure).outcome(task.id, started_at)
         ending = await self._ending(task, run, inputs)
         return ending.outcome(task.id, started_at)
 
     async def check(self, task: Task, session: CallerSession, *, within_s: float) -> Verdict:
         """What Monty's parser and type checker say of code; nothing of it is run."""
-        from pml_sandbox import endings
+        from pml_sandbox import outcomes
         from pml_sandbox.verdicts import late
 
         if not isinstance(task, CodeRun) or task.language not in self.languages:
             return Verdict()
         if problem := self._problem():
-            return Verdict(problems=(Failure(endings.FAULT, problem),))
+            return Verdict(problems=(Failure(outcomes.FAULT, problem),))
         if self._checking is None:
-            from .checking import Checking
+            from .code_check import CodeCheck
 
-            self._checking = Checking(self._services.catalog)
+            self._checking = CodeCheck(self._services.catalog)
         try:
             async with asyncio.timeout(within_s), self._turn(session.principal), self._pool() as workers:
                 return await self._checking.verdict(task, session, workers, within_s)
         except TimeoutError:
             return late("nothing", "The code was", within_s)
 
-    async def _ending(self, task: CodeRun, run: Run, inputs: bytes) -> Ending:
-        from pml_sandbox import endings
+    async def _ending(self, task: CodeRun, run: Run, inputs: bytes) -> CodeOutcome:
+        from pml_sandbox import outcomes
         from pml_sandbox.nesting import MOST_NESTED, depth
 
         if depth() >= MOST_NESTED:
-            return endings.nested_code(MOST_NESTED)
+            return outcomes.nested_code(MOST_NESTED)
         limits = self._limits()
         limit_s = limits.timeout_s if task.timeout_s is None else task.timeout_s
         # Code that other code waits for must not wait for ever for a turn that others like it hold.
@@ -136,10 +136,10 @@ class Monty:
                 most_s = limit_s if end_s is None else end_s - time.monotonic()
                 return await self._run(self._session(task, run, inputs, limits, limit_s), workers, most_s)
         except TimeoutError:
-            return endings.timed_out(limit_s)
+            return outcomes.timed_out(limit_s)
         except OSError as exc:
             self._services.log.error("the Monty sandbox cannot be started", problem=str(exc))  # noqa: TRY400 - no fault of ours
-            return endings.not_started(exc)
+            return outcomes.not_started(exc)
 
     def _session(self, task: CodeRun, run: Run, inputs: bytes, limits: Limits, limit_s: float) -> Session:
         from pml_sandbox.calls import Calls
@@ -150,7 +150,7 @@ class Monty:
         return Session(task, run, inputs, calls, limits, limit_s=limit_s, log=self._services.log)
 
     @staticmethod
-    async def _run(session: Session, workers: Workers, most_s: float) -> Ending:
+    async def _run(session: Session, workers: Workers, most_s: float) -> CodeOutcome:
         from pml_sandbox.nesting import deeper
 
         with deeper():
@@ -158,11 +158,11 @@ class Monty:
 
     def _turn(self, principal: str, end_s: float | None = None) -> AbstractAsyncContextManager[None]:
         """One of the runs at once; waited for until ``end_s`` on the monotonic clock, or for as long as it takes."""
+        from pml_sandbox.fair_slots import FairSlots
         from pml_sandbox.nesting import MOST_NESTED, depth
-        from pml_sandbox.turns import Turns
 
         # Whoever waits holds a turn. Were they all of one kind, code could wait for what it holds itself.
-        self._turns = self._turns or [Turns(self._settings.workers) for _ in range(MOST_NESTED)]
+        self._turns = self._turns or [FairSlots(self._settings.workers) for _ in range(MOST_NESTED)]
         return self._turns[min(depth(), MOST_NESTED - 1)].turn(principal, end_s)
 
     @asynccontextmanager

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pml_sandbox import endings
-from pml_sandbox.endings import Raised
+from pml_sandbox import outcomes
+from pml_sandbox.outcomes import UncaughtError
 
 if TYPE_CHECKING:
     from pydantic_monty import MontyError
 
     from pml_sandbox.calls import CallError
-    from pml_sandbox.endings import Ending
     from pml_sandbox.limits import Limits
+    from pml_sandbox.outcomes import CodeOutcome
 
 ELSEWHERE = (
     "This sandbox runs a part of Python that starts in a millisecond. What it lacks (base classes, generators, most "
@@ -26,7 +26,9 @@ def missing_module(name: str) -> str:
     return f"No module named {name!r} in this sandbox. {ELSEWHERE}"
 
 
-def ending_of(error: MontyError, limits: Limits, limit_s: float, failed: dict[str, CallError], printed: str) -> Ending:
+def ending_of(
+    error: MontyError, limits: Limits, limit_s: float, failed: dict[str, CallError], printed: str
+) -> CodeOutcome:
     """How code ended that raised ``error``.
 
     Args:
@@ -39,17 +41,17 @@ def ending_of(error: MontyError, limits: Limits, limit_s: float, failed: dict[st
     inner = error.exception()
     message = str(inner)
     if isinstance(inner, TimeoutError) and any(text in message for text in _LIMITS):
-        return endings.timed_out(limit_s)
+        return outcomes.timed_out(limit_s)
     if isinstance(inner, MemoryError):
-        return endings.out_of_memory(limits.memory_bytes)
+        return outcomes.out_of_memory(limits.memory_bytes)
     told = describe(error)
     if (call := failed.get(message)) is not None and isinstance(inner, RuntimeError):
-        named = Raised(name="ToolError", message=message, line=told.line, column=told.column, stack=told.stack)
-        return endings.uncaught_call(named, call.failure, call.status, call.tool, printed=printed)
-    return endings.raised(told, printed=printed)
+        named = UncaughtError(name="ToolError", message=message, line=told.line, column=told.column, stack=told.stack)
+        return outcomes.uncaught_call(named, call.failure, call.status, call.tool, printed=printed)
+    return outcomes.raised(told, printed=printed)
 
 
-def describe(error: MontyError) -> Raised:
+def describe(error: MontyError) -> UncaughtError:
     """Name, message and places."""
     inner = error.exception()
     name, message = type(inner).__name__, str(inner)
@@ -59,13 +61,13 @@ def describe(error: MontyError) -> Raised:
         message = f"{message.replace('The monty syntax parser', 'Monty')}. {ELSEWHERE}"
     elif message == "'Tools' object is not subscriptable":
         message = 'Call a tool by its full name as tools("server:tool", name=value).'
-    return Raised(
+    return UncaughtError(
         name=name,
         message=message,
         line=frames[0].line if frames else None,
         column=frames[0].column if frames else None,
         stack=tuple(
-            f"{_where(f.function_name)} (line {f.line}, column {f.column})" for f in frames[: endings.MOST_FRAMES]
+            f"{_where(f.function_name)} (line {f.line}, column {f.column})" for f in frames[: outcomes.MOST_FRAMES]
         ),
     )
 

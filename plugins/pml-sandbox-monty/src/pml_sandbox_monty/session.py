@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pml_hookspecs import CodeRun, Failure
 from pml_hookspecs.clock import Clock
-from pml_sandbox import endings
+from pml_sandbox import outcomes
 from pml_sandbox.calls import BAD_CALL, CallError, CallLimitError, Calls, read_json
 from pml_sandbox.child import Text
 from pml_sandbox.inputs import surely_larger, to_json
@@ -21,8 +21,8 @@ from .tools import Names, arguments
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run
-    from pml_sandbox.endings import Ending
     from pml_sandbox.limits import Limits
+    from pml_sandbox.outcomes import CodeOutcome
 
     from .workers import Workers
 
@@ -38,7 +38,7 @@ DEEPEST = 500
 
 
 class Session:
-    """The run. Used once."""
+    """One run of code in a worker. Used once."""
 
     def __init__(
         self, task: CodeRun, run: Run, inputs: bytes, calls: Calls, limits: Limits, *, limit_s: float, log: Any
@@ -56,7 +56,7 @@ class Session:
         self._stopper: asyncio.Timeout
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, workers: Workers, most_s: float) -> Ending:
+    async def run(self, workers: Workers, most_s: float) -> CodeOutcome:
         """Run the code for ``most_s`` [s] at the longest, counted from when a worker is there; what came of it.
 
         The time during which people are asked for its sake does not count.
@@ -79,9 +79,9 @@ class Session:
             return self._filled() if await self._quota.exceeded() else ending
         except MontyCrashedError as exc:
             if exc.timed_out:
-                return endings.timed_out(self._limit_s, output=self._streams(endings.TIMED_OUT_EXIT))
+                return outcomes.timed_out(self._limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT))
             self._log.error("a Monty worker died", problem=str(exc))
-            return endings.fault("The sandbox's worker died while it ran the code.")
+            return outcomes.fault("The sandbox's worker died while it ran the code.")
         except MontyError as exc:
             return self._raised(exc)
 
@@ -101,7 +101,7 @@ class Session:
         with MountDir(host_path=folder, virtual_path=where, mode=mode, write_bytes_limit=most) as made:
             yield made
 
-    async def _in_time(self, worker: Any, mount: Any, most_s: float) -> Ending:
+    async def _in_time(self, worker: Any, mount: Any, most_s: float) -> CodeOutcome:
         try:
             async with (
                 asyncio.timeout(None) as self._stopper,
@@ -122,21 +122,21 @@ class Session:
         self._overfull = True
         self._stop()
 
-    def _filled(self) -> Ending:
+    def _filled(self) -> CodeOutcome:
         assert self._quota.limit is not None  # noqa: S101 - it was exceeded
-        return endings.folder_full(self._quota.limit, output=self._streams(endings.KILLED_EXIT))
+        return outcomes.folder_full(self._quota.limit, output=self._streams(outcomes.KILLED_EXIT))
 
-    def _stopped(self) -> Ending:
+    def _stopped(self) -> CodeOutcome:
         """Why it did not end by itself."""
         if self._overfull:
             return self._filled()
-        killed = self._streams(endings.KILLED_EXIT)
+        killed = self._streams(outcomes.KILLED_EXIT)
         if self._too_many:
-            return endings.too_many_calls(self._limits.max_calls, output=killed)
+            return outcomes.too_many_calls(self._limits.max_calls, output=killed)
         if self._flooded:
             most = self._limits.output_bytes * self._limits.flood_factor
-            return endings.too_much_output("What the code printed is", most, output=killed)
-        return endings.timed_out(self._limit_s, output=self._streams(endings.TIMED_OUT_EXIT))
+            return outcomes.too_much_output("What the code printed is", most, output=killed)
+        return outcomes.timed_out(self._limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT))
 
     async def _value(self, worker: Any, mount: Any) -> Any:
         from pydantic_monty import (
@@ -243,7 +243,7 @@ class Session:
             return self._refusal(CallError(tool, Failure(BAD_CALL, f"{tool}: {exc}")))
         except Exception:
             self._log.exception("a tool call of code failed in the gateway", tool=tool)
-            failure = Failure(endings.FAULT, f"The gateway failed to call {tool}; see its log.")
+            failure = Failure(outcomes.FAULT, f"The gateway failed to call {tool}; see its log.")
             return self._refusal(CallError(tool, failure))
 
     def _refusal(self, error: CallError) -> dict[str, Any]:
@@ -271,30 +271,30 @@ class Session:
             return None
         return {"stdout": self._out.read(), "stderr": self._error.read(), "exit_code": exit_code}
 
-    def _returned(self, value: Any) -> Ending:
+    def _returned(self, value: Any) -> CodeOutcome:
         if self._task.program:
-            return endings.program_ended(0, self._streams(0))
-        too_large = endings.too_much_output("What the code returned is", self._limits.frame_bytes)
+            return outcomes.program_ended(0, self._streams(0))
+        too_large = outcomes.too_much_output("What the code returned is", self._limits.frame_bytes)
         if surely_larger(value, self._limits.frame_bytes):
             return too_large
         try:
             text = to_json(value)
         except (TypeError, ValueError, RecursionError) as exc:
             message = f"The code returned a {type(value).__name__} that JSON cannot say: {exc}"
-            return endings.raised(endings.Raised(name="TypeError", message=message))
+            return outcomes.raised(outcomes.UncaughtError(name="TypeError", message=message))
         if len(text) > self._limits.frame_bytes:
             return too_large
-        return endings.good(read_json(text.decode()))
+        return outcomes.succeeded(read_json(text.decode()))
 
-    def _raised(self, error: Any) -> Ending:
-        printed = (self._out.read() + self._error.read())[-endings.MOST_MESSAGE :]
+    def _raised(self, error: Any) -> CodeOutcome:
+        printed = (self._out.read() + self._error.read())[-outcomes.MOST_MESSAGE :]
         ending = problems.ending_of(error, self._limits, self._limit_s, self._failed, printed)
         code = ending.failure.code if ending.failure else ""
         if not self._task.program:
             return ending
-        if code != endings.RAISED:
-            exits = {endings.TIMED_OUT: endings.TIMED_OUT_EXIT}
-            output = self._streams(exits.get(code, endings.KILLED_EXIT))
-            return endings.Ending(ending.status, ending.failure, output)
+        if code != outcomes.RAISED:
+            exits = {outcomes.TIMED_OUT: outcomes.TIMED_OUT_EXIT}
+            output = self._streams(exits.get(code, outcomes.KILLED_EXIT))
+            return outcomes.CodeOutcome(ending.status, ending.failure, output)
         self._error.add(f"{error.display()}\n".encode())
-        return endings.program_ended(1, self._streams(1))
+        return outcomes.program_ended(1, self._streams(1))

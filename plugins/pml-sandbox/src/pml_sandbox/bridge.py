@@ -32,15 +32,15 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CodeRun, Outcome, Run, Status
 from pml_hookspecs.clock import Clock
 
-from . import endings, nesting
+from . import nesting, outcomes
 from .calls import Calls
-from .endings import Ending
 from .execution import Execution
+from .fair_slots import FairSlots
 from .inputs import InputsError, encode_inputs, to_json
 from .nesting import MOST_NESTED
+from .outcomes import CodeOutcome
 from .pool import Pool
 from .quota import Quota
-from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,13 +68,13 @@ class Bridge:
             catalog: Finds tools.
             log: Told of faults.
             spare: Processes kept ready; each has the memory of an idle one.
-            most_processes: Runs at once, shared out among principals as :class:`.turns.Turns` does; more wait for
-                their turn, on the clock when other code waits for them. Code that other code waits for has as many
-                turns of its own, at each depth.
+            most_processes: Runs at once, shared out among principals by :class:`.fair_slots.FairSlots`; more wait for
+                a slot, on the clock when other code waits for them. Code that other code waits for has as many slots
+                of its own, at each depth.
         """
         self._dialect, self._limits, self._catalog, self._log = dialect, limits, catalog, log
         # Whoever waits holds a turn. Were they all of one kind, some could wait for what they hold themselves.
-        self._turns = [Turns(most_processes) for _ in range(MOST_NESTED)]
+        self._turns = [FairSlots(most_processes) for _ in range(MOST_NESTED)]
         self._pool = Pool(dialect, limits, log, spare)
 
     def open(self) -> None:
@@ -90,17 +90,17 @@ class Bridge:
         started_at, begun_s = datetime.now(UTC), time.monotonic()
         limit_s = self._limits.timeout_s if task.timeout_s is None else task.timeout_s
         if task.language not in self._dialect.suffixes:
-            ending = endings.unknown_language(task.language, frozenset(self._dialect.suffixes))
+            ending = outcomes.unknown_language(task.language, frozenset(self._dialect.suffixes))
             return ending.outcome(task.id, started_at)
         depth = nesting.depth()
         if depth >= MOST_NESTED:
-            return endings.nested_code(MOST_NESTED).outcome(task.id, started_at)
+            return outcomes.nested_code(MOST_NESTED).outcome(task.id, started_at)
         if task.folder is not None and not await asyncio.to_thread(os.path.isdir, task.folder):
-            return endings.fault(f"The folder {task.folder!r} is not there.").outcome(task.id, started_at)
+            return outcomes.fault(f"The folder {task.folder!r} is not there.").outcome(task.id, started_at)
         try:
             inputs = encode_inputs(task.inputs, self._limits.frame_bytes)
         except InputsError as exc:
-            return Ending(Status.ERROR, exc.failure).outcome(task.id, started_at)
+            return CodeOutcome(Status.ERROR, exc.failure).outcome(task.id, started_at)
         if depth:
             ending = await self._in_time(task, run, inputs, begun_s + limit_s, limit_s)
         else:
@@ -108,15 +108,15 @@ class Bridge:
                 ending = await self._ready(task, run, inputs, time.monotonic() + limit_s, limit_s)
         return ending.outcome(task.id, started_at)
 
-    async def _in_time(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
+    async def _in_time(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> CodeOutcome:
         turns = self._turns[nesting.depth()]
         try:
             async with turns.turn(run.session.principal, end_s):
                 return await self._ready(task, run, inputs, end_s, limit_s)
         except TimeoutError:
-            return endings.timed_out(limit_s)
+            return outcomes.timed_out(limit_s)
 
-    async def _ready(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> Ending:
+    async def _ready(self, task: CodeRun, run: Run, inputs: bytes, end_s: float, limit_s: float) -> CodeOutcome:
         # How many are under way is for the execution to see to, which stops listening to the process.
         calls = Calls(task, run, self._catalog, most=self._limits.max_calls, most_at_once=None)
         quota = Quota(task)
@@ -140,10 +140,10 @@ class Bridge:
                         ending = await execution.run(_order(task, inputs, file), clock)
         except (OSError, subprocess.SubprocessError) as exc:
             self._log.error("a sandbox cannot be started", language=task.language, problem=str(exc))
-            return endings.not_started(exc)
+            return outcomes.not_started(exc)
         # Code that ends quickly is not looked at while it runs.
         if quota.limit is not None and await quota.exceeded():
-            return endings.folder_full(quota.limit, output=ending.output)
+            return outcomes.folder_full(quota.limit, output=ending.output)
         return ending
 
     @contextmanager

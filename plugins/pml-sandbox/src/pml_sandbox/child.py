@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from .jail._priority import NICE
-from .spawner import Spawned, Spawner
-from .spawning import SCRATCH
+from .spawner import SpawnedProcess, Spawner
+from .spawner_process import SCRATCH
 
 if TYPE_CHECKING:
     from .jail import Jail
@@ -48,7 +48,7 @@ class Command:
     """Around it; None for none."""
     scratch: str | None = None
     """How the name begins of a folder of its own, which is made when it starts and removed when it has ended; None for
-    none. In the environment, and among what the jail lets it write, :data:`.spawning.SCRATCH` stands for it.
+    none. In the environment, and among what the jail lets it write, :data:`.spawner_process.SCRATCH` stands for it.
     """
 
     @cached_property
@@ -88,7 +88,7 @@ class Text:
         return self.total_bytes > len(self._kept)
 
     def read(self) -> str:
-        """As text; says at its end what was left out."""
+        """The text, which says at its end how much was left out."""
         text = self._kept.decode(errors="replace")
         if not self.cut:
             return text
@@ -96,7 +96,7 @@ class Text:
 
 
 class Listener:
-    """Who is told what a process does. Does nothing by itself."""
+    """Callbacks for what a process does. Each does nothing unless it is overridden."""
 
     def frame(self, data: bytes) -> None:
         """A frame came."""
@@ -134,7 +134,7 @@ class Child(asyncio.SubprocessProtocol):
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Id of the process."""
         return self._transport.get_pid()
 
     @property
@@ -144,7 +144,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
-        if isinstance(transport, Spawned):
+        if isinstance(transport, SpawnedProcess):
             self._scratch = transport.scratch
 
     def send(self, line: bytes) -> None:
@@ -158,7 +158,7 @@ class Child(asyncio.SubprocessProtocol):
 
         Does nothing where there is no jail.
         """
-        if isinstance(self._transport, Spawned):
+        if isinstance(self._transport, SpawnedProcess):
             self._transport.limit_cpu(cpu_s)
 
     def no_more(self) -> None:
@@ -274,7 +274,7 @@ class Child(asyncio.SubprocessProtocol):
                 pipe.close()
 
     def _kill_group(self) -> None:
-        if sys.platform == "win32" or isinstance(self._transport, Spawned):
+        if sys.platform == "win32" or isinstance(self._transport, SpawnedProcess):
             # Of what a spawner has started, the group is its to kill: it alone knows whose number it still is.
             if self.returncode is None:
                 with suppress(ProcessLookupError):

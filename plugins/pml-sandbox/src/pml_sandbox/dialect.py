@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from .child import Command
-from .endings import Raised
+from .outcomes import UncaughtError
 
 
 class Dialect(Protocol):
@@ -26,7 +26,7 @@ class Dialect(Protocol):
         """
         ...
 
-    def raised(self, error: Mapping[str, Any], source: str) -> Raised:
+    def raised(self, error: Mapping[str, Any], source: str) -> UncaughtError:
         """What the frame of an error that the code did not catch tells: ``name``, ``message``, ``stack``, all texts."""
         ...
 
@@ -38,6 +38,6 @@ class Dialect(Protocol):
         """Whether what the program printed before it died says that memory ran out."""
         ...
 
-    def wants_memory(self, error: Raised) -> bool:
+    def wants_memory(self, error: UncaughtError) -> bool:
         """Whether ``error`` says that memory ran out."""
         ...

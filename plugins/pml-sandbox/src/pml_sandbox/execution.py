@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Failure
 
-from . import endings
+from . import outcomes
 from .calls import UNREADABLE, CallError, CallLimitError, Calls, read_json
 from .child import Child, Listener
 from .inputs import to_json
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pml_hookspecs.clock import Clock
 
     from .dialect import Dialect
-    from .endings import Ending
     from .limits import Limits
+    from .outcomes import CodeOutcome
     from .quota import Quota
 
 CPU_MARGIN_S = 5
@@ -39,7 +39,7 @@ MOST_PRINTED = 4000
 
 
 class Execution(Listener):
-    """The run. Used once."""
+    """One run of code in a process. Used once."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Execution(Listener):
         self._child, self._task, self._calls, self._dialect = child, task, calls, dialect
         self._limits, self._limit_s, self._quota, self._log = limits, limit_s, quota, log
         self._loop = asyncio.get_running_loop()
-        self._ending: asyncio.Future[Ending] = self._loop.create_future()
+        self._ending: asyncio.Future[CodeOutcome] = self._loop.create_future()
         self._under_way: set[asyncio.Task[None]] = set()
         self._waiting: deque[tuple[int, str, Any]] = deque()
         self._begun = False
@@ -65,7 +65,7 @@ class Execution(Listener):
         self._answers: list[bytes] = []
         self._context = Context()
 
-    async def run(self, order: bytes, clock: Clock) -> Ending:
+    async def run(self, order: bytes, clock: Clock) -> CodeOutcome:
         """Have the process run ``order``, a frame; what came of it. The process is dead or dying then.
 
         Args:
@@ -100,16 +100,16 @@ class Execution(Listener):
 
     def _overflowed(self) -> None:
         assert self._quota.limit is not None  # noqa: S101 - it was exceeded
-        self._end(endings.folder_full(self._quota.limit, output=self._streams(endings.KILLED_EXIT)))
+        self._end(outcomes.folder_full(self._quota.limit, output=self._streams(outcomes.KILLED_EXIT)))
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: CodeOutcome) -> None:
         if not self._ending.done():
             self._ending.set_result(ending)
             # At once: until whoever waits for the ending comes round, the code could do more.
             self._child.kill()
 
     def _late(self) -> None:
-        self._end(endings.timed_out(self._limit_s, output=self._streams(endings.TIMED_OUT_EXIT)))
+        self._end(outcomes.timed_out(self._limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT)))
 
     def _watch(self) -> None:
         self._watcher = self._loop.call_later(WATCH_S, self._watch)
@@ -117,10 +117,10 @@ class Execution(Listener):
             self._out_of_memory()
 
     def _out_of_memory(self) -> None:
-        self._end(endings.out_of_memory(self._limits.memory_bytes, output=self._streams(endings.KILLED_EXIT)))
+        self._end(outcomes.out_of_memory(self._limits.memory_bytes, output=self._streams(outcomes.KILLED_EXIT)))
 
     def flooded(self, what: str, limit_bytes: int) -> None:
-        self._end(endings.too_much_output(what, limit_bytes, output=self._streams(endings.KILLED_EXIT)))
+        self._end(outcomes.too_much_output(what, limit_bytes, output=self._streams(outcomes.KILLED_EXIT)))
 
     def ended(self) -> None:
         """The process ended by itself."""
@@ -131,13 +131,13 @@ class Execution(Listener):
             self._late()
         elif not self._child.ready:
             self._log.error("a sandbox did not come up", language=self._task.language, exit_code=code, said=said)
-            self._end(endings.fault("The sandbox could not start; see the gateway's log and pml plugins doctor."))
+            self._end(outcomes.fault("The sandbox could not start; see the gateway's log and pml plugins doctor."))
         elif self._task.program:
             code = 1 if code is None else code
             exit_code = 128 - code if code < 0 else code
-            self._end(endings.program_ended(exit_code, self._streams(exit_code)))
+            self._end(outcomes.program_ended(exit_code, self._streams(exit_code)))
         else:
-            self._end(endings.exited(1 if code is None else code, said))
+            self._end(outcomes.exited(1 if code is None else code, said))
 
     def _streams(self, exit_code: int) -> Any:
         """The output of a program; None for the body of a function."""
@@ -150,10 +150,10 @@ class Execution(Listener):
         try:
             self._take(data)
         except RecursionError:
-            self._end(endings.nested_too_deep(DEEPEST))
+            self._end(outcomes.nested_too_deep(DEEPEST))
         except (ValueError, TypeError, KeyError, AttributeError):
             message = "The code broke the sandbox's own bridge, as code does that changes built-in objects."
-            self._end(endings.fault(message))
+            self._end(outcomes.fault(message))
 
     def _take(self, data: bytes) -> None:
         frame = read_json(data.decode("utf-8", "surrogatepass"))
@@ -172,9 +172,9 @@ class Execution(Listener):
     def _returned(self, value: Any, data: bytes) -> None:
         # Counting is quick; only what has that many brackets can be that deep.
         if data.count(b"[") + data.count(b"{") > DEEPEST and _deeper_than(value, DEEPEST):
-            self._end(endings.nested_too_deep(DEEPEST))
+            self._end(outcomes.nested_too_deep(DEEPEST))
         else:
-            self._end(endings.good(self._streams(0) if self._task.program else value))
+            self._end(outcomes.succeeded(self._streams(0) if self._task.program else value))
 
     def _failed(self, told: Any) -> None:
         texts = {key: str(told.get(key) or "") for key in ("name", "message", "stack")}
@@ -182,11 +182,11 @@ class Execution(Listener):
         printed = (self._child.out.read() + self._child.error.read())[-MOST_PRINTED:]
         cause = self._uncaught.get(told["call"]) if isinstance(told.get("call"), int) else None
         if cause is not None:
-            self._end(endings.uncaught_call(error, cause.failure, cause.status, cause.tool, printed=printed))
+            self._end(outcomes.uncaught_call(error, cause.failure, cause.status, cause.tool, printed=printed))
         elif self._dialect.wants_memory(error):
             self._out_of_memory()
         else:
-            self._end(endings.raised(error, printed=printed))
+            self._end(outcomes.raised(error, printed=printed))
 
     def _called(self, number: int, tool: str, arguments: Any) -> None:
         self._waiting.append((number, tool, arguments))
@@ -228,7 +228,7 @@ class Execution(Listener):
                 raise CallError(tool, Failure(UNREADABLE, _too_large(tool, len(value), self._limits.frame_bytes)))
             answer = b'{"t":"ret","id":%d,"value":%b}\n' % (number, value)
         except CallLimitError:
-            self._end(endings.too_many_calls(self._limits.max_calls, output=self._streams(endings.KILLED_EXIT)))
+            self._end(outcomes.too_many_calls(self._limits.max_calls, output=self._streams(outcomes.KILLED_EXIT)))
             return
         except CallError as exc:
             answer = self._refusal(number, exc)
@@ -237,7 +237,7 @@ class Execution(Listener):
             answer = self._refusal(number, CallError(tool, failure))
         except Exception:
             self._log.exception("a tool call of code failed in the gateway", tool=tool)
-            failure = Failure(endings.FAULT, f"The gateway failed to call {tool}; see its log.")
+            failure = Failure(outcomes.FAULT, f"The gateway failed to call {tool}; see its log.")
             answer = self._refusal(number, CallError(tool, failure))
         self._answer(answer)
         await self._child.drained()

@@ -10,7 +10,7 @@ from typing import Any
 
 from pml_hookspecs import Failure, RawObject
 
-from .endings import FUNCTION_IN_CONTEXT, INVALID_INPUTS
+from .outcomes import FUNCTION_IN_CONTEXT, INVALID_INPUTS
 
 DEEPEST = 100
 """Arrays and objects within one another."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of one run."""
+    """What one run of code may use."""
 
     timeout_s: float = 30.0
     """For code that does not say itself [s]."""

@@ -51,7 +51,7 @@ class _Pipe(asyncio.Protocol):
         self._protocol.resume_writing()
 
 
-class Spawned(asyncio.SubprocessTransport):
+class SpawnedProcess(asyncio.SubprocessTransport):
     """A process that the spawner has started."""
 
     def __init__(self, pid: int, scratch: str | None, tell: Callable[[int, Mapping[str, int]], None]) -> None:
@@ -121,8 +121,8 @@ class Spawner:
     def __init__(self) -> None:
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked: dict[int, asyncio.Future[Spawned]] = {}
-        self._living: dict[int, Spawned] = {}
+        self._asked: dict[int, asyncio.Future[SpawnedProcess]] = {}
+        self._living: dict[int, SpawnedProcess] = {}
         self._number = 0
 
     async def start(self, order: bytes, make: Callable[[], P]) -> P:
@@ -150,10 +150,10 @@ class Spawner:
                 os.close(end)
         return protocol
 
-    async def _order(self, order: bytes, descriptors: Sequence[int]) -> Spawned:
+    async def _order(self, order: bytes, descriptors: Sequence[int]) -> SpawnedProcess:
         connection = self._up()
         self._number = number = self._number + 1
-        answer: asyncio.Future[Spawned] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[SpawnedProcess] = asyncio.get_running_loop().create_future()
         self._asked[number] = answer
         try:
             await self._send(connection, b'{"id":%d,%b' % (number, order[1:]), descriptors)
@@ -192,7 +192,7 @@ class Spawner:
                 opened.callback(theirs.close)
                 failed = opened.enter_context(ExitStack())
                 failed.callback(ours.close)
-                words = [sys.executable, "-I", "-m", "pml_sandbox.spawning", str(theirs.fileno())]
+                words = [sys.executable, "-I", "-m", "pml_sandbox.spawner_process", str(theirs.fileno())]
                 environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
                 self._process = subprocess.Popen(
                     words,
@@ -232,7 +232,7 @@ class Spawner:
                 answer.set_exception(_problem(told))
             return
         # Known from now on: that it has ended may be the next message.
-        transport = self._living[told["pid"]] = Spawned(told["pid"], told["scratch"], self._tell)
+        transport = self._living[told["pid"]] = SpawnedProcess(told["pid"], told["scratch"], self._tell)
         if answer.done():  # whoever asked does not want it any more
             transport.kill()
         else:

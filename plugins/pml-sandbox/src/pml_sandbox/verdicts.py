@@ -34,7 +34,7 @@ class Mistake:
     """Whether the code fails by it, if it comes so far."""
 
     def failure(self) -> Failure:
-        """As the gateway wants it."""
+        """The mistake as a failure."""
         places: dict[str, Json] = {"line": self.line, "column": self.column}
         return Failure(self.code, self.message, details={name: at for name, at in places.items() if at is not None})
 
@@ -51,7 +51,7 @@ def verdict(checked: Checked, mistakes: Iterable[Mistake] = (), unchecked: str =
 
 
 def late(checked: Checked, what: str, within_s: float, mistakes: Iterable[Mistake] = ()) -> Verdict:
-    """There was no time for ``what``."""
+    """A verdict that says that there was no time for ``what``."""
     return verdict(checked, mistakes, f"{what} not checked within {within_s:g} s.")
 
 

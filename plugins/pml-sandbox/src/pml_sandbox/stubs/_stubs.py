@@ -20,7 +20,7 @@ def _description(entry: CatalogEntry) -> str:
     return text if len(text) <= MOST_DESCRIPTION else text[: MOST_DESCRIPTION - 1] + "…"
 
 
-class _Kept:
+class _StubCache:
     """Texts by tool, the least recently used thrown out."""
 
     def __init__(self, *, lenient: bool = False) -> None:
@@ -52,7 +52,7 @@ class _Kept:
         return servers, types
 
 
-class TypeScriptStubs(_Kept):
+class TypeScriptStubs(_StubCache):
     """Declarations such as ``declare const tools: { files: { read(args: { path: string }): Promise<any>; }; };``."""
 
     def _make(self, entry: CatalogEntry) -> tuple[str, list[str]]:
@@ -63,7 +63,7 @@ class TypeScriptStubs(_Kept):
         return _typescript.whole(self._by_server(entries)[0], lenient=self._lenient)
 
 
-class PythonStubs(_Kept):
+class PythonStubs(_StubCache):
     """A stub of an object ``tools`` with an attribute for each server, and a method on that for each tool.
 
     Names are spelt as :func:`pml_sandbox.calls.identifier` does.

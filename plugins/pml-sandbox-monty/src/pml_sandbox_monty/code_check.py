@@ -53,7 +53,7 @@ _UNSURE = re.compile(r"found `[^`]* \| |Expected `Literal\[|found `tuple\[")
 _GUARDS = re.compile(r"\bexcept\b")
 
 
-class Checking:
+class CodeCheck:
     """Looks at code."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -38,14 +38,14 @@ _MADE_UP_LATER = re.compile(r"on type '\{\}'|on type 'object'")
 
 
 @dataclass(eq=False)
-class _Waiting:
+class _QueuedSource:
     task: CodeRun
     session: Session
     entries: Sequence[CatalogEntry]
     found: asyncio.Future[Sequence[Mistake] | None]
 
 
-class Checking:
+class CodeCheck:
     """Looks at code for a gateway. Sources that come while others are checked are checked together after that."""
 
     def __init__(self, program: Path, catalog: Catalog) -> None:
@@ -55,7 +55,7 @@ class Checking:
         self._parser = Parser(program, self._spawner)
         self.checker = Checker(program, catalog, self._spawner)
         self._turn = asyncio.Lock()
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_QueuedSource] = []
         self._known: OrderedDict[str, Sequence[Mistake]] = OrderedDict()
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ class Checking:
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
-        mine = _Waiting(task, session, entries, asyncio.get_running_loop().create_future())
+        mine = _QueuedSource(task, session, entries, asyncio.get_running_loop().create_future())
         self._waiting.append(mine)
         try:
             async with asyncio.timeout(most_s), self._turn:
@@ -119,7 +119,7 @@ class Checking:
                 self._known.popitem(last=False)
         return found
 
-    async def _together(self, mine: _Waiting, most_s: float) -> None:
+    async def _together(self, mine: _QueuedSource, most_s: float) -> None:
         """Check all that waits for the same session: most of the time of a check is the compiler's own start."""
         batch = [one for one in self._waiting if one.session.key == mine.session.key]
         entries: Mapping[str, CatalogEntry] = {entry.id: entry for one in batch for entry in one.entries}

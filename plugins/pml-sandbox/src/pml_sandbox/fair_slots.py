@@ -1,4 +1,4 @@
-"""Who may run code next, where only so many pieces run at once."""
+"""Slots for code that runs, given out in turn among principals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 
-class Turns:
+class FairSlots:
     """Places for pieces of code, shared out among principals.
 
     Of those who wait, the next is the principal that has the fewest places, so that nobody waits for all that another

@@ -1,4 +1,4 @@
-"""How a piece of code can end: a failure code for each way, the same for every sandbox."""
+"""Outcomes of code: a failure code for each way in which it can end, the same for every sandbox."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ MOST_MESSAGE = 4000
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How a run ended."""
+class CodeOutcome:
+    """How a run of code ended, with its output or its failure."""
 
     status: Status
     failure: Failure | None = None
@@ -60,7 +60,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Raised:
+class UncaughtError:
     """An error that code did not catch, in terms of the source as its author wrote it."""
 
     name: str
@@ -76,23 +76,23 @@ class Raised:
     """More members for the failure's details."""
 
 
-def good(output: Json) -> Ending:
+def succeeded(output: Json) -> CodeOutcome:
     """The code returned ``output``."""
-    return Ending(Status.OK, None, output)
+    return CodeOutcome(Status.OK, None, output)
 
 
-def failed(code: str, message: str, *, retryable: bool = False, output: Json = None, **details: Json) -> Ending:
+def failed(code: str, message: str, *, retryable: bool = False, output: Json = None, **details: Json) -> CodeOutcome:
     """Anything that went wrong and has no ending of its own."""
-    return Ending(Status.ERROR, Failure(code, message, retryable, details), output)
+    return CodeOutcome(Status.ERROR, Failure(code, message, retryable, details), output)
 
 
-def timed_out(limit_s: float, *, output: Json = None) -> Ending:
+def timed_out(limit_s: float, *, output: Json = None) -> CodeOutcome:
     """The code ran into its time limit."""
     message = f"The code ran longer than its limit of {limit_s:g} s and was stopped. Do less, or give it more time."
-    return Ending(Status.TIMED_OUT, Failure(TIMED_OUT, message, details={"limit_s": limit_s}), output)
+    return CodeOutcome(Status.TIMED_OUT, Failure(TIMED_OUT, message, details={"limit_s": limit_s}), output)
 
 
-def raised(error: Raised, *, printed: str = "") -> Ending:
+def raised(error: UncaughtError, *, printed: str = "") -> CodeOutcome:
     """The code raised an error and did not catch it; the message is the sandbox's own."""
     place = "" if error.line is None else f" (line {error.line})"
     said = error.message[:MOST_MESSAGE]
@@ -106,19 +106,21 @@ def raised(error: Raised, *, printed: str = "") -> Ending:
         details["stack"] = list(error.stack[:MOST_FRAMES])
     if printed:
         details["printed"] = printed
-    return Ending(Status.ERROR, Failure(RAISED, message, details={**details, **error.extra}))
+    return CodeOutcome(Status.ERROR, Failure(RAISED, message, details={**details, **error.extra}))
 
 
-def uncaught_call(error: Raised, failure: Failure, status: Status, tool: str, *, printed: str = "") -> Ending:
+def uncaught_call(
+    error: UncaughtError, failure: Failure, status: Status, tool: str, *, printed: str = ""
+) -> CodeOutcome:
     """A tool call failed and the code did not catch it.
 
     A refusal, or a wait for somebody's answer, is that of the whole code: it passes through as it is.
     """
     if status in (Status.DENIED, Status.INPUT_REQUIRED):
-        return Ending(status, failure)
+        return CodeOutcome(status, failure)
     cause: dict[str, Json] = {"tool": tool, "code": failure.code, "message": failure.message}
     ending = raised(
-        Raised(
+        UncaughtError(
             name=error.name,
             message=failure.message,
             line=error.line,
@@ -130,29 +132,29 @@ def uncaught_call(error: Raised, failure: Failure, status: Status, tool: str, *,
     )
     assert ending.failure is not None  # noqa: S101 - raised() gives one
     own = ending.failure
-    return Ending(Status.ERROR, Failure(own.code, own.message, failure.retryable, own.details))
+    return CodeOutcome(Status.ERROR, Failure(own.code, own.message, failure.retryable, own.details))
 
 
-def out_of_memory(limit_bytes: int, *, output: Json = None) -> Ending:
+def out_of_memory(limit_bytes: int, *, output: Json = None) -> CodeOutcome:
     """The code wanted more memory than it may have."""
     mebibytes = limit_bytes >> 20
     message = f"The code used more than the {mebibytes} MiB of memory that it may have, and was stopped."
     return failed(MEMORY, message, output=output, limit_bytes=limit_bytes)
 
 
-def too_many_calls(limit: int, *, output: Json = None) -> Ending:
+def too_many_calls(limit: int, *, output: Json = None) -> CodeOutcome:
     """The code made more calls than it may."""
     message = f"The code made more than {limit} tool calls, and was stopped. Split the work over several runs."
     return failed(CALL_LIMIT, message, output=output, limit=limit)
 
 
-def too_much_output(what: str, limit_bytes: int, *, output: Json = None) -> Ending:
+def too_much_output(what: str, limit_bytes: int, *, output: Json = None) -> CodeOutcome:
     """The code gave out more than it may; ``what`` begins the sentence."""
     message = f"{what} larger than the limit of {limit_bytes} bytes. Return or print less, such as a summary."
     return failed(OUTPUT_LIMIT, message, output=output, limit_bytes=limit_bytes)
 
 
-def folder_full(limit: FolderSize, *, output: Json = None) -> Ending:
+def folder_full(limit: FolderSize, *, output: Json = None) -> CodeOutcome:
     """The code filled its folder beyond what it may hold."""
     message = (
         f"The folder of the code may hold {limit.bytes} bytes in {limit.files} files and folders, and the code wrote "
@@ -161,13 +163,13 @@ def folder_full(limit: FolderSize, *, output: Json = None) -> Ending:
     return failed(FOLDER_FULL, message, output=output, limit_bytes=limit.bytes, limit_files=limit.files)
 
 
-def nested_too_deep(limit: int) -> Ending:
+def nested_too_deep(limit: int) -> CodeOutcome:
     """What the code gave out is nested more deeply than may be."""
     message = f"What the code returned has more than {limit} levels of nesting. Return something flatter."
     return failed(OUTPUT_LIMIT, message, limit=limit)
 
 
-def nested_code(limit: int) -> Ending:
+def nested_code(limit: int) -> CodeOutcome:
     """Code that is called by code that is called by code, more deeply than may be; nothing ran."""
     message = (
         f"Code that runs code may go {limit} deep, and this would be deeper. Do the work in the outer code, or return "
@@ -176,26 +178,26 @@ def nested_code(limit: int) -> Ending:
     return failed(NESTED, message, limit=limit)
 
 
-def program_ended(exit_code: int, output: Json) -> Ending:
+def program_ended(exit_code: int, output: Json) -> CodeOutcome:
     """A program ended by itself: well with exit code 0, else as a failure that has the streams all the same."""
     if exit_code == 0:
-        return good(output)
+        return succeeded(output)
     return failed(EXITED, f"The program ended with exit code {exit_code}.", output=output, exit_code=exit_code)
 
 
-def exited(returncode: int, said: str) -> Ending:
+def exited(returncode: int, said: str) -> CodeOutcome:
     """The process of the code ended before the code did; a negative code is the number of a signal."""
     how = f"was ended by signal {-returncode}" if returncode < 0 else f"exited with code {returncode}"
     last = f" It said: {said[-MOST_MESSAGE:]}" if said else ""
     return failed(EXITED, f"The code {how} before it returned anything.{last}", exit_code=returncode)
 
 
-def fault(message: str) -> Ending:
+def fault(message: str) -> CodeOutcome:
     """The sandbox itself failed, not the code."""
     return failed(FAULT, message)
 
 
-def not_started(problem: Exception) -> Ending:
+def not_started(problem: Exception) -> CodeOutcome:
     """No process could be had for the code; nothing ran. That passes where descriptors are what is lacking."""
     if getattr(problem, "errno", None) in (errno.EMFILE, errno.ENFILE):
         message = (
@@ -206,7 +208,7 @@ def not_started(problem: Exception) -> Ending:
     return fault("The sandbox cannot be started; see the gateway's log and pml plugins doctor.")
 
 
-def unknown_language(language: str, known: Mapping[str, Any] | frozenset[str]) -> Ending:
+def unknown_language(language: str, known: Mapping[str, Any] | frozenset[str]) -> CodeOutcome:
     """A language that this sandbox does not run."""
     names = ", ".join(sorted(known))
     return failed(UNKNOWN_LANGUAGE, f"This sandbox runs {names}, not {language!r}.", language=language)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from pml_sandbox.turns import Turns
+from pml_sandbox.fair_slots import FairSlots
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ async def steps(count: int = 5) -> None:
 class Worked:
     """Pieces of work that hold a turn until they are let go, in the order in which they got it."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: FairSlots) -> None:
         self.turns, self.begun, self.ends = turns, [], {}
         self.tasks = set()
 
@@ -53,7 +53,7 @@ class Worked:
 
 
 async def test_turns_go_round_among_those_who_wait() -> None:
-    worked = Worked(Turns(2))
+    worked = Worked(FairSlots(2))
     for _ in range(200):
         worked.ask("mallory")
     await steps()
@@ -81,7 +81,7 @@ async def test_turns_go_round_among_those_who_wait() -> None:
 
 
 async def test_who_gives_up_takes_no_place() -> None:
-    turns = Turns(1)
+    turns = FairSlots(1)
     worked = Worked(turns)
     worked.ask("a")
     await steps()

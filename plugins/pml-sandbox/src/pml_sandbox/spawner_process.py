@@ -1,4 +1,4 @@
-"""The program of the process that starts others: ``python -I -m pml_sandbox.spawning DESCRIPTOR``.
+"""The program of the process that starts others: ``python -I -m pml_sandbox.spawner_process DESCRIPTOR``.
 
 It does nothing but start processes in jails, kill them and tell of their ends, so it stays small, and to fork it costs
 little. When whoever started it goes, it goes, and everything that it has started with it.
@@ -34,7 +34,7 @@ SCRATCH = "\0scratch"
 """Stands for the path of a process's scratch folder, in its environment and in its jail."""
 
 
-class Spawner:
+class SpawnServer:
     """Serves one connection."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -42,14 +42,14 @@ class Spawner:
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._scratches: dict[int, str] = {}
         self._pushing: set[int] = set()
-        """Whose sessions do not give way yet."""
+        """Processes whose groups do not have their low priority yet."""
         self._jails: OrderedDict[str, Callable[[], None] | None] = OrderedDict()
         import resource  # not on every system that imports this module
 
         self._most_jails = min(JAILS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // DESCRIPTORS_PER_JAIL)
 
     def serve(self) -> None:
-        """Until the other end is closed."""
+        """Serve requests until the other end is closed."""
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
@@ -194,7 +194,7 @@ def main() -> None:
     in a second thread).
     """
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        Spawner(connection).serve()
+        SpawnServer(connection).serve()
 
 
 if __name__ == "__main__":
