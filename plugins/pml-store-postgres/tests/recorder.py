@@ -7,7 +7,7 @@ import sys
 import time
 
 from pml_store_postgres import PostgresStore, Settings, session
-from pml_testing.killed import record_until_killed
+from pml_testing.store_kills import record_until_killed
 
 told: list[str] = []
 write = session.write_executions

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pml_testing.killed import Killed
 from pml_testing.records import execution
+from pml_testing.store_kills import KilledRecorder
 
 KILLS = int(os.environ.get("PML_KILLS", "40"))
 ROWS_PER_S = 2000
@@ -46,7 +46,7 @@ def test_a_gateway_that_is_killed_again_and_again_keeps_what_it_recorded(emptied
     for kill in range(KILLS):
         reading = bool(kill % 2)
         command = [sys.executable, recorder, emptied.url, emptied.schema, str(last), str(ROWS_PER_S)]
-        killed = Killed([*command, "reading"] if reading else command, last, chance, reading=reading)
+        killed = KilledRecorder([*command, "reading"] if reading else command, last, chance, reading=reading)
         assert killed.put or killed.old or killed.last > last, killed.problem
         assert missing(killed.put) == [], f"put and lost, kill {kill}"
         assert missing(killed.old) == [], f"recorded long before kill {kill}, and lost"

@@ -66,7 +66,7 @@ async def test_what_is_recorded_is_written_soon_without_being_asked_for(emptied,
 async def test_what_is_too_much_for_one_statement_is_written_in_several(emptied, monkeypatch):
     monkeypatch.setattr(rows, "STATEMENT_BYTES", 3000)
     records = some_executions()
-    encoded = [rows.Encoded(record) for record in records]
+    encoded = [rows.EncodedRow(record) for record in records]
     portions = list(rows._portions(encoded))
     assert [one for some in portions for one in some] == encoded
     assert 1 < len(portions) < len(records)

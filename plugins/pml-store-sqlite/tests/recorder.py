@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from pml_store_sqlite import Settings, SqliteStore, checkpoints, database
-from pml_testing.killed import record_until_killed
+from pml_testing.store_kills import record_until_killed
 
 
 async def main(path, first, per_s, *how):

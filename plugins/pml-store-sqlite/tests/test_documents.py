@@ -12,7 +12,7 @@ import pytest
 
 from pml_store_sqlite import Settings, SqliteStore, StoreError, document_rows
 from pml_store_sqlite.database import Database
-from pml_store_sqlite.document_rows import Draft, Place, blob
+from pml_store_sqlite.document_rows import DocumentCursor, Draft, blob
 
 pytestmark = pytest.mark.anyio
 MARKS = {"state": "open", "who": "alice"}
@@ -65,7 +65,7 @@ def test_a_document_is_found_by_its_key_through_an_index(explained):
     assert explained.plans == [["SEARCH d USING INDEX document_by_key (collection=? AND key=?)"]]
 
 
-@pytest.mark.parametrize("place", [None, Place(1500, blob("k1500"))], ids=["first page", "later page"])
+@pytest.mark.parametrize("place", [None, DocumentCursor(1500, blob("k1500"))], ids=["first page", "later page"])
 @pytest.mark.parametrize(
     ("marks", "leading"),
     [

@@ -14,8 +14,8 @@ from contextlib import closing
 from pathlib import Path
 
 from pml_store_sqlite import sums
-from pml_testing.killed import Killed
 from pml_testing.records import execution
+from pml_testing.store_kills import KilledRecorder
 
 KILLS = int(os.environ.get("PML_KILLS", "50"))
 ROWS_PER_S = 3000
@@ -48,7 +48,7 @@ def test_a_gateway_that_is_killed_again_and_again_keeps_what_it_recorded(path, r
         reading = kill % 3 == 0
         how = (["moving"] if kill % 2 else []) + (["reading"] if reading else [])
         command = [sys.executable, recorder, str(path), str(last), str(ROWS_PER_S), *how]
-        killed = Killed(command, last, chance, reading=reading)
+        killed = KilledRecorder(command, last, chance, reading=reading)
         assert killed.put or killed.old or killed.last > last, killed.problem
         assert missing(path, killed.put) == [], f"put and lost, kill {kill}"
         assert missing(path, killed.old) == [], f"recorded long before kill {kill}, and lost"

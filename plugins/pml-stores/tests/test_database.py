@@ -15,12 +15,12 @@ from pml_hookspecs import Document, Page
 from pml_stores import errors, housekeeping, writer
 from pml_stores.database_store import DatabaseStore, log_of
 from pml_stores.documents import SqlDocuments
-from pml_stores.giving_way import GivingWay
 from pml_stores.housekeeping import Housekeeping
-from pml_stores.parts import SqlSecrets
 from pml_stores.readers import Readers
 from pml_stores.session import Session
+from pml_stores.sql_parts import SqlSecrets
 from pml_stores.writer import Writer
+from pml_stores.writer_backoff import WriterBackoff
 from pml_testing.fakes import FakeLog, FakeServices
 from pml_testing.records import execution
 
@@ -38,7 +38,7 @@ class NoteSession(Session):
     named = MappingProxyType({"path": "notes.db"})
 
     def __init__(self, path):
-        super().__init__(GivingWay())
+        super().__init__(WriterBackoff())
         self._path, self._connection = path, None
         self.broken = None
         self.batches = []
@@ -89,7 +89,7 @@ class NoteReaders(Readers):
     driver = "notes"
 
     def __init__(self, path):
-        super().__init__(GivingWay())
+        super().__init__(WriterBackoff())
         self._path, self.opened, self.lost = path, [], False
 
     def open(self):
@@ -348,7 +348,7 @@ async def test_the_writer_rests_less_while_somebody_waits_for_it(path):
 
 async def test_what_came_while_the_writer_stood_still_is_not_collected_as_long_again(path):
     async with Notes(path, interval_s=30) as store:
-        store._writer._giving_way.waited_s = 29.9
+        store._writer._writer_backoff.waited_s = 29.9
         start = time.monotonic()
         store._writer.record(note(0))
         await until(lambda: not store._writer.queued)

@@ -16,7 +16,7 @@ from pml_core.endpoints import scheme_of
 from pml_core.gateway import Gateway
 
 from .downstream import Everything
-from .fixtures_recorded import Recorded, over
+from .fixtures_recordings import ServerRecording, over
 from .gateway import Client, ScriptedServer, ScriptedTransport, configuration
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Servers:
         """By name: a :class:`ScriptedServer`, names or definitions of tools, an address, or what has an address."""
         self.scripted: dict[str, ScriptedServer] = {}
         self.addresses: dict[str, str] = {}
-        self.recorded = {name: one for name, one in given.items() if isinstance(one, Recorded) and one.recording}
+        self.recorded = {name: one for name, one in given.items() if isinstance(one, ServerRecording) and one.recording}
         for name, one in given.items():
             if isinstance(one, str) or hasattr(one, "address"):
                 self.addresses[name] = one if isinstance(one, str) else one.address

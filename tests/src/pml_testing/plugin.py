@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .fakes import FakeCatalog, FakeServices
     from .fixtures_clock import FrozenClock
     from .fixtures_gateway import GatewayClient
-    from .fixtures_recorded import Recorded
+    from .fixtures_recordings import ServerRecording
     from .fixtures_server import StdioServer
 
 REMEMBERED = 10_000
@@ -155,15 +155,15 @@ def frozen_clock(request: pytest.FixtureRequest) -> Iterator[FrozenClock]:
 
 
 @pytest.fixture
-def recorded(request: pytest.FixtureRequest) -> Callable[..., Recorded]:
+def recorded(request: pytest.FixtureRequest) -> Callable[..., ServerRecording]:
     """``recorded("crm.jsonl", "https://crm.example/mcp")``: a server for ``gateway(servers=…)`` that need not be there.
 
     Answers as the file beside the test says, by pml-replay. With ``--pml-record`` it is the real server, and the file
     is written anew.
     """
-    from .fixtures_recorded import recorded_at
+    from .fixtures_recordings import recorded_at
 
-    def make(file: str | Path, address: str = "") -> Recorded:
+    def make(file: str | Path, address: str = "") -> ServerRecording:
         try:
             return recorded_at(request.path.parent / file, address, recording=request.config.option.pml_record)
         except (LookupError, ValueError) as exc:

@@ -199,7 +199,7 @@ def assert_leaves_out(statements: Any, connection: Any) -> None:
     """That what is left out is neither listed nor counted.
 
     Args:
-        statements: A :class:`pml_stores.unwritten.Statements`.
+        statements: A :class:`pml_stores.pending_overlay.Statements`.
         connection: To a database that has :func:`over_days`.
     """
     for query, ids in left_out():

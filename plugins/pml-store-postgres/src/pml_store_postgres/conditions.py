@@ -18,12 +18,12 @@ from .texts import DAY_AND_MARK, name, queries_of, query_of, wanted_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionId, ExecutionQuery, Scope
-    from pml_stores.unwritten import Place
+    from pml_stores.pending_overlay import Place
 
 MAX_LIMIT = 100
 CURSOR_MARK = "pml-postgres-1"
 FIRST, LAST = -(2**63), 2**63 - 1
-"""Of all times there may be."""
+"""The first and the last time that a row can have [microseconds]."""
 
 OPEN = ("pending", "running")
 SUCCEEDED = tuple(sorted(status.value for status in Status if status.good))
@@ -74,7 +74,7 @@ def _packed(values: frozenset[str]) -> str | Array | None:
 
 
 def scope_of(scope: Scope) -> Condition:
-    """Whose executions."""
+    """The condition for the executions that ``scope`` allows."""
     if scope.principals is None:
         return ALL
     own = any_of("principal", scope.principals)

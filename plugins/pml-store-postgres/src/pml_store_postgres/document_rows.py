@@ -142,7 +142,7 @@ def get(connection: Connection[Any], collection: str, key: str) -> Document | No
 
 
 def find(
-    connection: Connection[Any], collection: str, marks: Mapping[str, str], limit: int, place: Place | None
+    connection: Connection[Any], collection: str, marks: Mapping[str, str], limit: int, place: DocumentCursor | None
 ) -> Page[Document]:
     """See :meth:`pml_hookspecs.Documents.find`."""
     table, id_, condition, values = _which(connection, blob(collection), marks)
@@ -184,7 +184,7 @@ def _how_many(connection: Connection[Any], mark: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentCursor:
     """After which document a page begins."""
 
     changed_at: int
@@ -197,7 +197,7 @@ def write_cursor(row: Row) -> str:
     return binascii.b2a_base64(place, newline=False).decode().translate({43: "-", 47: "_", 61: None})
 
 
-def read_cursor(cursor: str) -> Place:
+def read_cursor(cursor: str) -> DocumentCursor:
     """The inverse of :func:`write_cursor`.
 
     Raises:
@@ -208,7 +208,7 @@ def read_cursor(cursor: str) -> Place:
         mark, changed_at, key = json.loads(binascii.a2b_base64(text + b"=" * (-len(text) % 4)))
         if mark != CURSOR_MARK or type(changed_at) is not int or not 0 <= changed_at < 2**63:
             raise ValueError(mark)
-        return Place(changed_at, bytes.fromhex(key))
+        return DocumentCursor(changed_at, bytes.fromhex(key))
     except (ValueError, TypeError, RecursionError):
         raise ValueError(
             "`cursor` is not one that this store gave; leave it out to start at the last changed"

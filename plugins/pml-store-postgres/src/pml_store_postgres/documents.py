@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pml_stores.documents import SqlDocuments
 
 from . import document_rows
-from .document_rows import Draft, Place, draft_marks
+from .document_rows import DocumentCursor, Draft, draft_marks
 from .rows import micros
 from .texts import blob
 
@@ -23,7 +23,7 @@ MAX_COLLECTION_BYTES = 400
 """With the longest key, what fits into an entry of an index."""
 
 
-class PostgresDocuments(SqlDocuments["Open", Draft, Place]):
+class PostgresDocuments(SqlDocuments["Open", Draft, DocumentCursor]):
     """Implements :class:`pml_hookspecs.Documents`."""
 
     statements = document_rows

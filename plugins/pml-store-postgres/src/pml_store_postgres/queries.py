@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 one_statement = True
-"""See :class:`pml_stores.unwritten.Statements`, all of which is here."""
+"""See :class:`pml_stores.pending_overlay.Statements`, all of which is here."""
 
 PLACE = itemgetter(STARTED_AT, ID)
 """Of a row of :data:`READ`: what pages are sorted by."""
@@ -94,7 +94,7 @@ def get(connection: Connection[Any], id_: ExecutionId, scope: Scope, *, transcri
 
 
 def says(record: ExecutionRecord, text: str) -> bool:
-    """See :meth:`pml_stores.unwritten.Statements.says`."""
+    """See :meth:`pml_stores.pending_overlay.Statements.says`."""
     if record.nested:
         return False
     there = set(said_by(record))
@@ -104,7 +104,7 @@ def says(record: ExecutionRecord, text: str) -> bool:
 def find(
     connection: ServerConnection, query: ExecutionQuery, without: Sequence[ExecutionId] = ()
 ) -> Page[ExecutionRecord]:
-    """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.unwritten.Statements.find`."""
+    """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.pending_overlay.Statements.find`."""
     if wanted_of(query.text):
         rows, total = find_by_text(connection, query, without)
         return _page_of(rows, query.limit, total)

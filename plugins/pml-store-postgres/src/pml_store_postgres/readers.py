@@ -10,7 +10,7 @@ from .database import UNREACHABLE, in_words
 from .errors import StoreError, closed
 
 if TYPE_CHECKING:
-    from pml_stores.giving_way import GivingWay
+    from pml_stores.writer_backoff import WriterBackoff
 
     from .connection import ServerConnection
     from .database import Database
@@ -21,9 +21,9 @@ class Readers(pml_stores.readers.Readers["ServerConnection"]):
 
     driver = "postgres"
 
-    def __init__(self, database: Database, giving_way: GivingWay) -> None:
+    def __init__(self, database: Database, writer_backoff: WriterBackoff) -> None:
         """Connects to nothing."""
-        super().__init__(giving_way)
+        super().__init__(writer_backoff)
         self._database = database
 
     def open(self) -> ServerConnection:

@@ -100,7 +100,7 @@ def moment(micros: int) -> datetime:
     return BEGINNING + micros * MICROSECOND
 
 
-class Encoded:
+class EncodedRow:
     """An execution as it is written."""
 
     __slots__ = ("id", "row", "transcript")
@@ -121,7 +121,7 @@ class Encoded:
         self.id, self.row = record.id, _row(record, size)
 
 
-def write_executions(connection: Connection[Any], executions: Sequence[Encoded]) -> None:
+def write_executions(connection: Connection[Any], executions: Sequence[EncodedRow]) -> None:
     """Insert or replace ``executions``, whose ids differ."""
     for some in _portions(executions):
         columns = zip(*(execution.row for execution in some), strict=True)
@@ -131,8 +131,8 @@ def write_executions(connection: Connection[Any], executions: Sequence[Encoded])
         connection.cursor().executemany(_WRITE_TRANSCRIPT, transcripts)
 
 
-def _portions(executions: Sequence[Encoded]) -> Iterator[list[Encoded]]:
-    some: list[Encoded] = []
+def _portions(executions: Sequence[EncodedRow]) -> Iterator[list[EncodedRow]]:
+    some: list[EncodedRow] = []
     size = 0
     for execution in executions:
         some.append(execution)

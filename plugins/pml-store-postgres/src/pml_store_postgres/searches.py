@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from pml_hookspecs import ExecutionId, ExecutionQuery
-    from pml_stores.unwritten import Place
+    from pml_stores.pending_overlay import Place
 
 FEW_DAYS = 3
 """The last days, in which a frequent word is looked for at first."""

@@ -8,13 +8,13 @@ from pml_stores.session import Session
 
 from .database import is_storage_fault
 from .errors import StoreError, closed
-from .rows import Encoded, write_executions
+from .rows import EncodedRow, write_executions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pml_hookspecs import ExecutionRecord
-    from pml_stores.giving_way import GivingWay
+    from pml_stores.writer_backoff import WriterBackoff
 
     from .connection import ServerConnection
     from .database import Database
@@ -24,7 +24,7 @@ ASKED_REST_S = 0.004
 """Longest that the writer sleeps while readers wait for it: ten rows take the server some 2 ms."""
 
 
-class ServerSession(Session["ServerConnection", Encoded]):
+class ServerSession(Session["ServerConnection", EncodedRow]):
     """A connection that is made again when it is lost.
 
     Gateways that share a schema write one after the other, each batch under an advisory lock: so none of them waits
@@ -35,9 +35,9 @@ class ServerSession(Session["ServerConnection", Encoded]):
     # A batch takes longer than SQLite's, and both have a tenth of a second in all.
     patient_part = 0.2
 
-    def __init__(self, database: Database, giving_way: GivingWay) -> None:
+    def __init__(self, database: Database, writer_backoff: WriterBackoff) -> None:
         """Connects to nothing."""
-        super().__init__(giving_way)
+        super().__init__(writer_backoff)
         self._database = database
         self._connection: ServerConnection | None = None
         self._committing = False
@@ -56,17 +56,17 @@ class ServerSession(Session["ServerConnection", Encoded]):
             self._connection.close()
             self._connection = None
 
-    def encode(self, record: ExecutionRecord) -> Encoded:
+    def encode(self, record: ExecutionRecord) -> EncodedRow:
         # The interpreter changes threads every 5 ms only, and encoding a batch takes about as long.
-        self.giving_way.give_way()
-        return Encoded(record)
+        self.writer_backoff.give_way()
+        return EncodedRow(record)
 
-    def write_rows(self, connection: ServerConnection, rows: Sequence[Encoded]) -> None:
-        self.giving_way.give_way()
+    def write_rows(self, connection: ServerConnection, rows: Sequence[EncodedRow]) -> None:
+        self.writer_backoff.give_way()
         write_executions(connection, rows)
 
     def attempt(
-        self, batch: Sequence[Any], rows: Mapping[int, Encoded], unfit: Mapping[int, Exception]
+        self, batch: Sequence[Any], rows: Mapping[int, EncodedRow], unfit: Mapping[int, Exception]
     ) -> dict[int, Exception]:
         """Write ``batch``, twice if the connection was lost while nobody looked; as :meth:`write`."""
         used = self._connection is not None
@@ -92,7 +92,7 @@ class ServerSession(Session["ServerConnection", Encoded]):
             begun.nextset()
             if begun.fetchone() != (True,):
                 # Another gateway writes as well, and is not kept waiting for readers here.
-                self.giving_way.hurry()
+                self.writer_backoff.hurry()
                 connection.execute(f"SELECT pg_advisory_xact_lock({self._database.lock})")
             work()
             self._committing = True

@@ -70,7 +70,7 @@ AMOUNTS = (
     "{sign}sum(cost_micros) AS cost_micros, {sign}sum(tokens_in) AS tokens_in, {sign}sum(tokens_out) AS tokens_out, "
     "{sign}sum(duration_ms) AS duration_ms, {sign}count(duration_ms) AS timed"
 )
-"""Both of them of executions, see :meth:`Parts.union`."""
+"""Both of them of executions, see :meth:`SumParts.union`."""
 KEPT = ", ".join(f"{{sign}}{column} AS {column}" for column in SUMMED)
 """The same of sums."""
 THROUGH = "SELECT hour FROM summed"
@@ -88,7 +88,7 @@ SUMS, ROWS, GONE = "execution_sum", "execution", "gone"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SumPart:
     """Some of what is counted."""
 
     table: str
@@ -97,7 +97,7 @@ class Part:
     """``-`` for what is taken off again."""
 
 
-class Parts(tuple[Part, ...]):
+class SumParts(tuple[SumPart, ...]):
     """What makes up a query: each of its executions is counted once; whatever is counted besides, is taken off."""
 
     __slots__ = ()
@@ -221,7 +221,7 @@ def finest(query: ExecutionQuery) -> int:
     return NOTHING if query.agent is None and not (query.scope.agents or query.agents_only) else AGENTS
 
 
-def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
+def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> SumParts:
     """As much as possible from what is kept. With statuses, only counts may be taken from there.
 
     Args:
@@ -254,19 +254,19 @@ def parts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Seque
     for sign, grain, start, end in pieces(since, until):
         if grain:
             each = (whose & of for of in _buckets(grain, start, end) for whose in kept)
-            found += [Part(SUMS, these, sign) for these in each]
+            found += [SumPart(SUMS, these, sign) for these in each]
         else:
-            found.append(Part(ROWS, asked & within(start, end), sign))
+            found.append(SumPart(ROWS, asked & within(start, end), sign))
     if found and without:
-        found.append(Part(GONE, asked & within(since, until), "-"))
-    return Parts(found or [Part(ROWS, asked & NONE)])
+        found.append(SumPart(GONE, asked & within(since, until), "-"))
+    return SumParts(found or [SumPart(ROWS, asked & NONE)])
 
 
-def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> Parts:
+def _from_rows(query: ExecutionQuery, asked: Condition, without: Sequence[ExecutionId]) -> SumParts:
     """From the executions themselves."""
     these = asked & within(*when(query))
     # Taken off again, so that not each of many is looked for among them.
-    return Parts([Part(ROWS, these), Part(GONE, these, "-")] if without else [Part(ROWS, these)])
+    return SumParts([SumPart(ROWS, these), SumPart(GONE, these, "-")] if without else [SumPart(ROWS, these)])
 
 
 def _buckets(grain: int, start: int, end: int) -> list[Condition]:
@@ -297,7 +297,7 @@ def _whose(scope: Scope) -> list[Condition]:
     ]
 
 
-def counting(query: ExecutionQuery, parts: Parts) -> Condition:
+def counting(query: ExecutionQuery, parts: SumParts) -> Condition:
     """The statement for how many executions there are in ``parts``, which are by the :func:`finest`."""
     if len(parts) == 1 and not parts.summed:
         return Condition(f"SELECT count(*) FROM execution WHERE {parts[0].these.sql}", parts[0].these.values)
@@ -306,7 +306,7 @@ def counting(query: ExecutionQuery, parts: Parts) -> Condition:
     return Condition(f"SELECT coalesce(sum(n), 0)::int8 FROM ({every.sql}) AS part", every.values)
 
 
-def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> Parts:
+def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Sequence[ExecutionId]) -> SumParts:
     """Where amounts are added up: with statuses from the executions, as only counts are kept apart by them."""
     if query.statuses is None:
         return parts_of(query, asked, facet, without)
@@ -314,7 +314,7 @@ def _amounts_of(query: ExecutionQuery, asked: Condition, facet: int, without: Se
 
 
 def activity(connection: Connection[Any], query: ExecutionQuery, without: Sequence[ExecutionId] = ()) -> dict[str, Sum]:
-    """See :meth:`pml_stores.unwritten.Statements.activity`."""
+    """See :meth:`pml_stores.pending_overlay.Statements.activity`."""
     asked = asked_for(query, places_of(connection, query, days_of(connection, query)))
     every = _amounts_of(query, asked, AGENTS, without).union(
         f"value AS agent, bucket * grain * {HOUR} AS first, (bucket + 1) * grain * {HOUR} AS last, {KEPT}",
@@ -351,7 +351,7 @@ def _last_of(asked: Condition, *, earlier: bool) -> Condition:
 def totals(
     connection: Connection[Any], query: ExecutionQuery, by: Grouping, without: Sequence[ExecutionId] = ()
 ) -> dict[str, Sum]:
-    """See :meth:`pml_stores.unwritten.Statements.totals`."""
+    """See :meth:`pml_stores.pending_overlay.Statements.totals`."""
     facet, of_rest = FACETS[by]
     of_kept = f"bucket * grain / {DAY_HOURS}" if by == "day" else "value"
     if by == "day":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pml_stores.documents import SqlDocuments
 
 from . import document_rows
-from .document_rows import Draft, Place, blob
+from .document_rows import DocumentCursor, Draft, blob
 from .row_values import micros
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-class SqliteDocuments(SqlDocuments[sqlite3.Connection, Draft, Place]):
+class SqliteDocuments(SqlDocuments[sqlite3.Connection, Draft, DocumentCursor]):
     """Implements :class:`pml_hookspecs.Documents`."""
 
     statements = document_rows

@@ -57,7 +57,7 @@ def write(connection: sqlite3.Connection, records: Sequence[ExecutionRecord]) ->
 
 
 def places_of(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:
-    """Of those that are written."""
+    """Places of the executions that are written."""
     there = connection.execute(
         "SELECT place FROM execution WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(ids)]
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import ExecutionRecord, Page
 
-from . import conditions, execution_rows, searching, summaries
+from . import conditions, execution_rows, searches, summaries
 from . import text as texts
 from .execution_rows import COLUMNS, FOREVER, ID, STARTED_AT
 from .row_values import Row, clean, moment
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pml_hookspecs import ExecutionId, ExecutionQuery, Scope
-    from pml_stores.unwritten import Place
+    from pml_stores.pending_overlay import Place
 
     from .conditions import Conditions
 
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 one_statement = False
-"""See :class:`pml_stores.unwritten.Statements`, all of which is here."""
+"""See :class:`pml_stores.pending_overlay.Statements`, all of which is here."""
 
 MAX_LIMIT = 100
 CURSOR_MARK = "pml-sqlite-1"
@@ -62,7 +62,7 @@ def get(
 def find(
     connection: sqlite3.Connection, query: ExecutionQuery, without: Sequence[ExecutionId] = ()
 ) -> Page[ExecutionRecord]:
-    """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.unwritten.Statements.find`."""
+    """See :meth:`pml_hookspecs.Executions.find`, and :meth:`pml_stores.pending_overlay.Statements.find`."""
     found = summaries.asked(connection, query, without)
     if found.nothing:
         return Page([], None, 0)
@@ -92,7 +92,7 @@ def _find_by_time(connection: sqlite3.Connection, query: ExecutionQuery, found: 
 
 def _find_by_text(connection: sqlite3.Connection, query: ExecutionQuery, found: Conditions) -> tuple[int, list[Row]]:
     at = FOREVER if query.cursor is None else read_cursor(query.cursor)[0]
-    total, these = searching.hits(connection, found, at, query.limit)
+    total, these = searches.hits(connection, found, at, query.limit)
     condition = f"{found.of_rows()} AND {found.others} AND {_after(query.cursor, found)}"
     page = (
         f"SELECT {ALL} FROM execution {BY_PLACE} "
@@ -134,7 +134,7 @@ def read_cursor(cursor: str) -> Place:
 
 
 def says(record: ExecutionRecord, text: str) -> bool:
-    """See :meth:`pml_stores.unwritten.Statements.says`."""
+    """See :meth:`pml_stores.pending_overlay.Statements.says`."""
     return not record.nested and texts.says(execution_rows.said_by(record), texts.words(text))
 
 

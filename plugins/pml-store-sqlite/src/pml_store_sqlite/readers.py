@@ -10,7 +10,7 @@ import pml_stores.readers
 from .errors import StoreError, closed
 
 if TYPE_CHECKING:
-    from pml_stores.giving_way import GivingWay
+    from pml_stores.writer_backoff import WriterBackoff
 
     from .database import Database
 
@@ -20,9 +20,9 @@ class Readers(pml_stores.readers.Readers[sqlite3.Connection]):
 
     driver = "sqlite"
 
-    def __init__(self, database: Database, giving_way: GivingWay) -> None:
+    def __init__(self, database: Database, writer_backoff: WriterBackoff) -> None:
         """Starts nothing."""
-        super().__init__(giving_way)
+        super().__init__(writer_backoff)
         self._database = database
 
     def open(self) -> sqlite3.Connection:

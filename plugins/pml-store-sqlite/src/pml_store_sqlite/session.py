@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pml_hookspecs import ExecutionRecord
-    from pml_stores.giving_way import GivingWay
+    from pml_stores.writer_backoff import WriterBackoff
 
     from .database import Database
 
@@ -36,9 +36,9 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
 
     driver = "sqlite"
 
-    def __init__(self, database: Database, giving_way: GivingWay) -> None:
+    def __init__(self, database: Database, writer_backoff: WriterBackoff) -> None:
         """Opens nothing."""
-        super().__init__(giving_way)
+        super().__init__(writer_backoff)
         self._database = database
         self._connection: sqlite3.Connection | None = None
         self._checkpoints = Checkpoints(database)
@@ -51,7 +51,7 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
         if self._connection is None:
             self._connection = self._database.open_writer()
             # Readers see the file as it was before the transaction, and wait for no lock of it.
-            self._connection.set_progress_handler(self.giving_way.give_way, STEPS)
+            self._connection.set_progress_handler(self.writer_backoff.give_way, STEPS)
             self._checkpoints.start()
         return self._connection
 
@@ -72,7 +72,7 @@ class FileSession(Session[sqlite3.Connection, "ExecutionRecord"]):
             began = time.monotonic()
             connection.execute("BEGIN IMMEDIATE")
             if time.monotonic() - began > LOCKED_S:
-                self.giving_way.hurry()
+                self.writer_backoff.hurry()
             try:
                 work()
                 connection.execute("COMMIT")

@@ -29,10 +29,10 @@ class SqliteStore(DatabaseStore):
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """Touches no file. Without ``services`` nothing is logged."""
         # Imported here: `pml plugins list` loads the class and needs neither asyncio nor sqlite3.
-        from pml_stores.giving_way import GivingWay
         from pml_stores.housekeeping import Housekeeping
-        from pml_stores.parts import SqlCatalog, SqlSecrets, SqlTraces
+        from pml_stores.sql_parts import SqlCatalog, SqlSecrets, SqlTraces
         from pml_stores.writer import Writer
+        from pml_stores.writer_backoff import WriterBackoff
 
         from . import queries, rows, secret_rows
         from .database import Database
@@ -43,15 +43,15 @@ class SqliteStore(DatabaseStore):
 
         settings, log = settings or Settings(), log_of(services)
         self._database = Database(settings, log)
-        giving_way = GivingWay()
+        writer_backoff = WriterBackoff()
         self._writer = writer = Writer(
-            FileSession(self._database, giving_way),
+            FileSession(self._database, writer_backoff),
             log,
             queue_rows=settings.queue_rows,
             flush_interval_s=settings.flush_interval_ms / 1000,
             asked_rest_s=ASKED_REST_S,
         )
-        self._readers = readers = Readers(self._database, giving_way)
+        self._readers = readers = Readers(self._database, writer_backoff)
         self.executions = SqliteExecutions(writer, readers)
         self.traces = SqlTraces(writer, readers, write=rows.write_spans, spans=queries.spans)
         self.catalog = SqlCatalog(

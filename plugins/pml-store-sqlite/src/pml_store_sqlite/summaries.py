@@ -86,7 +86,7 @@ class Columns:
         return self.of_row.format(sign=sign)
 
     def sum(self, sign: str = "") -> str:
-        """Of many."""
+        """Expression for the sum over many executions."""
         return self.of_sum.format(sign=sign)
 
 
@@ -149,7 +149,7 @@ def count(connection: sqlite3.Connection, found: Conditions) -> int:
 def activity(
     connection: sqlite3.Connection, query: ExecutionQuery, without: Sequence[ExecutionId] = ()
 ) -> dict[str, Sum]:
-    """See :meth:`pml_stores.unwritten.Statements.activity`."""
+    """See :meth:`pml_stores.pending_overlay.Statements.activity`."""
     found = asked(connection, query, without)
     rows = connection.execute(
         f"SELECT grp, max(start) FILTER (WHERE executions > 0), max(start + length) FILTER (WHERE executions > 0), "
@@ -201,7 +201,7 @@ def _last(connection: sqlite3.Connection, found: Conditions, agent: str, start: 
 def totals(
     connection: sqlite3.Connection, query: ExecutionQuery, by: Grouping, without: Sequence[ExecutionId] = ()
 ) -> dict[str, Sum]:
-    """See :meth:`pml_stores.unwritten.Statements.totals`."""
+    """See :meth:`pml_stores.pending_overlay.Statements.totals`."""
     found = asked(connection, query, without)
     everything = arms(found, GROUPS[by], by_tool=by in ("tool", "server", "key"))
     rows = connection.execute(

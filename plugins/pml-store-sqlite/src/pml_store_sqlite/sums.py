@@ -85,7 +85,7 @@ class Sums:
         )
 
     def columns(self) -> tuple[str, ...]:
-        """All of them."""
+        """All columns of the table."""
         return ("grain", "bucket", *self.keys, *SUMMED)
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from .writer import Writer
 
 
-class _Silence:
-    """A log for a store that was given none."""
+class _NullLog:
+    """A log that drops everything, for a store that has no services."""
 
     def __getattr__(self, level: str) -> Callable[..., None]:
         return lambda *_args, **_fields: None
@@ -23,7 +23,7 @@ class _Silence:
 
 def log_of(services: Services | None) -> Any:
     """Where a store tells its troubles; nowhere without services."""
-    return _Silence() if services is None else services.log
+    return _NullLog() if services is None else services.log
 
 
 class DatabaseStore:

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .matching import in_scope
+from .pending_overlay import PendingOverlay, listed
 from .session import C
-from .unwritten import Overlay, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         Total,
     )
 
+    from .pending_overlay import Statements
     from .readers import Readers
-    from .unwritten import Statements
     from .writer import Writer
 
 T = TypeVar("T")
@@ -89,12 +89,12 @@ class SqlExecutions(ABC, Generic[C]):
         overlay = await self._overlay(query)
         return await self._read(query, lambda connection: overlay.totals(connection, by))
 
-    async def _overlay(self, query: ExecutionQuery) -> Overlay[C]:
+    async def _overlay(self, query: ExecutionQuery) -> PendingOverlay[C]:
         """The question; what is unwritten was waited for if it is too much."""
         unwritten = self._writer.unwritten()
         if unwritten is None:
             await self._writer.catch_up()
-        return Overlay(query, unwritten or {}, self.statements)
+        return PendingOverlay(query, unwritten or {}, self.statements)
 
     async def _read(self, query: ExecutionQuery, question: Callable[[C], T]) -> T:
         return await self._readers.read(question, alone=self.statements.one_statement and not query.text)

@@ -25,8 +25,8 @@ KEPT = timedelta(days=30)
 """How long an event stands there."""
 
 
-class Swept(Protocol):
-    """Documents, of which some expire."""
+class ExpiringDocuments(Protocol):
+    """Documents of which those that have expired can be deleted."""
 
     async def put(
         self,
@@ -50,7 +50,14 @@ class Housekeeping:
     """A task of the store: now and then deletes executions by age and size, and documents that have expired."""
 
     def __init__(
-        self, executions: Executions, documents: Swept, log: Any, *, driver: str, keep_days: int, keep_bytes: int
+        self,
+        executions: Executions,
+        documents: ExpiringDocuments,
+        log: Any,
+        *,
+        driver: str,
+        keep_days: int,
+        keep_bytes: int,
     ) -> None:
         """Starts nothing.
 

@@ -119,8 +119,8 @@ class MemoryStore:
         return {"executions": len(self.executions.records), "drops": self.drops}
 
 
-class _Kept(Generic[T]):
-    """A part of the simplest kind."""
+class _MemoryTable(Generic[T]):
+    """One table in memory: values by key."""
 
     def __init__(self) -> None:
         self.values: dict[Key, T] = {}
@@ -144,8 +144,8 @@ class MemoryCatalog:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self.tools: _Kept[tuple[str, Sequence[CatalogEntry]]] = _Kept()
-        self.reports: _Kept[ServerStatus] = _Kept()
+        self.tools: _MemoryTable[tuple[str, Sequence[CatalogEntry]]] = _MemoryTable()
+        self.reports: _MemoryTable[ServerStatus] = _MemoryTable()
 
     async def replace(self, server: str, fingerprint: str, entries: Sequence[CatalogEntry]) -> None:
         """Make ``entries`` all that ``server`` has."""
@@ -172,7 +172,7 @@ class MemorySecrets:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
-        self.kept: _Kept[str] = _Kept()
+        self.kept: _MemoryTable[str] = _MemoryTable()
 
     async def get(self, owner: str, name: str) -> str | None:
         """None when there is none."""

@@ -160,7 +160,7 @@ class MemoryTraces:
         return len(self._spans)
 
     def keys_of(self, execution: str) -> Mapping[Key, Any]:
-        """Of its spans."""
+        """Keys of the spans of an execution."""
         return self._of.get(execution, {})
 
     def forget(self, execution: str) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from .errors import StoreError
-    from .giving_way import GivingWay
+    from .writer_backoff import WriterBackoff
 
 T = TypeVar("T")
 
@@ -25,11 +25,11 @@ class Readers(ABC, Generic[C]):
     """A few threads, each reading with a connection of its own, opened when first needed."""
 
     driver: str
-    """As it is called in the settings."""
+    """Name of the driver in the settings."""
 
-    def __init__(self, giving_way: GivingWay) -> None:
-        """Starts nothing. ``giving_way`` is the writer's, which waits for who reads."""
-        self._giving_way = giving_way
+    def __init__(self, writer_backoff: WriterBackoff) -> None:
+        """Starts nothing. ``writer_backoff`` is the writer's, which waits for who reads."""
+        self._writer_backoff = writer_backoff
         self._pool: ThreadPoolExecutor | None = None
         self._idle: list[C] = []
         self._closed = True
@@ -71,7 +71,7 @@ class Readers(ABC, Generic[C]):
             from concurrent.futures import ThreadPoolExecutor
 
             self._pool = ThreadPoolExecutor(THREADS, f"pml-store-{self.driver}-read")
-        with self._giving_way.reading():
+        with self._writer_backoff.reading():
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._answer, question, alone)
 
     def _answer(self, question: Callable[[C], T], alone: bool) -> T:  # noqa: FBT001 - the executor takes no names

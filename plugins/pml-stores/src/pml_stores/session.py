@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord
 
     from .errors import StoreError
-    from .giving_way import GivingWay
+    from .writer_backoff import WriterBackoff
 
 
 class Connection(Protocol):
@@ -38,7 +38,7 @@ R = TypeVar("R", bound=Row)
 
 
 class Operation(Generic[C]):
-    """Something to write that a task waits for."""
+    """A write that a task waits for."""
 
     __slots__ = ("apply", "future", "given_up", "record")
 
@@ -54,8 +54,8 @@ class Operation(Generic[C]):
         return self.record is None and self.apply is None
 
 
-class Later(Generic[C]):
-    """Something to write that nobody waits for."""
+class BackgroundOperation(Generic[C]):
+    """A write that no task waits for."""
 
     __slots__ = ("apply", "what")
 
@@ -67,12 +67,13 @@ class Later(Generic[C]):
 class Session(ABC, Generic[C, R]):
     """A connection that writes, and all that a writer has to know of its database.
 
-    A batch has execution records, which nobody waits for, and any :class:`Operation` and :class:`Later`. Everything
-    runs in the writer's thread, but for :meth:`closed` and what names the database.
+    A batch has execution records, which nobody waits for, and any :class:`Operation` and
+    :class:`BackgroundOperation`. Everything runs in the writer's thread, but for :meth:`closed` and what names the
+    database.
     """
 
     driver: str
-    """As it is called in the settings."""
+    """Name of the driver in the settings."""
 
     patient_part = 0.3
     """How much of the time that a record may stay in memory, beside the writer's sleep, a batch may stand still.
@@ -80,9 +81,9 @@ class Session(ABC, Generic[C, R]):
     The rest is for writing it.
     """
 
-    def __init__(self, giving_way: GivingWay) -> None:
+    def __init__(self, writer_backoff: WriterBackoff) -> None:
         """Opens nothing. Amid a batch it gives way to those who read."""
-        self.giving_way = giving_way
+        self.writer_backoff = writer_backoff
 
     @property
     @abstractmethod
@@ -153,7 +154,7 @@ class Session(ABC, Generic[C, R]):
         rows: dict[int, R] = {}
         faults: dict[int, Exception] = {}
         for index, item in enumerate(batch):
-            if type(item) is Later:
+            if type(item) is BackgroundOperation:
                 continue
             record = item.record if type(item) is Operation else item
             if record is None:
@@ -167,7 +168,7 @@ class Session(ABC, Generic[C, R]):
     def _write_all(self, connection: C, items: Sequence[Any], rows: Iterable[R]) -> None:
         self.write_rows(connection, list({row.id: row for row in rows}.values()))
         for item in items:
-            if type(item) in (Operation, Later) and item.apply is not None:
+            if type(item) in (Operation, BackgroundOperation) and item.apply is not None:
                 item.apply(connection)
 
     def _write_singly(

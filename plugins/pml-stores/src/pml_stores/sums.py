@@ -63,7 +63,7 @@ def kept(record: ExecutionRecord) -> ExecutionRecord:
 
 @dataclass(slots=True)
 class Sum:
-    """Of the executions of one group."""
+    """The sums over the executions of one group."""
 
     succeeded: int = 0
     failed: int = 0
@@ -134,7 +134,7 @@ def totals(sums: Mapping[str, Sum], by: Grouping) -> list[Total]:
 
 
 def group_of(record: ExecutionRecord, by: Grouping) -> str:
-    """Where ``record`` is counted."""
+    """The group that ``record`` is counted in."""
     if by == "agent":
         return record.agent
     if by == "principal":

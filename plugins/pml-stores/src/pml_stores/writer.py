@@ -10,16 +10,16 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic
 
 from .errors import StoreError
-from .session import C, Later, Operation
-from .unwritten import MOST, latest
+from .pending_overlay import MOST, latest
+from .session import BackgroundOperation, C, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pml_hookspecs import ExecutionRecord
 
+    from .pending_overlay import Unwritten
     from .session import Session
-    from .unwritten import Unwritten
 
 BATCH = 512
 """Most operations in one transaction."""
@@ -73,7 +73,7 @@ class Writer(Generic[C]):
         self._limit = queue_rows
         self._rest_s = flush_interval_s
         self._asked_rest_s = flush_interval_s if asked_rest_s is None else min(asked_rest_s, flush_interval_s)
-        self._giving_way = session.giving_way
+        self._writer_backoff = session.writer_backoff
         self._patience_s = max(0.0, (IN_MEMORY_S - flush_interval_s) * session.patient_part)
         self._queue: deque[Any] = deque()
         self._batch: list[Any] = []
@@ -133,7 +133,7 @@ class Writer(Generic[C]):
         self._limit = 0
         self._closing.set()
         self._hurry.set()
-        self._giving_way.hurry()
+        self._writer_backoff.hurry()
         self._wake.set()
 
     def unwritten(self) -> Unwritten | None:
@@ -150,7 +150,7 @@ class Writer(Generic[C]):
                     return latest(batch + queued)
         return None
 
-    def record(self, record: ExecutionRecord | Later[C]) -> None:
+    def record(self, record: ExecutionRecord | BackgroundOperation[C]) -> None:
         """Queue ``record``. Never blocks, never raises."""
         queue = self._queue
         if len(queue) >= self._limit:
@@ -162,7 +162,7 @@ class Writer(Generic[C]):
 
     def write_later(self, apply: Callable[[C], object], **what: Any) -> None:
         """Queue ``apply``, as :meth:`record` does records. The one field of ``what`` names it in the log."""
-        self.record(Later(apply, what))
+        self.record(BackgroundOperation(apply, what))
 
     def refuse(self, exc: Exception, **what: Any) -> None:
         """Count and say what nobody waits for and cannot be stored."""
@@ -186,7 +186,7 @@ class Writer(Generic[C]):
         self._waiting.add(operation)
         self._queue.append(operation)
         self._hurry.set()
-        self._giving_way.hurry()
+        self._writer_backoff.hurry()
         self._wake.set()
         await operation.future
 
@@ -225,7 +225,7 @@ class Writer(Generic[C]):
         else:
             asked = time.monotonic() - self._asked_at < ASKED_S
             # What was recorded while the writer stood still has waited for so long.
-            waited_s = self._giving_way.waited_s
+            waited_s = self._writer_backoff.waited_s
             self._hurry.wait(max(0.0, (self._asked_rest_s if asked else self._rest_s) - waited_s))
         self._hurry.clear()
         self._wake.clear()
@@ -249,7 +249,7 @@ class Writer(Generic[C]):
             self._batch = []
             self._settle(batch, {})
             return True
-        self._giving_way.begin(0.0 if self._is_urgent else self._patience_s)
+        self._writer_backoff.begin(0.0 if self._is_urgent else self._patience_s)
         try:
             faults = self._session.write(batch)
         except Exception as exc:  # whatever it is, the rows are kept and tried again
@@ -263,7 +263,7 @@ class Writer(Generic[C]):
 
     @property
     def _is_urgent(self) -> bool:
-        # Who waits is in `_waiting` before the batch is taken, and tells `_giving_way` to hurry after.
+        # Who waits is in `_waiting` before the batch is taken, and tells `_writer_backoff` to hurry after.
         return bool(self._waiting) or len(self._queue) > PRESSING or self._why is not None or self._closing.is_set()
 
     def _written(self, batch: Sequence[Any], faults: dict[int, Exception]) -> None:
@@ -274,7 +274,7 @@ class Writer(Generic[C]):
         for index, exc in faults.items():
             item = batch[index]
             if type(item) is not Operation:
-                self.refuse(exc, **(item.what if type(item) is Later else {"execution": item.id}))
+                self.refuse(exc, **(item.what if type(item) is BackgroundOperation else {"execution": item.id}))
         self._settle(batch, faults)
 
     def _settle(self, batch: Sequence[Any], faults: dict[int, Exception]) -> None:

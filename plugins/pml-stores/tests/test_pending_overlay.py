@@ -12,7 +12,7 @@ import pytest
 from pml_hookspecs import ExecutionQuery, Page, Scope, Status
 from pml_stores import matching, sums
 from pml_stores.paging import MOST_COUNTED
-from pml_stores.unwritten import Overlay, latest, place_of
+from pml_stores.pending_overlay import PendingOverlay, latest, place_of
 from pml_testing.records import EPOCH, EVERYONE, execution
 
 ALICE = Scope(principals=frozenset({"alice"}))
@@ -107,7 +107,7 @@ def test_pages_and_totals_are_those_of_a_database_that_has_everything(seed):
     everything = Dictionary([*written, *unwritten.values()])
     for _ in range(25):
         query = asked(chance)
-        over = pages(lambda one: Overlay(one, unwritten, database).find(database), query)
+        over = pages(lambda one: PendingOverlay(one, unwritten, database).find(database), query)
         assert over == pages(lambda one: everything.find(everything, one), query)
 
 
@@ -118,7 +118,7 @@ def test_sums_are_those_of_a_database_that_has_everything(seed):
     database, everything = Dictionary(written), Dictionary([*written, *unwritten.values()])
     for _ in range(25):
         query = asked(chance)
-        over, plain = Overlay(query, unwritten, database), Overlay(query, {}, everything)
+        over, plain = PendingOverlay(query, unwritten, database), PendingOverlay(query, {}, everything)
         assert over.activity(database) == plain.activity(everything)
         for by in ("agent", "tool", "server", "key", "day"):
             assert over.totals(database, by) == plain.totals(everything, by)
@@ -127,7 +127,7 @@ def test_sums_are_those_of_a_database_that_has_everything(seed):
 def test_numbers_are_those_that_a_database_would_keep():
     absurd = execution(1, duration_ms=2**62, tokens_in=-5, tokens_out=2**70, cost_usd=float("nan"))
     database = Dictionary([])
-    overlay = Overlay(ExecutionQuery(scope=EVERYONE), latest([absurd]), database)
+    overlay = PendingOverlay(ExecutionQuery(scope=EVERYONE), latest([absurd]), database)
     (total,) = overlay.totals(database, "agent")
     assert (total.mean_duration_ms, total.tokens_in, total.tokens_out, total.cost_usd) == (10**12, 0, 10**12, 0)
 
@@ -135,7 +135,7 @@ def test_numbers_are_those_that_a_database_would_keep():
 def test_lists_have_no_transcripts():
     unwritten = latest([execution(1, transcript=({"said": "hello"},))])
     database = Dictionary([])
-    (found,) = Overlay(ExecutionQuery(scope=EVERYONE), unwritten, database).find(database).items
+    (found,) = PendingOverlay(ExecutionQuery(scope=EVERYONE), unwritten, database).find(database).items
     assert found.transcript is None
 
 
@@ -148,7 +148,7 @@ def test_a_search_counts_a_thousand_of_what_is_written_and_what_is_not():
     database = Dictionary([execution(n, intent="zebra") for n in range(MOST_COUNTED - 1)])
     unwritten = latest([execution(n, intent="zebra") for n in range(5000, 5005)])
     counted = {
-        text: Overlay(ExecutionQuery(scope=EVERYONE, text=text), unwritten, database).find(database).total
+        text: PendingOverlay(ExecutionQuery(scope=EVERYONE, text=text), unwritten, database).find(database).total
         for text in ("zebra", "-", None)
     }
     assert counted == {"zebra": MOST_COUNTED, "-": MOST_COUNTED + 4, None: MOST_COUNTED + 4}
@@ -161,4 +161,4 @@ def test_what_the_database_could_not_hold_is_not_found_by_text():
 
     database = Refusing([])
     query = ExecutionQuery(scope=EVERYONE, text="zebra")
-    assert Overlay(query, latest([execution(1, intent="zebra")]), database).find(database) == Page([], None, 0)
+    assert PendingOverlay(query, latest([execution(1, intent="zebra")]), database).find(database) == Page([], None, 0)

@@ -24,7 +24,7 @@ MISSING = (
 
 
 @dataclass(slots=True)
-class Recorded:
+class ServerRecording:
     """A server of a test: the real one while recording, else what is kept in the file."""
 
     path: Path
@@ -49,7 +49,7 @@ class Recorded:
         self.path.write_bytes(b"".join(encode(line) + b"\n" for line in told))
 
 
-def recorded_at(path: Path, source: str, *, recording: bool) -> Recorded:
+def recorded_at(path: Path, source: str, *, recording: bool) -> ServerRecording:
     """The server whose answers ``path`` has, or is to have.
 
     Raises:
@@ -65,13 +65,13 @@ def recorded_at(path: Path, source: str, *, recording: bool) -> Recorded:
             raise LookupError(MISSING)
         if not path.exists():
             raise ValueError(f"{path} does not exist; run pytest with --pml-record once to record it")
-    return Recorded(path, source, recording)
+    return ServerRecording(path, source, recording)
 
 
 class RecordingTransport:
     """Reaches servers by another transport, and notes which tools they have and what they answer."""
 
-    def __init__(self, real: Transport, recorded: Mapping[str, Recorded], services: Any) -> None:
+    def __init__(self, real: Transport, recorded: Mapping[str, ServerRecording], services: Any) -> None:
         """``recorded`` are the servers to record, by name."""
         self._real, self._recorded, self._services = real, recorded, services
 
@@ -88,7 +88,7 @@ class RecordingTransport:
 class RecordingLink:
     """A link that keeps what tools answer."""
 
-    def __init__(self, server: str, link: Link, recorded: Recorded, services: Any) -> None:
+    def __init__(self, server: str, link: Link, recorded: ServerRecording, services: Any) -> None:
         self._server, self._link, self._recorded, self._services = server, link, recorded, services
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -116,7 +116,7 @@ class RecordingLink:
         self._recorded.lines.append({**line, **self._services.redact({"arguments": arguments, "answer": dict(answer)})})
 
 
-def over(driver: Any, recorded: Mapping[str, Recorded]) -> Any:
+def over(driver: Any, recorded: Mapping[str, ServerRecording]) -> Any:
     """A transport's driver class that notes what the servers in ``recorded`` answer."""
 
     def make(settings: Any, services: Any) -> Any:

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from pml_stores.giving_way import GivingWay
+from pml_stores.writer_backoff import WriterBackoff
 
 
 @pytest.fixture
 def way():
-    return GivingWay()
+    return WriterBackoff()
 
 
 def giving(way):

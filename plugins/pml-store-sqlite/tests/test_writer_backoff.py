@@ -56,14 +56,14 @@ async def stands_still(store, path):
 
 
 async def test_a_batch_goes_on_when_nobody_reads_any_more(store, path):
-    with store._readers._giving_way.reading():
+    with store._readers._writer_backoff.reading():
         record(store)
         await stands_still(store, path)
     await written(path)
 
 
 async def test_others_can_read_all_of_it_meanwhile(store, path):
-    with store._readers._giving_way.reading():
+    with store._readers._writer_backoff.reading():
         record(store)
         await stands_still(store, path)
         assert (await store.executions.find(EVERYONE)).total == ROWS
@@ -77,7 +77,7 @@ async def test_others_can_read_all_of_it_meanwhile(store, path):
     ids=["putting", "closing"],
 )
 async def test_who_waits_for_a_batch_does_not_wait_for_who_reads(store, path, urgent):
-    with store._readers._giving_way.reading():
+    with store._readers._writer_backoff.reading():
         record(store)
         await stands_still(store, path)
         async with asyncio.timeout(LONGEST_S):
@@ -88,7 +88,7 @@ async def test_who_waits_for_a_batch_does_not_wait_for_who_reads(store, path, ur
 async def test_another_process_that_writes_does_not_wait_for_who_reads_here(store, path):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with store._readers._giving_way.reading():
+        with store._readers._writer_backoff.reading():
             record(store)
             await asyncio.sleep(0.3)
             other.execute("ROLLBACK")

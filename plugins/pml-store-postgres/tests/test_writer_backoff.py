@@ -59,7 +59,7 @@ async def until(condition):
 
 
 async def test_nothing_is_encoded_while_somebody_reads(store, encoded, sql):
-    with store._readers._giving_way.reading():
+    with store._readers._writer_backoff.reading():
         record(store)
         await until(lambda: not store._writer.queued)
         await asyncio.sleep(0.3)
@@ -70,14 +70,14 @@ async def test_nothing_is_encoded_while_somebody_reads(store, encoded, sql):
 
 
 async def test_it_also_stands_still_before_what_is_encoded_is_sent(store, encoded, sql, monkeypatch):
-    giving_way = store._readers._giving_way
-    give_way, stood = giving_way.give_way, []
+    writer_backoff = store._readers._writer_backoff
+    give_way, stood = writer_backoff.give_way, []
 
     def noted():
         stood.append((len(encoded), count(sql)))
         give_way()
 
-    monkeypatch.setattr(giving_way, "give_way", noted)
+    monkeypatch.setattr(writer_backoff, "give_way", noted)
     record(store)
     await until(lambda: count(sql) == ROWS)
     assert stood == [(n, 1) for n in range(ROWS)]
@@ -89,7 +89,7 @@ async def test_it_also_stands_still_before_what_is_encoded_is_sent(store, encode
     ids=["putting", "closing"],
 )
 async def test_who_waits_for_a_batch_does_not_wait_for_who_reads(store, sql, urgent):
-    with store._readers._giving_way.reading():
+    with store._readers._writer_backoff.reading():
         record(store)
         await until(lambda: not store._writer.queued)
         await asyncio.sleep(0.3)
@@ -100,12 +100,12 @@ async def test_who_waits_for_a_batch_does_not_wait_for_who_reads(store, sql, urg
 
 
 async def test_another_gateway_that_writes_does_not_wait_for_who_reads_here(store, encoded, emptied, sql):
-    giving_way = store._readers._giving_way
+    writer_backoff = store._readers._writer_backoff
     with psycopg.connect(emptied.url) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [store._database.lock])
         record(store)
         await until(lambda: len(encoded) == ROWS - 1)
-        with giving_way.reading():
+        with writer_backoff.reading():
             await asyncio.sleep(0.3)
             other.rollback()
             await until(lambda: count(sql) == ROWS)

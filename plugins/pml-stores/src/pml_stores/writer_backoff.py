@@ -1,4 +1,4 @@
-"""Who writes gives way to who reads: somebody waits for an answer, nobody for what is recorded."""
+"""The writer pauses while somebody reads: a client waits for an answer, nobody for what is recorded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class GivingWay:
-    """Between the readers, which say when they are at it, and the one thread that writes.
+class WriterBackoff:
+    """Lets the one thread that writes pause while readers say that they read.
 
     Both need the processor and the interpreter, and a batch takes many times as long as most answers. So the writer
     waits amid a batch, wherever that can be left for a while, until nobody reads. It is patient for a short time only:

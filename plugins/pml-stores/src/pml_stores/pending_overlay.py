@@ -88,7 +88,7 @@ class Statements(Protocol[C_contra]):
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay(Generic[C_contra]):
+class PendingOverlay(Generic[C_contra]):
     """One question, asked of a database and of what is unwritten. Runs in a reader's thread."""
 
     query: ExecutionQuery
@@ -101,12 +101,12 @@ class Overlay(Generic[C_contra]):
         return self._laid_over(page) if self.unwritten else page
 
     def activity(self, connection: C_contra) -> list[AgentActivity]:
-        """The same of what agents did."""
+        """What agents did, with what is pending merged in."""
         written = self.statements.activity(connection, self.query, self._ids())
         return sums.activity(sums.add_up(map(sums.kept, self._new()), "agent", written))
 
     def totals(self, connection: C_contra, by: Grouping) -> list[Total]:
-        """The same of totals."""
+        """Totals, with what is pending merged in."""
         written = self.statements.totals(connection, self.query, by, self._ids())
         return sums.totals(sums.add_up(map(sums.kept, self._new()), by, written), by)
 
@@ -154,7 +154,7 @@ def latest(queued: Sequence[object]) -> Unwritten:
 
 
 def place_of(record: ExecutionRecord) -> Place:
-    """Where it stands among the others."""
+    """Its place in the order of executions."""
     return (record.started_at - _BEGINNING) // timedelta(microseconds=1), record.id
 
 

@@ -1,6 +1,6 @@
 """Processes that record into a store and are killed at a random moment, and what they had said by then.
 
-The recorder is a script that opens a store and awaits :func:`record_until_killed`; :class:`Killed` runs it.
+The recorder is a script that opens a store and awaits :func:`record_until_killed`; :class:`KilledRecorder` runs it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ async def record_until_killed(
     other.result()
 
 
-class Killed:
+class KilledRecorder:
     """One process that recorded, and was killed at a random moment."""
 
     put: list[int]
