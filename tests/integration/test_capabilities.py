@@ -9,7 +9,7 @@ import pytest
 
 from pml_capabilities import Capabilities, plugin
 from pml_capabilities.library import COLLECTION
-from pml_capabilities.normal import owned
+from pml_capabilities.normalization import owned
 from pml_executor_dag import Dag
 from pml_hookspecs import CapabilityRun, CodeRun, ExecutionQuery, MetaTool, RpcError, Workflow, hookimpl
 from pml_sandbox_deno import Deno

@@ -12,7 +12,7 @@ from lessons import Gateway, capability, code, recorded, run_of, some_catalog
 from pml_capabilities.capability import from_value, to_value
 from pml_capabilities.learning import LEFT_BEHIND
 from pml_capabilities.library import COLLECTION
-from pml_capabilities.normal import whole_ms
+from pml_capabilities.normalization import whole_ms
 from pml_capabilities.settings import Settings
 from pml_hookspecs import CapabilityRun, ExecutionRecord, Failure, Phase, Status, ToolCall, Workflow
 from pml_testing.fakes import EPOCH, outcome

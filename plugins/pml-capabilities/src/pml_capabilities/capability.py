@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from .general import General, widened
-from .normal import whole_ms
+from .generalization import Generalization, widened
+from .normalization import whole_ms
 
 if TYPE_CHECKING:
     from pml_hookspecs import ToolId
@@ -20,11 +20,11 @@ FORGIVEN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lesson:
-    """One run that ended well."""
+class SuccessfulRun:
+    """One run of code that ended well, to learn from."""
 
     id: str
-    """See :func:`pml_capabilities.normal.identity`."""
+    """See :func:`pml_capabilities.normalization.identity`."""
     code: str
     language: str
     program: bool
@@ -32,7 +32,7 @@ class Lesson:
     principal: str
     duration_ms: int
     tools: Mapping[ToolId, str]
-    """Those called, each with the digest of its definition at that time."""
+    """The tools it called, each with the digest of its definition at that time."""
     inputs: Mapping[str, Any]
     """Schema of what it was given."""
     owner: str = ""
@@ -45,7 +45,7 @@ class Capability:
 
     id: str
     name: str
-    """As a tool."""
+    """The name of the capability as a tool."""
     code: str
     language: str
     program: bool
@@ -56,17 +56,17 @@ class Capability:
     inputs: Mapping[str, Any]
     """JSON Schema."""
     principals: frozenset[str]
-    """Whose code taught it."""
+    """The principals whose code it was learned from."""
     successes: int = 1
     failures: int = 0
     total_ms: int = 0
-    """Of the runs that ended well [ms]."""
+    """Duration of all runs that ended well together [ms]."""
     first: str = ""
     """The code as it was learned first; :attr:`code` has inputs in place of some literals. ``""`` when it has none."""
     lifted: tuple[int, ...] = ()
     """Which of its literals those are, by their order."""
     failed_with: tuple[str, ...] = ()
-    """What it was given when it failed, as digests, the last ones."""
+    """Digests of the inputs with which it failed last."""
     vouched: bool = False
     """Whether an operator took it over as proven."""
     disabled: bool = False
@@ -76,7 +76,7 @@ class Capability:
     retired: str = ""
     """Why it is not run any more; ``""`` while it is."""
     version: int = field(default=0, compare=False)
-    """Of the document; 0 for one that is not kept yet."""
+    """Version of the document; 0 before it is stored."""
 
     @property
     def intent(self) -> str:
@@ -112,7 +112,7 @@ class Capability:
         )
 
 
-def learned(before: Capability | None, lesson: Lesson, name: str) -> Capability:
+def learned(before: Capability | None, lesson: SuccessfulRun, name: str) -> Capability:
     """What is known after ``lesson``. With other tools than before, or retired, it has to prove itself again."""
     if before is None or before.retired or _others(before.tools, lesson.tools):
         return Capability(
@@ -129,7 +129,7 @@ def learned(before: Capability | None, lesson: Lesson, name: str) -> Capability:
             disabled=before is not None and before.disabled,
         )
     first = before.first or before.code
-    general = General(before.code, before.lifted, before.inputs)
+    general = Generalization(before.code, before.lifted, before.inputs)
     now = widened(before.language, first, general, lesson.code, lesson.inputs)
     return replace(
         before,

@@ -11,7 +11,7 @@ from pml_hookspecs import InvalidArguments, ToolId
 
 from .capability import MOST_INTENTS, Capability
 from .inputs import is_one
-from .normal import LONGEST_INTENT, LONGEST_NAME, identity
+from .normalization import LONGEST_INTENT, LONGEST_NAME, identity
 
 if TYPE_CHECKING:
     from .settings import Settings
@@ -20,7 +20,7 @@ FORMAT, VERSION = "pml.capabilities", 1
 MOST_BYTES = 64 << 20
 MOST_TOOLS = 200
 LONGEST_WORD = 300
-"""Of principals, languages, tools and digests [characters]."""
+"""Longest principal, language, tool or digest in a file [characters]."""
 NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 NAME_RULE = f"lower case letters and digits in words joined by _, at most {LONGEST_NAME} characters"
 

@@ -118,7 +118,7 @@ def id_of(given: str, services: Services | None, settings: Settings) -> str:
     entry = None if services is None else services.catalog.resolve(given)
     if entry is None or entry.server != settings.server:
         return given
-    from .publishing import META
+    from .publisher import META
 
     meta = entry.definition.get("_meta")
     about = meta.get(META) if isinstance(meta, Mapping) else None

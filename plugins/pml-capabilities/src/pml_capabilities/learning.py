@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, ExecutionId, Phase, Scope, Status, ToolCall, Workflow
 
-from .capability import Lesson, counted
+from .capability import SuccessfulRun, counted
 from .executor import DISABLED, INVALID_INPUTS, NO_STORE, NOT_FOUND, RETIRED, id_of
 from .inputs import schema_of
 from .library import Library, library_of
-from .normal import LONGEST_INTENT, digest, identity, one_line, whole_ms
+from .normalization import LONGEST_INTENT, digest, identity, one_line, whole_ms
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, ExecutionRecord, Outcome, Run, Services, Task, ToolId
@@ -29,17 +29,17 @@ LEFT_BEHIND = 256
 
 
 @dataclass(slots=True)
-class Watch:
+class ToolUseTrace:
     """A task under way inside which tools may be called."""
 
-    above: Watch | None
+    above: ToolUseTrace | None
     learned_code: bool
     """Whether it runs what was learned: that is counted, not learned again."""
     tools: dict[ToolId, str] = field(default_factory=dict)
 
     def note(self, tool: ToolId, digest: str) -> None:
         """A tool was called inside, however deep."""
-        watch: Watch | None = self
+        watch: ToolUseTrace | None = self
         while watch is not None:
             watch.tools[tool] = digest
             watch = watch.above
@@ -57,7 +57,7 @@ class Learning:
     def __init__(self, services: Services, settings: Settings, changed: Callable[[], None] = lambda: None) -> None:
         """``changed`` is called after what is kept has changed."""
         self._services, self._settings, self._changed = services, settings, changed
-        self._watched: dict[ExecutionId | None, Watch] = {}
+        self._watched: dict[ExecutionId | None, ToolUseTrace] = {}
         self._keeping: set[asyncio.Event] = set()
         self._one = asyncio.Lock()
 
@@ -72,14 +72,14 @@ class Learning:
             return self._watch(task, run, call_next, above)
         return call_next(task, run)
 
-    def _note(self, tool: ToolId, above: Watch) -> None:
+    def _note(self, tool: ToolId, above: ToolUseTrace) -> None:
         entry = self._services.catalog.get(tool)
         if entry is not None:
             above.note(tool, entry.digest)
 
-    async def _watch(self, task: Task, run: Run, call_next: CallNext, above: Watch | None) -> Outcome:
+    async def _watch(self, task: Task, run: Run, call_next: CallNext, above: ToolUseTrace | None) -> Outcome:
         learned_code = isinstance(task, CapabilityRun) and not task.source
-        watch = self._watched[run.id] = Watch(above, learned_code)
+        watch = self._watched[run.id] = ToolUseTrace(above, learned_code)
         try:
             outcome = await call_next(task, run)
         finally:
@@ -93,7 +93,7 @@ class Learning:
             self._services.log.exception("nothing was learned", task=task.id, execution=run.id)
         return outcome
 
-    def _learn(self, task: CodeRun, run: Run, outcome: Outcome, watch: Watch) -> None:
+    def _learn(self, task: CodeRun, run: Run, outcome: Outcome, watch: ToolUseTrace) -> None:
         intent = one_line(task.intent or run.intent, LONGEST_INTENT)
         if not self._settings.learn or outcome.status is not Status.OK or run.dry_run or not intent:
             return
@@ -153,7 +153,7 @@ class Learning:
             return
         # Not one for all who ran the same code: its intents, counts and name would tell each of the others.
         owner = "" if self._settings.shared else run.session.principal
-        lesson = Lesson(
+        lesson = SuccessfulRun(
             id=await asyncio.to_thread(identity, task.language, task.source, program=task.program, owner=owner),
             code=task.source,
             language=task.language,

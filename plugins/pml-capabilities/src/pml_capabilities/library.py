@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .capability import Capability, Lesson, from_value, learned, to_value
-from .normal import LONGEST_NAME, slug
+from .capability import Capability, SuccessfulRun, from_value, learned, to_value
+from .normalization import LONGEST_NAME, slug
 from .similarity import likeness
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Library:
             if cursor is None:
                 return found
 
-    async def learn(self, lesson: Lesson, *, keep: int) -> Capability:
+    async def learn(self, lesson: SuccessfulRun, *, keep: int) -> Capability:
         """Add ``lesson`` to what is known; of what its owner has, the ``keep`` that changed last stay.
 
         Raises:
@@ -64,7 +64,7 @@ class Library:
         return after
 
     async def _prune(self, owner: str, keep: int) -> None:
-        """Of each owner as many are kept: what others learn takes nothing from it."""
+        """Drops the oldest above the limit, which counts for each owner alone."""
         if not owner:
             await self._documents.prune(COLLECTION, keep=keep)
             return
@@ -123,7 +123,7 @@ class Library:
         """Whether there was one."""
         return await self._documents.delete(COLLECTION, id)
 
-    async def _free_name(self, lesson: Lesson) -> str:
+    async def _free_name(self, lesson: SuccessfulRun) -> str:
         name = slug(lesson.intent, f"capability_{lesson.id[:6]}")
         return f"{name}_{lesson.id[:6]}" if await self.has_name(name, lesson.owner) else name
 

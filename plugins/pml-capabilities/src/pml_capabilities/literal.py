@@ -30,14 +30,14 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LiteralScan:
     """The literals of a piece of code in order, and the names of its variables."""
 
     literals: tuple[Literal, ...] = ()
     variables: frozenset[str] = frozenset()
 
 
-NONE = Found()
+NONE = LiteralScan()
 
 
 def usable(value: object) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from .literal import NONE, Found, Literal, usable
+from .literal import NONE, Literal, LiteralScan, usable
 from .script import of_script
 
 MOST = 100
@@ -18,7 +18,7 @@ INPUTS = "inputs"
 """The variable that holds all inputs, in every language."""
 
 
-def find(language: str, source: str) -> Found:
+def find(language: str, source: str) -> LiteralScan:
     """The literals of the body of a function; none when they cannot be told from the rest for certain."""
     if language == "python":
         found = _of_python(source)
@@ -29,7 +29,7 @@ def find(language: str, source: str) -> Found:
     return NONE if INPUTS in found.variables or len(found.literals) > MOST else found
 
 
-def _of_python(source: str) -> Found:
+def _of_python(source: str) -> LiteralScan:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -55,7 +55,7 @@ def _of_python(source: str) -> Found:
     names = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     names |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
     names |= {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
-    return Found(tuple(sorted(places, key=lambda one: one.start)), frozenset(names))
+    return LiteralScan(tuple(sorted(places, key=lambda one: one.start)), frozenset(names))
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[ast.expr, str | float | bool, str, frozenset[str]]]:

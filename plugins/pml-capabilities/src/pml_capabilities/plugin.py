@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services, ToolFilter, Wrapper
 
     from .learning import Learning
-    from .publishing import Publisher
+    from .publisher import Publisher
 
 settings_type = Settings
 LAST_LESSONS_S = 2.0
@@ -29,7 +29,7 @@ _parts: WeakKeyDictionary[Any, tuple[Publisher, Learning]] = WeakKeyDictionary()
 
 def _parts_of(services: Services) -> tuple[Publisher, Learning]:
     from .learning import Learning
-    from .publishing import Publisher
+    from .publisher import Publisher
 
     if services not in _parts:
         settings: Settings = services.settings or Settings()
@@ -47,10 +47,10 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
 @hookimpl
 def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
     """Keeps what one learned from others; none when the settings share it."""
-    from .publishing import Theirs
+    from .publisher import OwnerFilter
 
     settings: Settings = services.settings or Settings()
-    return [] if settings.shared else [Theirs(_parts_of(services)[0])]
+    return [] if settings.shared else [OwnerFilter(_parts_of(services)[0])]
 
 
 @hookimpl
@@ -159,34 +159,34 @@ async def graph_command(arguments: argparse.Namespace, services: Services) -> in
 
 async def export_command(arguments: argparse.Namespace, services: Services) -> int:
     """``pml capabilities export``."""
-    from .changing import export_some
+    from .administration import export_some
 
     return await export_some(arguments, services)
 
 
 async def import_command(arguments: argparse.Namespace, services: Services) -> int:
     """``pml capabilities import``."""
-    from .changing import import_some
+    from .administration import import_some
 
     return await import_some(arguments, services)
 
 
 async def rename_command(arguments: argparse.Namespace, services: Services) -> int:
     """``pml capabilities rename``."""
-    from .changing import rename
+    from .administration import rename
 
     return await rename(arguments, services)
 
 
 async def disable_command(arguments: argparse.Namespace, services: Services) -> int:
     """``pml capabilities disable``."""
-    from .changing import disable
+    from .administration import disable
 
     return await disable(arguments, services)
 
 
 async def enable_command(arguments: argparse.Namespace, services: Services) -> int:
     """``pml capabilities enable``."""
-    from .changing import enable
+    from .administration import enable
 
     return await enable(arguments, services)

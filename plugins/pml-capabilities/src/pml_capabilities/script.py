@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .literal import NONE, Found, Literal, usable
+from .literal import NONE, Literal, LiteralScan, usable
 
 _NAME = r"[A-Za-z_$\u0080-\uffff#][\w$\u0080-\uffff]*"
 _TOKEN = re.compile(
@@ -36,7 +36,7 @@ DEEPEST = 20
 """Templates within templates."""
 
 
-class _DoubtError(Exception):
+class _AmbiguousTokenError(Exception):
     """A token can be read in two ways, or not at all."""
 
 
@@ -59,12 +59,12 @@ class _Token:
 _NOTHING = _Token("sign", ";", 0, 0)
 
 
-def of_script(source: str) -> Found:
+def of_script(source: str) -> LiteralScan:
     """Literals and names of variables."""
     inner: list[_Token] = []
     try:
         tokens, _ = _tokens(source, 0, inner, 0)
-    except _DoubtError:
+    except _AmbiguousTokenError:
         return NONE
     found = []
     for at, token in enumerate(tokens):
@@ -77,7 +77,7 @@ def of_script(source: str) -> Found:
             name = _meaning(before, named, key=word in ("{", ","))
             declares = before.text == "=" and word in ("const", "let", "var") and token.depth == 0
             found.append(Literal(token.start, token.start + len(token.text), value, name, declares))
-    return Found(tuple(found), frozenset(_variables(tokens) | _variables(inner)))
+    return LiteralScan(tuple(found), frozenset(_variables(tokens) | _variables(inner)))
 
 
 def _tokens(source: str, at: int, inner: list[_Token], nested: int) -> tuple[list[_Token], int]:
@@ -86,7 +86,7 @@ def _tokens(source: str, at: int, inner: list[_Token], nested: int) -> tuple[lis
     Those within templates go to ``inner``.
     """
     if nested > DEEPEST:
-        raise _DoubtError
+        raise _AmbiguousTokenError
     found: list[_Token] = []
     depth = 0
     while at < len(source):
@@ -109,22 +109,22 @@ def _tokens(source: str, at: int, inner: list[_Token], nested: int) -> tuple[lis
             found.append(_Token(kind, text, at, depth))
         at = matched.end()
     if nested:
-        raise _DoubtError
+        raise _AmbiguousTokenError
     return found, at
 
 
 def _slash(source: str, at: int, before: _Token) -> re.Match[str]:
     """A sign, or a regular expression."""
     if source[at] != "/" or before.text in ("++", "--"):
-        raise _DoubtError
+        raise _AmbiguousTokenError
     rest = source[at + 1 :].partition("\n")[0]
     # Behind a condition or a block stands a regular expression, behind a value in brackets a sign.
     if before.text in (")", "}") and "/" in rest:
-        raise _DoubtError
+        raise _AmbiguousTokenError
     division = before.operand or before.text == "}"
     matched = re.compile("(?P<sign>/)").match(source, at) if division else _REGEX.match(source, at)
     if matched is None:
-        raise _DoubtError
+        raise _AmbiguousTokenError
     return matched
 
 
@@ -139,7 +139,7 @@ def _after_template(source: str, at: int, inner: list[_Token], nested: int) -> i
             inner += tokens
         else:
             at += 1
-    raise _DoubtError
+    raise _AmbiguousTokenError
 
 
 def _value(token: _Token) -> str | float | bool | None:

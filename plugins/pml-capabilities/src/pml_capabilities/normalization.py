@@ -26,7 +26,7 @@ def identity(language: str, source: str, *, program: bool = False, owner: str = 
 
     ``owner`` is ``""`` where what one taught is everybody's.
     """
-    from .general import skeleton
+    from .generalization import skeleton
 
     lines = source.replace("\r\n", "\n").replace("\r", "\n")
     same = normal(language, skeleton(language, lines, program=program))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_capabilities.inputs import merged, schema_of
-from pml_capabilities.normal import identity, normal, one_line, slug
+from pml_capabilities.normalization import identity, normal, one_line, slug
 from pml_capabilities.similarity import likeness
 
 SAME = [

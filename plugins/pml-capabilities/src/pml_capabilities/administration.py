@@ -13,7 +13,7 @@ from pml_hookspecs import AccessEvent, InvalidArguments
 
 from .commands import library_in, one_named, print_json, say
 from .exchange import MOST_BYTES, NAME_RULE, exported, is_name, read
-from .normal import owned
+from .normalization import owned
 from .settings import Settings
 from .tools import takes
 

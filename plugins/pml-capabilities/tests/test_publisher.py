@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from lessons import READ, Gateway, capability, catalog_of, code, run_of, some_catalog
 
-from pml_capabilities.capability import Capability, Lesson, learned, to_value
+from pml_capabilities.capability import Capability, SuccessfulRun, learned, to_value
 from pml_capabilities.library import COLLECTION, by_intent
-from pml_capabilities.publishing import META, best_of_alike
+from pml_capabilities.publisher import META, best_of_alike
 from pml_capabilities.settings import Settings
 from pml_capabilities.tools import floor
 from pml_hookspecs import CapabilityRun, InvalidArguments, Session
@@ -291,7 +291,7 @@ def _lesson(before: Capability, **more):
         "id": before.id, "code": before.code, "language": before.language, "program": False, "intent": before.intent,
         "principal": "alice", "duration_ms": 5, "tools": {}, "inputs": before.inputs,
     }  # fmt: skip
-    return Lesson(**{**given, **more})
+    return SuccessfulRun(**{**given, **more})
 
 
 def test_what_is_for_an_intent_comes_first():

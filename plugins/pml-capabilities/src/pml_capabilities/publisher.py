@@ -13,7 +13,7 @@ from pml_hookspecs import CapabilityRun, InvalidArguments, MetaTool, ToolId
 
 from .inputs import problems
 from .library import Library, library_of
-from .normal import one_line, owned
+from .normalization import one_line, owned
 from .similarity import likeness
 from .tools import floor, staleness, takes, usable
 
@@ -31,8 +31,8 @@ LONGEST_DESCRIPTION = 300
 SHOWN_TOOLS = 8
 
 
-class Theirs:
-    """Keeps what others taught from view. Implements :class:`pml_hookspecs.ToolFilter`."""
+class OwnerFilter:
+    """Hides published capabilities of other principals. Implements :class:`pml_hookspecs.ToolFilter`."""
 
     hides = True
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lessons import Gateway, code, run_of
 
 from pml_capabilities.capability import from_value, to_value
-from pml_capabilities.general import skeleton
+from pml_capabilities.generalization import skeleton
 from pml_capabilities.literals import find
 from pml_hookspecs import CapabilityRun
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import inputs as input_schemas
-from .literal import Found
+from .literal import LiteralScan
 from .literals import INPUTS, find
 
 _MARK = "__pml_{}__"
@@ -17,8 +17,8 @@ _RESERVED = frozenset({"", INPUTS, "tools", "arguments", "eval", "undefined", "s
 
 
 @dataclass(frozen=True, slots=True)
-class General:
-    """Code, and what it takes."""
+class Generalization:
+    """Code whose differing literals have become inputs, and the schema of these inputs."""
 
     code: str
     lifted: tuple[int, ...]
@@ -29,11 +29,11 @@ class General:
 
 def skeleton(language: str, source: str, *, program: bool = False) -> str:
     """``source`` with its literals replaced by their kinds. A program's stay: it has no inputs."""
-    found = Found() if program else find(language, source)
+    found = LiteralScan() if program else find(language, source)
     return _with(source, found, [_MARK.format(one.kind) for one in found.literals])
 
 
-def widened(language: str, first: str, before: General, now: str, inputs: Mapping[str, Any]) -> General:
+def widened(language: str, first: str, before: Generalization, now: str, inputs: Mapping[str, Any]) -> Generalization:
     """What takes the literals of ``now``, too.
 
     Args:
@@ -46,7 +46,7 @@ def widened(language: str, first: str, before: General, now: str, inputs: Mappin
     merged = input_schemas.merged(before.inputs, inputs)
     known, new = find(language, first), find(language, now)
     if len(known.literals) != len(new.literals):
-        return General(before.code, before.lifted, merged)
+        return Generalization(before.code, before.lifted, merged)
     pairs = list(zip(known.literals, new.literals, strict=True))
     lifted = tuple(at for at, (a, b) in enumerate(pairs) if at in before.lifted or a.value != b.value)
     names = _names(known, {name for name, kind in merged["properties"].items() if "default" not in kind})
@@ -60,10 +60,10 @@ def widened(language: str, first: str, before: General, now: str, inputs: Mappin
         f'{INPUTS}["{name}"]' if at in lifted else first[one.start : one.end]
         for at, (one, name) in enumerate(zip(known.literals, names, strict=True))
     ]
-    return General(_with(first, known, spelt), lifted, {**merged, "properties": properties})
+    return Generalization(_with(first, known, spelt), lifted, {**merged, "properties": properties})
 
 
-def _names(found: Found, taken: Collection[str]) -> Sequence[str]:
+def _names(found: LiteralScan, taken: Collection[str]) -> Sequence[str]:
     """One for each literal, whichever are inputs; none of ``taken``, nor of a variable that the code means by it."""
     names: list[str] = []
     for one in found.literals:
@@ -78,7 +78,7 @@ def _names(found: Found, taken: Collection[str]) -> Sequence[str]:
     return names
 
 
-def _with(source: str, found: Found, spelt: Sequence[str]) -> str:
+def _with(source: str, found: LiteralScan, spelt: Sequence[str]) -> str:
     parts, at = [], 0
     for one, text in zip(found.literals, spelt, strict=True):
         parts += [source[at : one.start], text]
