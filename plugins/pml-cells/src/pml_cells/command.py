@@ -15,8 +15,8 @@ from .errors import NotebookError, SessionAccessError, shown
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
+    from .cell_execution import CellResult
     from .notebook import Cell, Session
-    from .running import Executed
     from .sessions import Sessions
 
 LOCAL = "local"
@@ -140,29 +140,29 @@ async def _export(arguments: argparse.Namespace, services: Services) -> int:
 
 
 async def _list(arguments: argparse.Namespace, services: Services) -> int:
-    from . import show
+    from . import output
 
     sessions = _sessions(services).all()
     if arguments.json:
-        show.print_json([show.summary(session) for session in sessions])
+        output.print_json([output.summary(session) for session in sessions])
     elif sessions:
-        show.print_sessions(sessions)
+        output.print_sessions(sessions)
     else:
         sys.stdout.write("There are no notebooks yet; pml notebook create TITLE makes one.\n")
     return 0
 
 
 async def _show(arguments: argparse.Namespace, services: Services) -> int:
-    from . import show
+    from . import output
     from .tools import plain
 
     sessions = _sessions(services)
     session = sessions.get(_named(arguments, sessions), None)
     if arguments.json:
-        show.print_json(plain(session))
+        output.print_json(plain(session))
     else:
-        show.print_session(session)
-        show.print_packages(sessions.root)
+        output.print_session(session)
+        output.print_packages(sessions.root)
     return 0
 
 
@@ -178,15 +178,15 @@ async def _delete(arguments: argparse.Namespace, services: Services) -> int:
 
 
 async def _run(arguments: argparse.Namespace, services: Services) -> int:
-    from . import show
-    from .running import execute
+    from . import output
+    from .cell_execution import execute
 
     sessions = _sessions(services)
     session = sessions.get(_named(arguments, sessions), None)
     cells = _chosen(session, arguments.cell)
     most_ms = (services.settings or _defaults()).max_timeout_s * 1000
-    ran: list[tuple[Cell, Executed]] = []
-    with show.progress(session.notebook.title, len(cells), shown=not arguments.json) as progress:
+    ran: list[tuple[Cell, CellResult]] = []
+    with output.progress(session.notebook.title, len(cells), shown=not arguments.json) as progress:
         for cell in cells:
             progress.begins(cell)
             executed = await execute(
@@ -204,9 +204,11 @@ async def _run(arguments: argparse.Namespace, services: Services) -> int:
             if executed.exit_code and not arguments.keep_going:
                 break
     if arguments.json:
-        show.print_json([{"cellId": cell.id, "filename": cell.filename, **executed.plain()} for cell, executed in ran])
+        output.print_json(
+            [{"cellId": cell.id, "filename": cell.filename, **executed.plain()} for cell, executed in ran]
+        )
     else:
-        show.print_results(cells, ran)
+        output.print_results(cells, ran)
     return 1 if any(executed.exit_code for _, executed in ran) else 0
 
 

@@ -42,7 +42,7 @@ class Cell:
     filename: str = ""
     """Of code, and of package.json; else ``""``."""
     language: Language | None = None
-    """Of code, as its metadata has it."""
+    """Language of a code cell, from its metadata."""
     problem: str = ""
     """Why the text cannot be had; ``""`` when it can."""
 
@@ -62,7 +62,7 @@ class Notebook:
     """A title and what follows it, wherever it is kept."""
 
     language: Language
-    """Of cells that do not say."""
+    """Language of cells that name none."""
     cells: tuple[Cell, ...]
     """The title first, then package.json if there is one."""
     tsconfig: str = ""
@@ -70,7 +70,7 @@ class Notebook:
 
     @property
     def title(self) -> str:
-        """Of the first cell."""
+        """The text of the first cell."""
         return self.cells[0].text
 
 

@@ -38,7 +38,7 @@ class Limits:
     cells: int = 500
     cell_bytes: int = 1 << 20
     sessions: int = 10_000
-    """Of all principals."""
+    """The sessions of all principals together."""
     principal_sessions: int = 500
     notebook: FolderSize = NOTEBOOK
     """What the folder of one session may hold."""
@@ -195,7 +195,7 @@ class Sessions:
         return sorted(found, key=lambda session: (session.changed_at, session.id), reverse=True)
 
     def ids(self) -> Sequence[str]:
-        """Of every session, also of those that cannot be read; for the operator."""
+        """The ids of all sessions, those that cannot be read included; for the operator."""
         return sorted(path.stem for path in self._records.glob("*.json"))
 
     def delete(self, id: object, who: str | None) -> None:

@@ -12,6 +12,7 @@ from pml_hookspecs import InvalidArguments, MetaTool, ToolFailed
 
 from . import definitions
 from .arguments import checked
+from .cell_execution import execute
 from .errors import NotebookError, SessionAccessError
 from .notebook import (
     Cell,
@@ -23,7 +24,6 @@ from .notebook import (
     new_notebook,
     new_title,
 )
-from .running import execute
 from .sessions import find_cell
 
 if TYPE_CHECKING:

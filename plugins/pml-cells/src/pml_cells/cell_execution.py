@@ -34,8 +34,8 @@ _BY_CODE = "code."
 """How failures begin that are the code's own doing."""
 
 
-class Executed(NamedTuple):
-    """What came of a cell."""
+class CellResult(NamedTuple):
+    """The result of running a cell."""
 
     stdout: str
     stderr: str
@@ -45,7 +45,7 @@ class Executed(NamedTuple):
     """Whether it could not be run at all."""
 
     def plain(self) -> dict[str, Any]:
-        """As clients get it."""
+        """The result as clients get it."""
         return {
             "stdout": self.stdout,
             "stderr": self.stderr,
@@ -67,7 +67,7 @@ async def execute(
     timeout_ms: object = None,
     most_ms: float,
     log: Any,
-) -> Executed:
+) -> CellResult:
     """Run a cell in its session's folder. Never raises, but when it is cancelled.
 
     Args:
@@ -93,7 +93,7 @@ async def execute(
             with suppress(OSError):  # what the cell came to is not lost for that; the next run measures it again
                 await asyncio.to_thread(sessions.measure, session)
     except SessionAccessError as exc:
-        return Executed("", str(exc), 1, 0, is_error=True)
+        return CellResult("", str(exc), 1, 0, is_error=True)
     except _RefusedError as exc:
         return _unexpected(str(exc))
     except Exception as exc:
@@ -147,7 +147,7 @@ def _full(sessions: Sessions, session: Session, room: FolderSize | None) -> str:
     )
 
 
-def result_of(outcome: Outcome, language: str, full: str = "") -> Executed:
+def result_of(outcome: Outcome, language: str, full: str = "") -> CellResult:
     """What the end of a program means to whoever asked for its cell.
 
     Args:
@@ -162,14 +162,14 @@ def result_of(outcome: Outcome, language: str, full: str = "") -> Executed:
     if failure is None:
         if outcome.status is Status.SIMULATED:
             said = "This was a dry run: the cell was not executed."
-        return Executed(out, said, _exit_code(streams, 0), outcome.duration_ms)
+        return CellResult(out, said, _exit_code(streams, 0), outcome.duration_ms)
     if outcome.status is Status.TIMED_OUT:
-        return Executed(out, _with(said, failure.message), TIMED_OUT_EXIT, outcome.duration_ms)
+        return CellResult(out, _with(said, failure.message), TIMED_OUT_EXIT, outcome.duration_ms)
     if failure.code == _EXITED and streams:
-        return Executed(out, said, _exit_code(streams, 1) or 1, outcome.duration_ms)
+        return CellResult(out, said, _exit_code(streams, 1) or 1, outcome.duration_ms)
     if failure.code.startswith(_BY_CODE):
         message = f"{failure.message} ({LIMITS})" if failure.code == _FOLDER_FULL else failure.message
-        return Executed(out, _with(said, message), _exit_code(streams, 1) or 1, outcome.duration_ms)
+        return CellResult(out, _with(said, message), _exit_code(streams, 1) or 1, outcome.duration_ms)
     if failure.code == _MISSING:
         return _unexpected(f"the runtime for {SPOKEN.get(language, language)} is missing. {failure.message}")
     return _unexpected(failure.message)
@@ -185,5 +185,5 @@ def _with(said: str, message: str) -> str:
     return f"{said}{'' if not said or said.endswith(chr(10)) else chr(10)}Error: {message}\n"
 
 
-def _unexpected(message: str) -> Executed:
-    return Executed("", f"Unexpected error: {message}", 1, 0, is_error=True)
+def _unexpected(message: str) -> CellResult:
+    return CellResult("", f"Unexpected error: {message}", 1, 0, is_error=True)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pml_cells.cell_execution import result_of
 from pml_cells.notebook import detect_language, new_code, new_notebook
-from pml_cells.running import result_of
 from pml_cells.sessions import Sessions
 from pml_cells.tools import CellExecute
 from pml_hookspecs import CodeRun, Failure, Outcome, Status, ToolFailed

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from .cell_execution import CellResult
     from .notebook import Cell, Session
-    from .running import Executed
 
 WIDEST = 60
 """Characters of a text in a table."""
@@ -76,7 +76,7 @@ def print_session(session: Session) -> None:
     sys.stdout.write(f"language: {session.notebook.language}, tools: {printable(tools)}\n")
 
 
-def print_results(cells: Sequence[Cell], ran: Sequence[tuple[Cell, Executed]]) -> None:
+def print_results(cells: Sequence[Cell], ran: Sequence[tuple[Cell, CellResult]]) -> None:
     """A table of what came of each cell."""
     done = {cell.id: executed for cell, executed in ran}
     rows = []
@@ -103,7 +103,7 @@ class CellProgress:
         if self._progress is not None and self._bar is not None:
             self._progress.update(self._bar, description=printable(cell.filename))
 
-    def ended(self, cell: Cell, executed: Executed) -> None:
+    def ended(self, cell: Cell, executed: CellResult) -> None:
         """What it printed."""
         if self._console is None or self._progress is None or self._bar is None:
             return
