@@ -50,7 +50,11 @@ async def filled(served):
         history.record("old", principal="alice", agent="writer", started_at=history.now - timedelta(hours=100)),
         history.record("theirs", principal="bob", agent="ruby-agent", intent="their secret"),
         history.record(
-            "told", principal="carol", agent="a/b", transcript=[{"type": "assistant", "text": "Done"}], intent="Tell"
+            "told",
+            principal="carol",
+            agent="a/b",
+            transcript=[{"type": "assistant", "text": "ActivityCounts"}],
+            intent="Tell",
         ),
     )
     return served
@@ -144,7 +148,7 @@ async def test_the_log_of_an_execution_is_its_transcript(filled):
     assert (answer["id"], answer["agent_name"], answer["status"]) == ("mine", "ruby-agent", "success")
     assert [line.get("id") for line in answer["transcript"]] == [None, "inside"]
     path = f"/api/agents/{quote('a/b', safe='')}/executions/told/log"
-    assert (await body(filled, path, key="root"))["transcript"] == [{"type": "assistant", "text": "Done"}]
+    assert (await body(filled, path, key="root"))["transcript"] == [{"type": "assistant", "text": "ActivityCounts"}]
 
 
 @pytest.mark.seed("QRY-15", "QRY-31")

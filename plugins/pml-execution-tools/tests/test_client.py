@@ -157,7 +157,7 @@ def unused_tcp_port():
 @pytest.mark.seed("RST-7", "QRY-36")
 async def test_the_client_gets_what_the_gateway_knows(served, ask):
     history = served.history
-    lines = [{"type": "assistant", "text": "Done"}]
+    lines = [{"type": "assistant", "text": "ActivityCounts"}]
     await history.put(
         history.record("one", principal="alice", transcript=lines, response="15 invoices", cost_usd=0.5),
         history.record("two", principal="alice", status=Status.ERROR, response=None),

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pml_execution_tools import plugin
-from pml_execution_tools.amounts import moment, size_bytes
 from pml_execution_tools.screen import money, took
+from pml_execution_tools.units import moment, size_bytes
 from pml_hookspecs import ExecutionId, Failure, InvalidArguments, Status
 from pml_testing.fakes import FakeCatalog, entry
 

@@ -296,7 +296,11 @@ async def test_there_is_no_transcript_unless_it_is_asked_for(history, arguments)
 
 @pytest.mark.seed("QRY-14")
 async def test_the_transcript_of_an_agent_is_what_it_said_and_did(history):
-    lines = [{"type": "user", "text": "Go"}, {"type": "tool", "name": "Read"}, {"type": "assistant", "text": "Done"}]
+    lines = [
+        {"type": "user", "text": "Go"},
+        {"type": "tool", "name": "Read"},
+        {"type": "assistant", "text": "ActivityCounts"},
+    ]
     outer = history.record(transcript=lines)
     shown = await history.result(outer, history.record("inner", parent=outer.id), include_transcript=True)
     assert json.loads(encode(shown["transcript"])) == lines

@@ -21,8 +21,8 @@ from pml_hookspecs import (
     well_formed,
 )
 
-from .openapi import INCLUDE_LOG, ROUTES, Answers, Described, document
-from .parameters import BadParameters, arguments_of
+from .openapi import INCLUDE_LOG, ROUTES, Answers, RouteDescription, document
+from .parameters import InvalidParametersError, arguments_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -61,7 +61,7 @@ async def _openapi(_request: Request) -> Response:
 class _Endpoint:
     """Answers one route. A class, so that Starlette takes it for an application and asks for no method."""
 
-    def __init__(self, services: Services, route: Described) -> None:
+    def __init__(self, services: Services, route: RouteDescription) -> None:
         self._services, self._route = services, route
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -76,7 +76,7 @@ class _Endpoint:
             return _error(401, "access.unauthenticated", NO_KEY)
         try:
             given = arguments_of(request.query_params.multi_items(), self._route.query)
-        except BadParameters as exc:
+        except InvalidParametersError as exc:
             return _error(422, "arguments.invalid", str(exc))
         if INCLUDE_LOG in given:
             given["include_transcript"] = given.pop(INCLUDE_LOG)

@@ -55,26 +55,26 @@ TIMEOUT_S = 30.0
 SERVER_ERRORS = 500
 
 
-class _Question(NamedTuple):
+class _HttpQuery(NamedTuple):
     path: str
     query: dict[str, Any]
 
 
-def _list(filters: Mapping[str, Any]) -> _Question:
-    return _Question("/api/executions", _given(filters))
+def _list(filters: Mapping[str, Any]) -> _HttpQuery:
+    return _HttpQuery("/api/executions", _given(filters))
 
 
-def _search(query: str, filters: Mapping[str, Any]) -> _Question:
-    return _Question("/api/executions/search", {"query": query, **_given(filters)})
+def _search(query: str, filters: Mapping[str, Any]) -> _HttpQuery:
+    return _HttpQuery("/api/executions/search", {"query": query, **_given(filters)})
 
 
-def _result(agent_name: str, execution_id: str, *, include_transcript: bool) -> _Question:
+def _result(agent_name: str, execution_id: str, *, include_transcript: bool) -> _HttpQuery:
     path = f"/api/agents/{quote(agent_name, safe='')}/executions/{quote(execution_id, safe='')}"
-    return _Question(path, {"include_log": "true"} if include_transcript else {})
+    return _HttpQuery(path, {"include_log": "true"} if include_transcript else {})
 
 
-def _summary(which: Mapping[str, Any]) -> _Question:
-    return _Question("/api/executions/summary", _given(which))
+def _summary(which: Mapping[str, Any]) -> _HttpQuery:
+    return _HttpQuery("/api/executions/summary", _given(which))
 
 
 def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class HistoryClient:
         answer: AgentSummary | FleetSummary = self._ask(_summary(which))
         return answer
 
-    def _ask(self, question: _Question) -> Any:
+    def _ask(self, question: _HttpQuery) -> Any:
         try:
             return _read(self._http.get(question.path, params=question.query))
         except httpx2.HTTPError as exc:
@@ -310,7 +310,7 @@ class AsyncHistoryClient:
         answer: AgentSummary | FleetSummary = await self._ask(_summary(which))
         return answer
 
-    async def _ask(self, question: _Question) -> Any:
+    async def _ask(self, question: _HttpQuery) -> Any:
         try:
             return _read(await self._http.get(question.path, params=question.query))
         except httpx2.HTTPError as exc:

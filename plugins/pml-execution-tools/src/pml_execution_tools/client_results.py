@@ -30,7 +30,7 @@ class FiltersApplied(TypedDict):
     """Null is what was not filtered by."""
 
     query: NotRequired[str]
-    """Of a search."""
+    """The words that a search asked for."""
     agent_name: str | None
     status: ExecutionStatus | None
     triggered_by: TriggeredBy | None
@@ -100,7 +100,7 @@ class Summary(TypedDict):
     failed: int
     running: int
     success_rate: float | None
-    """Of those that ended [%]; None when none has ended."""
+    """Share of successes among those that ended [%]; None when none has ended."""
     total_cost_usd: float
     avg_duration_seconds: float | None
     last_execution_at: str | None

@@ -266,8 +266,8 @@ def _show_failures(failures: list[dict[str, Any]]) -> None:
 
 
 async def _tail(arguments: argparse.Namespace, services: Services) -> int:
-    from .following import Feed, follow
     from .history import query_of
+    from .live_feed import Feed, follow
 
     if arguments.interval < LEAST_INTERVAL_S:
         raise InvalidArguments(f"--interval must be {LEAST_INTERVAL_S:g} or more, not {arguments.interval:g}")
@@ -279,8 +279,8 @@ async def _tail(arguments: argparse.Namespace, services: Services) -> int:
 
 
 async def _prune(arguments: argparse.Namespace, services: Services) -> int:
-    from .amounts import moment, size_bytes
     from .screen import json_line, say
+    from .units import moment, size_bytes
 
     if arguments.before is None and arguments.keep_size is None:
         raise InvalidArguments("Say what to delete: --before 30d, --keep-size 1GB, or both.")

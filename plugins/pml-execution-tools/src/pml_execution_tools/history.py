@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CLIENT_PREFIX, ExecutionId, ExecutionQuery, InvalidArguments
 
-from .amounts import moment
 from .definitions import LONGEST_HOURS, MOST_LISTED
 from .failures import MOST_LOOKED_AT, repeated
 from .records import EXCUSED, PUBLIC, WAITS, asked, detailed, inside, listed, public, seconds, zulu
+from .units import moment
 
 if TYPE_CHECKING:
     from pml_hookspecs import AgentActivity, ExecutionRecord, Executions, Scope
@@ -107,8 +107,8 @@ async def _transcript(executions: Executions, scope: Scope, record: ExecutionRec
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What one agent, or one client, did."""
+class ActivityCounts:
+    """How many executions of one agent, or one client, ended how."""
 
     all: AgentActivity
     failed: int
@@ -177,20 +177,20 @@ class Summaries:
             "recent_failures": await self._failures(),
         }
 
-    async def _done(self, **which: Any) -> list[Done]:
+    async def _done(self, **which: Any) -> list[ActivityCounts]:
         # An activity does not tell those that failed from those that wait, or that nobody can be blamed for.
         waits, excused = [
             {row.agent: row.failed for row in await self._executions.activity(self._query(statuses=statuses, **which))}
             for statuses in (WAITS, EXCUSED)
         ]
         rows = await self._executions.activity(self._query(**which))
-        return [Done(row, row.failed - waits.get(row.agent, 0), excused.get(row.agent, 0)) for row in rows]
+        return [ActivityCounts(row, row.failed - waits.get(row.agent, 0), excused.get(row.agent, 0)) for row in rows]
 
     async def _at_work(self, **which: Any) -> set[str]:
         query = self._query(since=self._now, until=None, statuses=PUBLIC["running"], **which)
         return {row.agent for row in await self._executions.activity(query)}
 
-    async def _counts(self, done: Collection[Done], **which: Any) -> dict[str, Any]:
+    async def _counts(self, done: Collection[ActivityCounts], **which: Any) -> dict[str, Any]:
         activity = [row.all for row in done]
         successful, broken = sum(row.succeeded for row in activity), sum(row.failed for row in done)
         # An activity does not tell those that run from those that wait.
@@ -231,7 +231,7 @@ def rate(successful: int, broken: int) -> float | None:
     return round(100 * successful / ended, 1) if ended else None
 
 
-def _by_agent(row: Done, busy: Collection[str]) -> dict[str, Any]:
+def _by_agent(row: ActivityCounts, busy: Collection[str]) -> dict[str, Any]:
     return {
         "agent_name": row.all.agent,
         "executions": row.all.executions,

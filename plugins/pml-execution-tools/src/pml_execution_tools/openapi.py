@@ -21,8 +21,8 @@ INCLUDE_LOG = "include_log"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Described:
-    """A route."""
+class RouteDescription:
+    """A route with what the OpenAPI document says of it."""
 
     path: str
     """Below ``/api``, as Starlette reads it. Agents may have slashes in their names."""
@@ -44,7 +44,7 @@ def _query(definition: Mapping[str, Any], *without: str) -> dict[str, Any]:
 
 _LOG_RULE = GET_EXECUTION_RESULT["inputSchema"]["properties"]["include_transcript"]
 ROUTES = (
-    Described(
+    RouteDescription(
         path="/executions",
         operation="listExecutions",
         about="Executions that clients asked for, newest first",
@@ -52,7 +52,7 @@ ROUTES = (
         answers="page",
         query=_query(LIST_RECENT_EXECUTIONS),
     ),
-    Described(
+    RouteDescription(
         path="/executions/summary",
         operation="getActivitySummary",
         about="What one agent did, or all of them together",
@@ -60,7 +60,7 @@ ROUTES = (
         answers="summary",
         query=_query(GET_AGENT_ACTIVITY_SUMMARY),
     ),
-    Described(
+    RouteDescription(
         path="/executions/search",
         operation="searchExecutions",
         about="Executions with these words in what was asked, answered or went wrong, newest first",
@@ -69,7 +69,7 @@ ROUTES = (
         query=_query(SEARCH_EXECUTIONS),
         required=("query",),
     ),
-    Described(
+    RouteDescription(
         path="/agents/{agent_name:path}/executions/{execution_id}/log",
         operation="getExecutionLog",
         about="The transcript of one execution",
@@ -77,7 +77,7 @@ ROUTES = (
         answers="log",
         fixed={"include_transcript": True},
     ),
-    Described(
+    RouteDescription(
         path="/agents/{agent_name:path}/executions/{execution_id}",
         operation="getExecution",
         about="One execution, ended or not",
@@ -85,7 +85,7 @@ ROUTES = (
         answers="result",
         query={INCLUDE_LOG: _LOG_RULE},
     ),
-    Described(
+    RouteDescription(
         path="/agents/{agent_name:path}/executions",
         operation="listAgentExecutions",
         about="Executions of one agent, newest first",
@@ -150,7 +150,7 @@ def _plain(path: str) -> str:
     return path.replace(":path}", "}")
 
 
-def _operation(route: Described) -> dict[str, Any]:
+def _operation(route: RouteDescription) -> dict[str, Any]:
     on_path = [_in_path(name) for name in _PATH_PARAMETERS if f"{{{name}}}" in _plain(route.path)]
     in_query = [_in_query(name, rule, required=name in route.required) for name, rule in route.query.items()]
     errors = {status: about for status, about in _ERRORS.items() if status != "404" or on_path}

@@ -11,8 +11,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
-class BadParameters(Exception):  # noqa: N818 - it is the caller who errs
-    """The message names every mistake."""
+class InvalidParametersError(Exception):
+    """Parameters of a URL are wrong; the message names every mistake."""
 
 
 def arguments_of(items: Iterable[tuple[str, str]], rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def arguments_of(items: Iterable[tuple[str, str]], rules: Mapping[str, Mapping[s
     An empty value counts as left out. Whether values are within their limits is for the tool to say.
 
     Raises:
-        BadParameters: A parameter is unknown, given twice, or not of its type.
+        InvalidParametersError: A parameter is unknown, given twice, or not of its type.
     """
     made: dict[str, Any] = {}
     problems = []
@@ -38,7 +38,7 @@ def arguments_of(items: Iterable[tuple[str, str]], rules: Mapping[str, Mapping[s
                 problems.append(f"{name!r} must be {what}, not {text[:40]!r}")
         seen.add(name)
     if problems:
-        raise BadParameters(f"{'; '.join(problems)}.")
+        raise InvalidParametersError(f"{'; '.join(problems)}.")
     return made
 
 

@@ -19,7 +19,7 @@ def times_of(arguments: argparse.Namespace) -> dict[str, str | None]:
     Raises:
         InvalidArguments: One is no time.
     """
-    from .amounts import moment
+    from .units import moment
 
     now, since, until = datetime.now(UTC), arguments.since, arguments.until
     return {

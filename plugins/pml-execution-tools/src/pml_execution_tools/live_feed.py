@@ -25,7 +25,7 @@ OPEN = PUBLIC["pending"] | PUBLIC["running"]
 
 
 class Feed:
-    """What is new or has changed, look by look."""
+    """Executions that are new or have changed since the last poll."""
 
     def __init__(self, executions: Executions, query: ExecutionQuery) -> None:
         """``query`` says which; in whatever state, as those that are under way end some time."""

@@ -1,4 +1,4 @@
-"""Times and sizes as people write them on a command line."""
+"""Reads times and sizes as people write them on a command line: ``30d``, ``2026-11-01``, ``5 GiB``."""
 
 from __future__ import annotations
 
