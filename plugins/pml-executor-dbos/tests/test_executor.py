@@ -16,7 +16,7 @@ from durable_kit import Gateway, PlanRun, call, plan
 from pml_executor_dbos import Dbos, Settings
 from pml_executor_dbos.ledger import Ledger
 from pml_executor_dbos.liveness import Worker
-from pml_executor_dbos.resuming import resume
+from pml_executor_dbos.resume_tool import resume
 from pml_executor_dbos.rows import RunState
 from pml_hookspecs import Failure, InvalidArguments, Outcome, Run, Session, Status, Task, ToolFailed, Workflow
 from pml_hookspecs.plain import to_plain

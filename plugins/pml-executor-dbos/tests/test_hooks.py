@@ -15,7 +15,7 @@ from durable_kit import REQUEST, Gateway, PlanRun, call, plan
 from pml_executor_dbos import Dbos, Settings, hooks
 from pml_executor_dbos.ledger import Ledger
 from pml_executor_dbos.liveness import Worker
-from pml_executor_dbos.watching import Lookout, check
+from pml_executor_dbos.work_poller import WorkPoller, check
 from pml_hookspecs import Failure, InvalidArguments, Session, Status
 from pml_kit.processes import machine
 from pml_testing.fakes import FakeServices, outcome
@@ -169,7 +169,7 @@ async def test_clients_decide_about_their_own_runs_only(sqlite: Settings) -> Non
 
 
 async def test_there_is_work_only_where_nobody_does_it(sqlite: Settings) -> None:
-    lookout = Lookout(sqlite)
+    lookout = WorkPoller(sqlite)
     assert not lookout.is_work_left()
     ledger = Ledger(sqlite)
     await ledger.runs()

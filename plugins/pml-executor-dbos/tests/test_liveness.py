@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from pml_executor_dbos import liveness
-from pml_executor_dbos.liveness import Watch, Worker, is_gone
+from pml_executor_dbos.liveness import LivenessMonitor, Worker, is_gone
 from pml_kit.processes import machine, started
 
 HERE = machine()
@@ -48,7 +48,7 @@ def test_nothing_is_said_of_other_machines() -> None:
 def test_silence_for_the_whole_lease_is_death(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(liveness.time, "monotonic", lambda: now)
-    watch = Watch(3.0, worker("/me", on="here"))
+    watch = LivenessMonitor(3.0, worker("/me", on="here"))
     assert watch.dead({"/x": worker()}) == set()
     now += 2.9
     assert watch.dead({"/x": worker(), "/me": worker("/me")}) == set()
@@ -61,7 +61,7 @@ def test_silence_for_the_whole_lease_is_death(monkeypatch: pytest.MonkeyPatch) -
 def test_one_that_left_and_came_back_has_a_whole_lease_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(liveness.time, "monotonic", lambda: now)
-    watch = Watch(3.0, worker("/me", on="here"))
+    watch = LivenessMonitor(3.0, worker("/me", on="here"))
     watch.dead({"/x": worker()})
     now += 5
     watch.dead({})
@@ -69,5 +69,5 @@ def test_one_that_left_and_came_back_has_a_whole_lease_again(monkeypatch: pytest
 
 
 def test_whoever_had_my_own_name_before_me_is_dead() -> None:
-    watch = Watch(3.0, worker("gw/2", on="here"))
+    watch = LivenessMonitor(3.0, worker("gw/2", on="here"))
     assert watch.dead({"gw/1": worker("gw/1"), "other/1": worker("other/1"), "gw/2": worker("gw/2")}) == {"gw/1"}

@@ -32,8 +32,8 @@ def around(path: str) -> Iterator[str]:
         end = path.find("/", end + 1)
 
 
-class Called:
-    """Finds for each call of code the row that it had on an earlier pass.
+class CallMatcher:
+    """Matches each call of code with the row that it had on an earlier pass.
 
     Calls that code makes side by side come in another order once results are there at once, so they are known by what
     they call and with what, and by number only among equals.

@@ -22,11 +22,11 @@ SCHEMA_LOCK = 7_081_605
 """Key of the advisory lock under which tables are made on PostgreSQL."""
 _NAME = re.compile(r"(?<![:\w]):(\w+)")
 
-Execute = Callable[[str, Mapping[str, Any]], "Answer"]
+Execute = Callable[[str, Mapping[str, Any]], "StatementResult"]
 Work = Callable[[Execute], T]
 
 
-class Answer:
+class StatementResult:
     """What a statement did: how many rows it touched, and those it returned."""
 
     __slots__ = ("count", "rows")
@@ -44,7 +44,7 @@ class Connection:
 
     def __init__(self, settings: Settings, schema: Sequence[str]) -> None:
         self._settings, self._schema = settings, schema
-        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_QueuedWork | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self.sqlite = settings.file is not None
         self.locking = "" if self.sqlite else " FOR SHARE"
@@ -60,7 +60,7 @@ class Connection:
             self._thread = threading.Thread(target=self._run, name="pml-durable", daemon=True)
             self._thread.start()
         loop = asyncio.get_running_loop()
-        item = _Item(work, loop, loop.create_future())
+        item = _QueuedWork(work, loop, loop.create_future())
         self._queue.put(item)
         done: T = await item.future
         return done
@@ -85,7 +85,7 @@ class Connection:
                     connection.close()
                 return
 
-    def _batch(self) -> tuple[list[_Item], bool]:
+    def _batch(self) -> tuple[list[_QueuedWork], bool]:
         items, item = [], self._queue.get()
         while item is not None:
             items.append(item)
@@ -97,11 +97,11 @@ class Connection:
                 return items, False
         return items, True
 
-    def _answer(self, connection: Any, items: list[_Item]) -> Any:
+    def _answer(self, connection: Any, items: list[_QueuedWork]) -> Any:
         """Do ``items``, together or else one by one, and tell those who wait; the connection to go on with."""
         try:
             connection = connection or self._open()
-            results: list[tuple[_Item, Any, Exception | None]] = self._together(connection, items)
+            results: list[tuple[_QueuedWork, Any, Exception | None]] = self._together(connection, items)
         except Exception:  # one that fails must not fail the others
             connection = self._alive(connection)
             results = []
@@ -112,7 +112,7 @@ class Connection:
                 except Exception as exc:
                     results.append((item, None, self._told(exc)))
                     connection = self._alive(connection)
-        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Item, Any, Exception | None]]] = {}
+        by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_QueuedWork, Any, Exception | None]]] = {}
         for result in results:
             by_loop.setdefault(result[0].loop, []).append(result)
         for loop, own in by_loop.items():
@@ -120,16 +120,18 @@ class Connection:
                 loop.call_soon_threadsafe(_tell, own)
         return connection
 
-    def _together(self, connection: Any, items: list[_Item]) -> list[tuple[_Item, Any, Exception | None]]:
+    def _together(self, connection: Any, items: list[_QueuedWork]) -> list[tuple[_QueuedWork, Any, Exception | None]]:
         cursor = connection.cursor()
 
-        def execute(statement: str, values: Mapping[str, Any]) -> Answer:
+        def execute(statement: str, values: Mapping[str, Any]) -> StatementResult:
             cursor.execute(statement if self.sqlite else _NAME.sub(r"%(\1)s", statement), values)
-            return Answer(cursor.rowcount, cursor.fetchall() if cursor.description else ())
+            return StatementResult(cursor.rowcount, cursor.fetchall() if cursor.description else ())
 
         cursor.execute("BEGIN IMMEDIATE" if self.sqlite else "BEGIN")
         try:
-            results: list[tuple[_Item, Any, Exception | None]] = [(item, item.work(execute), None) for item in items]
+            results: list[tuple[_QueuedWork, Any, Exception | None]] = [
+                (item, item.work(execute), None) for item in items
+            ]
             cursor.execute("COMMIT")
         except BaseException:
             cursor.execute("ROLLBACK")
@@ -190,14 +192,14 @@ class Connection:
         return connection
 
 
-class _Item:
+class _QueuedWork:
     __slots__ = ("future", "loop", "work")
 
     def __init__(self, work: Work[Any], loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> None:
         self.work, self.loop, self.future = work, loop, future
 
 
-def _tell(results: list[tuple[_Item, Any, Exception | None]]) -> None:
+def _tell(results: list[tuple[_QueuedWork, Any, Exception | None]]) -> None:
     for item, value, problem in results:
         if item.future.done():
             continue

@@ -110,7 +110,7 @@ def shown(run: RunRow, tasks: list[TaskRow]) -> dict[str, Any]:
 
 
 def summary(run: RunRow) -> dict[str, Any]:
-    """The same without tasks and failure."""
+    """The run without its tasks and its failure."""
     return {
         "id": run.id,
         "state": run.state,

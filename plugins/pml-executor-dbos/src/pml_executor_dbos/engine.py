@@ -17,7 +17,7 @@ from pml_kit.processes import machine, started
 
 from .journal import RunJournal
 from .ledger import Ledger
-from .liveness import Watch, Worker
+from .liveness import LivenessMonitor, Worker
 from .passes import UNREADABLE, Pass, ended, in_doubt, lost_run, plan_of, resumed, with_ways
 from .rows import RunRow
 
@@ -46,7 +46,7 @@ class Engine:
         self._settings, self._services, self._log, self._main = settings, services, services.log, main
         self.ledger = Ledger(settings)
         self.me = Worker(f"{settings.worker}/{uuid.uuid4().hex[:12]}", 0, machine(), pid := os.getpid(), started(pid))
-        self._watch = Watch(settings.lease, self.me)
+        self._watch = LivenessMonitor(settings.lease, self.me)
         self._passes: dict[str, Pass] = {}
         self._resumed: dict[str, float] = {}
         self._starting = asyncio.Lock()
@@ -213,15 +213,15 @@ class Engine:
 
     def _performed(self, run: str) -> str:
         """Run ``run`` in the gateway's loop; called in a thread of DBOS's."""
-        from .workflow import NotDone
+        from .workflow import WorkflowInterrupt
 
         loop = self._loop
         if loop is None or loop.is_closed() or self.closing:
-            raise NotDone
+            raise WorkflowInterrupt
         try:
             return asyncio.run_coroutine_threadsafe(self._perform(run), loop).result()
         except CancelledError as exc:
-            raise NotDone from exc
+            raise WorkflowInterrupt from exc
 
     async def _perform(self, run: str) -> str:
         while (mine := self._passes.get(run)) is not None and mine.work is not None:
@@ -237,7 +237,7 @@ class Engine:
         mine.work = asyncio.current_task()
         try:
             outcome = await (self._alone(run, mine, row) if row is not None else self._waited_for(mine))
-            return await self._over(run, mine, outcome)
+            return await self._finish(run, mine, outcome)
         except asyncio.CancelledError:
             await self._stopped(run, mine)
             raise
@@ -312,7 +312,7 @@ class Engine:
         finally:
             _inside.reset(token)
 
-    async def _over(self, run: str, mine: Pass, outcome: Outcome) -> str:
+    async def _finish(self, run: str, mine: Pass, outcome: Outcome) -> str:
         """Note how it came out; a run that waits is set aside."""
         paused = outcome.status is Status.INPUT_REQUIRED
         if paused:

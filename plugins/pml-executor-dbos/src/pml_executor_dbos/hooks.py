@@ -87,7 +87,7 @@ async def _watch(dbos: Dbos, log: Any) -> None:
     while True:
         await asyncio.sleep(QUIET_S)
         try:
-            from .watching import watch
+            from .work_poller import watch
         except (ImportError, OSError) as exc:  # no file can be opened just now
             log.warning("durable runs are not looked after yet; tried again soon", problem=str(exc))
         else:
@@ -120,7 +120,7 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
         return {"run_id": row.id, "state": now.state if now else "unknown", "in_doubt": [task.path for task in left]}
 
     async def resume(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-        from .resuming import resume
+        from .resume_tool import resume
 
         return await resume(arguments, run, Dbos.latest, SYSTEM)
 
@@ -198,6 +198,6 @@ async def _decide(arguments: argparse.Namespace, services: Services) -> int:
 @hookimpl
 def pml_checks(services: Services) -> Iterable[Check]:
     """Whether the database can be used, and whether runs wait for somebody."""
-    from .watching import check
+    from .work_poller import check
 
     return [check(services.settings or Settings())]

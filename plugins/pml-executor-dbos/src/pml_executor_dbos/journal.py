@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, ServerRequest, Status, Task, Workflow
 
-from .calls import Called, around
+from .calls import CallMatcher, around
 from .connection import DatabaseError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class RunJournal:
         self._run, self._claim, self._ledger, self._services, self._lost = run, claim, ledger, services, lost
         rows = list(rows)
         self._ended = {(row.path, row.turn): row.outcome for row in rows if row.state == "ended"}
-        self._called = Called(rows)
+        self._called = CallMatcher(rows)
         self._diverged: set[str | None] = set()
         self._turns: Counter[str] = Counter()
         self._ending = ending

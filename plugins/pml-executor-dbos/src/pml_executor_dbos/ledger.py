@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import CapabilityRun, CodeRun, Outcome, Task, ToolCall, encode
 from pml_hookspecs.plain import kind_of, to_plain
 
-from .connection import Answer, Connection, Execute
+from .connection import Connection, Execute, StatementResult
 from .liveness import Worker
 from .rows import RUN_COLUMNS, SCHEMA, TASK_COLUMNS, RunRow, RunState, TaskRow, outcome_texts, run_row, task_row
 
@@ -47,7 +47,7 @@ class Ledger:
         """Disconnect."""
         await self._connection.close()
 
-    async def _do(self, statement: str, **values: Any) -> Answer:
+    async def _do(self, statement: str, **values: Any) -> StatementResult:
         values["now"] = round(time.time() * 1000)
         return await self._connection.do(lambda execute: execute(statement, values))
 
@@ -219,7 +219,7 @@ class Ledger:
         return answer.count == 1
 
     async def tasks(self, run: str) -> list[TaskRow]:
-        """In the order they began."""
+        """The tasks of a run, in the order they began."""
         answer = await self._do(
             f"SELECT {TASK_COLUMNS} FROM pml_task WHERE run = :run ORDER BY started_at, path, turn",  # noqa: S608 - constants
             run=run,

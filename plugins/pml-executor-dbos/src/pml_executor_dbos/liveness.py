@@ -11,7 +11,7 @@ from pml_kit.processes import started
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One start of one gateway."""
+    """One gateway process: a restart is another worker."""
 
     id: str
     """``<name>/<random>``: no two starts have the same."""
@@ -34,7 +34,7 @@ def is_gone(worker: Worker, here: str) -> bool:
     return bool(here) and worker.machine == here and started(worker.pid) != worker.born
 
 
-class Watch:
+class LivenessMonitor:
     """Tells by their beats which workers are dead. Compares no clocks of different machines."""
 
     def __init__(self, lease_s: float, me: Worker) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .journal import RunJournal
 
 RESUMED = "~resumed"
-"""In ``Workflow.known``: no task can have such an id."""
+"""Key in ``Workflow.known``: no task can have such an id."""
 CONTINUE = "continue_workflow"
 """The tool that goes on with ordinary workflows; an id that it does not know it hands to ours."""
 UNREADABLE = Workflow(id="unreadable", tasks=())
@@ -28,7 +28,7 @@ UNREADABLE = Workflow(id="unreadable", tasks=())
 
 @dataclass(slots=True, eq=False)
 class Pass:
-    """This process's work on one run."""
+    """The work of this process on one run, from when it takes the run to when it lets go."""
 
     task: Workflow
     done: asyncio.Future[Outcome]

@@ -43,13 +43,13 @@ class RunRow:
     id: str
     state: RunState
     worker: str
-    """Who has it, or had it last."""
+    """The worker that has the run, or had it last."""
     request: dict[str, Any]
     """What was asked for: ``task``, ``session`` and ``intent`` as plain JSON."""
     intent: str
     principal: str
     tasks: int
-    """In the plan's outermost layer."""
+    """Number of tasks in the plan's outermost layer."""
     outcome: Outcome | None
     """The last one: of a paused run, why it waits."""
     created_at: int

@@ -31,7 +31,7 @@ perform: Callable[[str], str] | None = None
 
 
 _engines: list[sqlalchemy.Engine] = []
-"""Of DBOS as it runs: it does not dispose of one that it was given."""
+"""Engines that were given to DBOS, which does not dispose of them."""
 
 
 # Not a coroutine: DBOS would make its thread pool that of the gateway's event loop, and shut it down in the end.
@@ -39,15 +39,15 @@ _engines: list[sqlalchemy.Engine] = []
 def durable_run(run: str) -> str:
     """One run, from wherever it stands to its end or to where it waits; how it came out, in a word."""
     if perform is None:
-        raise NotDone
+        raise WorkflowInterrupt
     return perform(run)
 
 
-class NotDone(BaseException):
+class WorkflowInterrupt(BaseException):
     """The run is not at its end. No ``Exception``, for DBOS would take one for the end."""
 
 
-class ToLog(logging.Handler):
+class LogForwarder(logging.Handler):
     """Hands what DBOS logs to the gateway's log, which writes to standard error only."""
 
     def __init__(self, log: Any) -> None:
@@ -68,7 +68,7 @@ def launch(settings: Settings, executor: str, log: Any) -> None:
         Exception: The database cannot be used.
     """
     logger = logging.getLogger("dbos")
-    logger.handlers, logger.propagate = [ToLog(log)], False
+    logger.handlers, logger.propagate = [LogForwarder(log)], False
     config: DBOSConfig = {
         "name": "pml",
         "system_database_url": settings.url,

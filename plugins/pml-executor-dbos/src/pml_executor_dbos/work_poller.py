@@ -1,4 +1,4 @@
-"""Looks for work that somebody left, cheaply while there is none."""
+"""Polls for runs that another gateway has left, cheaply while there are none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import Check
 from pml_kit.processes import machine
 
-from .liveness import Watch, Worker
+from .liveness import LivenessMonitor, Worker
 
 if TYPE_CHECKING:
     from .executor import Dbos
@@ -25,7 +25,7 @@ _OPEN = "SELECT state, worker FROM pml_run WHERE state IN ('running', 'ready')"
 
 async def watch(dbos: Dbos, log: Any) -> None:
     """Until the executor is closed: take up runs that nobody has. Brings DBOS up only when there are some."""
-    problem, lookout = "", Lookout(dbos.settings)
+    problem, lookout = "", WorkPoller(dbos.settings)
     while not dbos.closed:
         try:
             if dbos.is_up or await asyncio.to_thread(lookout.is_work_left):
@@ -39,12 +39,12 @@ async def watch(dbos: Dbos, log: Any) -> None:
         await asyncio.sleep(dbos.settings.heartbeat_s)
 
 
-class Lookout:
-    """Looks for work on SQLite without any of DBOS."""
+class WorkPoller:
+    """Polls a SQLite database for such runs without importing DBOS."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._watch = Watch(settings.lease, Worker(f"{settings.worker}/", 0, machine(), 0, ""))
+        self._watch = LivenessMonitor(settings.lease, Worker(f"{settings.worker}/", 0, machine(), 0, ""))
 
     def is_work_left(self) -> bool:
         """Whether there is a run that nobody has, or whose worker is dead.
