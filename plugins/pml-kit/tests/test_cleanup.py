@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ class Work:
 
 async def test_a_cancellation_waits_until_it_is_done():
     work = Work()
-    task = asyncio.ensure_future(to_the_end(work(), name="work"))
+    task = asyncio.ensure_future(finish_despite_cancel(work(), name="work"))
     await work.begun.wait()
     task.cancel()
     await asyncio.sleep(0)
@@ -48,7 +48,7 @@ async def test_waiting_for_the_end_in_a_cancelled_scope_does_not_spin(monkeypatc
     monkeypatch.setattr(asyncio, "wait", counted)
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await to_the_end(asyncio.sleep(0.1), name="work")
+        await finish_despite_cancel(asyncio.sleep(0.1), name="work")
     assert len(waits) == 1
 
 
@@ -57,4 +57,4 @@ async def test_what_it_raises_is_raised():
         raise ValueError("why")
 
     with pytest.raises(ValueError, match="why"):
-        await to_the_end(fails(), name="work")
+        await finish_despite_cancel(fails(), name="work")

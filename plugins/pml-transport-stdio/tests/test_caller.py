@@ -142,7 +142,7 @@ async def test_a_key_that_nobody_knows_is_not_ignored(key, log, capsys):
         return None
 
     refusing = await caller.identify(identify, log)
-    assert isinstance(refusing, caller.Refusing)
+    assert isinstance(refusing, caller.ErrorHandler)
     assert "The API key is not valid" in capsys.readouterr().err
 
 
@@ -152,7 +152,7 @@ async def test_without_a_standard_error_it_is_refused_all_the_same(key, log, mon
         raise UnauthenticatedError("no")
 
     monkeypatch.setattr(sys, "stderr", None)
-    assert isinstance(await caller.identify(identify, log), caller.Refusing)
+    assert isinstance(await caller.identify(identify, log), caller.ErrorHandler)
 
 
 @pytest.mark.anyio

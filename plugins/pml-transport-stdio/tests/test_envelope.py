@@ -15,7 +15,7 @@ from msgspec import UNSET
 from pml_hookspecs import EMPTY, RawObject
 from pml_kit.json_line import json_line
 from pml_transport_stdio import envelope
-from pml_transport_stdio.framing import Oversized
+from pml_transport_stdio.framing import OversizedLine
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -155,9 +155,9 @@ def test_ids_of_ours_are_known_in_disguise(value, key):
         (b'{"data":{"id":5,"result"', None),
         (b"no message at all", None),
         (b"", None),
-        (Oversized(b'{"jsonrpc":"2.0","id":5,"result":{"a":"xx', b'xx"}}', 99), 5),
-        (Oversized(b'{"jsonrpc":"2.0","result":{"a":"xx', b'xx"},"id":5}', 99), 5),
-        (Oversized(b'{"jsonrpc":"2.0","method":"x","params":{"a":"xx', b'xx"},"id":5}', 99), None),
+        (OversizedLine(b'{"jsonrpc":"2.0","id":5,"result":{"a":"xx', b'xx"}}', 99), 5),
+        (OversizedLine(b'{"jsonrpc":"2.0","result":{"a":"xx', b'xx"},"id":5}', 99), 5),
+        (OversizedLine(b'{"jsonrpc":"2.0","method":"x","params":{"a":"xx', b'xx"},"id":5}', 99), None),
     ],
 )
 def test_the_id_of_a_broken_answer_is_recovered(line, key):

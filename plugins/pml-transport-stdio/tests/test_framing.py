@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_transport_stdio.framing import KEPT, Lines, Oversized
+from pml_transport_stdio.framing import KEPT, Lines, OversizedLine
 
 PLENTY = 1 << 30
 
@@ -59,7 +59,7 @@ def test_both_ends_of_an_oversized_line_are_kept(piece):
     lines = Lines(10_000)
     pieces = [line[start : start + piece] for start in range(0, len(line), piece)]
     (found, after) = through(lines, [*pieces, b"\nnext\n"])
-    assert found == Oversized(line[:KEPT], line[-KEPT:], len(line))
+    assert found == OversizedLine(line[:KEPT], line[-KEPT:], len(line))
     assert after == b"next"
 
 
@@ -68,7 +68,7 @@ def test_an_oversized_line_is_not_collected():
     for _ in range(100):
         lines.feed(b"x" * 65536)
     assert sum(map(len, lines._parts)) <= KEPT
-    assert lines.feed(b"\n") == [Oversized(b"x" * KEPT, b"x" * KEPT, 100 * 65536)]
+    assert lines.feed(b"\n") == [OversizedLine(b"x" * KEPT, b"x" * KEPT, 100 * 65536)]
 
 
 def test_fifty_megabytes_in_small_pieces_take_linear_time():

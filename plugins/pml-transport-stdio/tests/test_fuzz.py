@@ -18,7 +18,7 @@ from traffic import LIMIT_BYTES, NOTES, TOKENS, Rig, spoilt, stream
 from pml_hookspecs import RpcError, TransportError
 from pml_testing.transport import SOON_S
 from pml_transport_stdio import Settings, envelope
-from pml_transport_stdio.framing import KEPT, SMALL, Lines, Oversized
+from pml_transport_stdio.framing import KEPT, SMALL, Lines, OversizedLine
 
 LIMITS = Settings(max_message_bytes=LIMIT_BYTES)
 
@@ -67,7 +67,7 @@ def test_lines_hold_no_more_than_their_limit_and_what_the_pieces_cost(pieces, li
     lines = Lines(limit)
     for piece in pieces:
         for line in lines.feed(piece):
-            assert len(line.head if isinstance(line, Oversized) else line) <= max(limit, KEPT)
+            assert len(line.head if isinstance(line, OversizedLine) else line) <= max(limit, KEPT)
         assert lines._size <= limit or sum(map(len, lines._parts)) <= KEPT
 
 

@@ -15,8 +15,8 @@ import pytest
 from pml_hookspecs import Endpoint
 from pml_testing.transport_ends import Recorder, alive, ended
 from pml_transport_stdio import Settings, Stdio
-from pml_transport_stdio.group import MARK, marked
 from pml_transport_stdio.guard import Guard
+from pml_transport_stdio.process_group import MARK, marked
 
 pytestmark = pytest.mark.anyio
 

@@ -62,7 +62,7 @@ async def test_the_next_is_sent_when_the_server_has_ended_what_nobody_waits_for(
 
 
 async def test_a_server_that_never_says_that_it_stopped_is_ended(connect, monkeypatch):
-    monkeypatch.setattr("pml_transport_stdio.turns.ABANDONED_S", SHORT_S)
+    monkeypatch.setattr("pml_transport_stdio.serial_requests.ABANDONED_S", SHORT_S)
     async with connect(allow_concurrent_requests=False) as link:
         first = asyncio.ensure_future(link.request("hold", {}, timeout_s=LONG_S))
         second = asyncio.ensure_future(link.request("echo", {"n": 1}, timeout_s=LONG_S))

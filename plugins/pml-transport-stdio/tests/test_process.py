@@ -17,7 +17,7 @@ import pytest
 
 from pml_hookspecs import Endpoint, TransportError
 from pml_testing.transport import LONG_S, SOON_S, Recorder, alive, ended, mourned
-from pml_transport_stdio import Settings, Stdio, group
+from pml_transport_stdio import Settings, Stdio, process_group
 from pml_transport_stdio.command import parse
 
 pytestmark = pytest.mark.anyio
@@ -268,9 +268,9 @@ async def test_without_pidfd_the_end_is_noticed_too(connect, monkeypatch):
 def test_a_group_of_zombies_is_empty():
     child = os.posix_spawn(sys.executable, [sys.executable, "-I", "-S", "-c", ""], os.environ, setpgroup=0)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    assert group._only_zombies(child)
-    assert not group._only_zombies(os.getpgid(0))
-    assert group.is_empty(child)
+    assert process_group._only_zombies(child)
+    assert not process_group._only_zombies(os.getpgid(0))
+    assert process_group.is_empty(child)
     with pytest.raises(ChildProcessError):
         os.waitpid(child, 0)
 

@@ -50,7 +50,7 @@ IN_STREAM: Mapping[str, tuple[str, ...]] = {
 """Where they usually stand among JSON lines, when the last result does not have them."""
 NUMBERS = ("cost_usd", "tokens_in", "tokens_out", "context_used", "context_max")
 LARGEST = 10**12
-"""Of what an agent reports; more than this is a mistake."""
+"""Largest number that is believed of what an agent reports."""
 LONGEST_LABEL = 100
 """Characters of a sign of progress."""
 
@@ -84,7 +84,7 @@ class OutputExcerpt:
         self._half = limit_bytes // 2
         self._head, self._tail = bytearray(), bytearray()
         self.size = 0
-        """Of all that came [bytes]."""
+        """Size of the whole output [bytes]."""
 
     def take(self, data: bytes) -> None:
         """Append."""

@@ -19,7 +19,7 @@ from pml_hookspecs import (
     ToolFailed,
     ToolId,
 )
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 from .agents import EVERYONE, Agents, Caller
 from .settings import SERVER
@@ -143,9 +143,9 @@ class ChatWithAgent:
             run.note(recorded_as=id)
 
         try:
-            await to_the_end(start(), name="start of a chat")
+            await finish_despite_cancel(start(), name="start of a chat")
         except asyncio.CancelledError:
-            await to_the_end(_stop(services, id), name="stop of a chat")
+            await finish_despite_cancel(_stop(services, id), name="stop of a chat")
             raise
 
     async def _in_background(self, call: ToolCall, run: Run, id: ExecutionId, how: StartOptions) -> Mapping[str, Any]:
@@ -173,7 +173,7 @@ class ChatWithAgent:
             outcome = await self._ended(id)
         finally:
             if outcome is None:  # also where it would wait for the next gateway: the caller hears that it is over
-                await to_the_end(_stop(services, id), name="stop of a chat")
+                await finish_despite_cancel(_stop(services, id), name="stop of a chat")
         return outcome
 
     async def _ended(self, id: ExecutionId) -> Outcome | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 settings_type = Settings
 _agents: WeakKeyDictionary[Any, Agents] = WeakKeyDictionary()
-"""Of each gateway in this process, by its services."""
+"""The agents of each gateway in this process, by its services."""
 
 
 def agents_of(services: Services) -> Agents:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 from .process_tree import MARK, end, living
 from .watchdog import Watchdog
@@ -87,7 +87,7 @@ async def run_program(
         watchdog.watch(popen.pid)
         return await _ProcessIO(popen, limit_bytes, take).until_it_ends(given)
     finally:
-        await to_the_end(_nothing_left(popen, mark, watchdog), name="end of a process")
+        await finish_despite_cancel(_nothing_left(popen, mark, watchdog), name="end of a process")
 
 
 async def _nothing_left(popen: subprocess.Popen[bytes] | None, mark: str, watchdog: Watchdog) -> None:

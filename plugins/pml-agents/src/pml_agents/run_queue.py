@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pml_hookspecs import encode
 from pml_hookspecs.leases import Leases
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 from .failures import AgentError
 
@@ -36,7 +36,7 @@ COLLECTION = "agents.turns"
 PARTS = ("runs", "waits")
 """Of a document. ``until_s`` of an entry is its sign of life: others see whether it changes, not what it says."""
 LEASE_S, BEAT_S = 20.0, 5.0
-"""Who did not say so again for the first time is gone; how often it is said [s]."""
+"""A run whose lease was not renewed for the first time has lost it; the second is how often leases are renewed [s]."""
 KEPT_S = 7200.0
 """After which a document that nobody changed is forgotten: far more than clocks of different machines differ by [s]."""
 POLL_S = 0.25
@@ -82,7 +82,7 @@ class RunQueue:
         self._tickets: dict[str, Ticket] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._alone: dict[str, dict[str, Any]] = {}
-        """As the documents, while they cannot be had."""
+        """The queues of this gateway alone, while the store cannot be used."""
         self._beating = False
         self._leases = Leases()
         self._gateway = f"{socket.gethostname()}:{os.getpid()}"
@@ -113,7 +113,7 @@ class RunQueue:
             yield
         finally:
             del self._tickets[token]
-            await to_the_end(self._leave(ticket), name="end of a turn")
+            await finish_despite_cancel(self._leave(ticket), name="end of a turn")
 
     async def _wait(self, ticket: Ticket, waits: Callable[[int], None]) -> None:
         told, failing = -1, False

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 
-async def to_the_end(work: Coroutine[Any, Any, None], *, name: str) -> None:
+async def finish_despite_cancel(work: Coroutine[Any, Any, None], *, name: str) -> None:
     """Run ``work``, which must be bounded, to its end; a cancellation that comes meanwhile is raised afterwards.
 
     Raises:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
 
 SIZE_LIMIT = 1 << 20
-"""Of a compiled pattern [bytes]."""
+"""Largest compiled pattern [bytes]."""
 MOST_BACKTRACKING = 2_000
 """Steps of trying a pattern that looks around on one text, for which there is no linear engine."""
 

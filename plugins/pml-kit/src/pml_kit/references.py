@@ -28,7 +28,7 @@ class Reference:
     """One ``{{…}}``."""
 
     text: str
-    """As written."""
+    """The reference as it was written."""
     task: str
     path: Path
     """Below the result value; empty for the whole of it."""

@@ -78,11 +78,11 @@ class Application:
         callers.open = OpenRequests(self._held, self._in_use, self._expel)
 
     def _held(self) -> set[Access]:
-        """Those who have anything open."""
+        """Senders that have something open."""
         return self._handshake.sessions.held() | self._stateless.held() | self._inside.keys()
 
     def _in_use(self) -> set[Access]:
-        """Those who have something open that is going on."""
+        """Senders whose requests, streams or sessions are in use now."""
         return self._handshake.sessions.in_use() | self._stateless.in_use() | self._pages.in_use()
 
     def _expel(self, access: Access) -> None:

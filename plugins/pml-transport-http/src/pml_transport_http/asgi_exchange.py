@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 
     pieces: tuple[bytes, ...]
     code: int | None = None
-    """Of the error, if it is one."""
+    """Code of the error, if the answer is one."""
 
 
 class ActiveRequest:

@@ -35,7 +35,7 @@ ROUTING = (VERSION, METHOD, NAME)
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """Methods whose object the header ``Mcp-Name`` repeats, and where in the params it stands."""
 NAMED_IF_SENT = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
-"""The same of an extension, whose clients do not all send the header."""
+"""The same for methods of an extension, whose clients do not all send the header."""
 REQUIRED = (META_PROTOCOL_VERSION, META_CLIENT_CAPABILITIES)
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 

@@ -59,7 +59,7 @@ class PluginRoutes:
         self._open: dict[Access, set[PluginResponse]] = {}
 
     def in_use(self) -> set[Access]:
-        """Those who are being served."""
+        """Senders whose requests are being answered."""
         return set(self._open)
 
     def expel(self, access: Access) -> None:

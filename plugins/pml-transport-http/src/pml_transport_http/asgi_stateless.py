@@ -134,11 +134,11 @@ class StatelessRequests:
                 self._close(self._clients.pop(idle))
 
     def held(self) -> set[Access]:
-        """Those who sent requests."""
+        """Senders of requests that are remembered."""
         return {access for access, _ in self._clients}
 
     def in_use(self) -> set[Access]:
-        """Those whose requests are being answered."""
+        """Senders whose requests are being answered."""
         return {access for (access, _), client in self._clients.items() if client.active_requests}
 
     def expel(self, access: Access) -> None:

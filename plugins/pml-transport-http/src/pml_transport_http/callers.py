@@ -51,7 +51,7 @@ class OpenRequests(NamedTuple):
     held: Callable[[], Collection[Access]]
     """Senders with a request, a stream or a session that is open."""
     in_use: Callable[[], Collection[Access]]
-    """Those of them who need no further request for it, such as with a stream."""
+    """Senders for whom something goes on without a further request, such as a stream."""
     expel: Callable[[Access], None]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pml_hookspecs import Origin, RawObject, RpcError, TransportError
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ class Server(AbstractAsyncContextManager["Link"]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the session, also when cancelled."""
-        await to_the_end(self._close(), name=f"close server {self._name!r}")
+        await finish_despite_cancel(self._close(), name=f"close server {self._name!r}")
 
     async def _close(self) -> None:
         lost = self._link.ended

@@ -39,7 +39,7 @@ class Events:
         self._size = 0
         self._id: str | None = None
         self.last_id: str | None = None
-        """Of the last event that was complete; where to resume. None when the server gives no ids."""
+        """Id of the last complete event, to resume from; None when the server gives no ids."""
         self.retry_s: float | None = None
         """How long the server wants us to wait before connecting again [s]."""
 

@@ -40,7 +40,7 @@ class Handshake:
         self.number = 0
         """Counts handshakes, so that one loss of a session is not mended twice."""
         self.params: bytes | None = None
-        """Of the ``initialize`` that passed by; None before it."""
+        """Params of the ``initialize`` that passed by; None before it."""
         self.session: str | None = None
         """None when the server keeps none."""
         self._version: str | None = None

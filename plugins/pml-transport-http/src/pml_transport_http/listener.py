@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pml_hookspecs import TransportError, UnauthenticatedError
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +66,7 @@ async def serve(
             await asyncio.get_running_loop().create_future()
         finally:
             stopping = _stop(server, acceptor, listening, application, settings.drain_s)
-            await to_the_end(stopping, name="stop the HTTP listener")
+            await finish_despite_cancel(stopping, name="stop the HTTP listener")
             connections.close()
 
 

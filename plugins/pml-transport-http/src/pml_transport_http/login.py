@@ -60,7 +60,7 @@ class Login:
 
     @property
     def text(self) -> str:
-        """As it is kept."""
+        """The login as it is stored."""
         return json.dumps(self.members)
 
     @property

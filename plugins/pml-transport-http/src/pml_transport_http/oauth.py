@@ -61,7 +61,7 @@ class LoginTokens:
         self._members = login.members
 
     async def get_tokens(self) -> OAuthToken | None:
-        """The last ones."""
+        """The tokens that were stored last."""
         tokens = self._members.get("tokens")
         return None if tokens is None else OAuthToken.model_validate(tokens)
 
@@ -71,7 +71,7 @@ class LoginTokens:
         self._members["expires_at"] = None if tokens.expires_in is None else time.time() + tokens.expires_in
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """As which client."""
+        """The client that the tokens were issued to."""
         client = self._members.get("client")
         return None if client is None else OAuthClientInformationFull.model_validate(client)
 

@@ -32,7 +32,7 @@ class Idp:
     client_id: str
     client_secret: str | None = field(default=None, repr=False)
     id_token: str = field(repr=False)
-    """Of the user, as the identity provider issued it to ``client_id``."""
+    """Token of the user, as the identity provider issued it to ``client_id``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Login:
     """One of :data:`CLIENT_AUTHS`. None: as the authorization server's metadata says, or ``basic`` where nobody logs
     in, which every one must take (RFC 6749, 2.3.1)."""
     private_key: str | None = field(default=None, repr=False)
-    """In PEM; signs instead of a secret."""
+    """Private key in PEM, which signs instead of a secret."""
     signing_algorithm: str = "RS256"
     idp: Idp | None = None
     client_id: str | None = None
@@ -58,7 +58,7 @@ class Login:
     scopes: tuple[str, ...] = ()
     """Empty: what the server asks for."""
     redirect_port: int = 0
-    """Of the listener on the loopback interface that the browser comes back to; 0 for any free one."""
+    """Port of the listener on the loopback interface that the browser comes back to; 0 for any free one."""
 
     @property
     def machine(self) -> bool:

@@ -254,11 +254,11 @@ class Sessions:
         return session
 
     def held(self) -> set[Access]:
-        """Those who have sessions."""
+        """Senders that have sessions."""
         return {session.access for session in self._open.values()}
 
     def in_use(self) -> set[Access]:
-        """Those whose sessions are being used."""
+        """Senders whose sessions are in use."""
         return {session.access for session in self._open.values() if session.users}
 
     def expel(self, access: Access) -> None:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Settings", "Stdio"]
 
 
-class _NoLog:
-    """Stands in where no services are given."""
+class _NullLog:
+    """A log that drops everything, for a transport that has no services."""
 
     def __getattr__(self, _level: str) -> Callable[..., None]:
         return lambda *_args, **_fields: None
@@ -33,7 +33,7 @@ class Stdio(Transport):
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """Keep what is given; no I/O."""
         self._settings = settings or Settings()
-        self._log: Any = _NoLog() if services is None else services.log
+        self._log: Any = _NullLog() if services is None else services.log
         self._services = services
         self._guard = Guard(self._log)
         self._told: set[str] = set()

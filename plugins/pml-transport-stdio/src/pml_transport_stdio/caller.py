@@ -52,10 +52,10 @@ def _refuse(why: str, code: int, report: AccessWatcher | None) -> Handler:
     if sys.stderr is not None:
         sys.stderr.write(f"pml: every request is refused: {why} (a key is read from the variable {KEY})\n")
         sys.stderr.flush()
-    return Refusing(RpcError(code, why), report)
+    return ErrorHandler(RpcError(code, why), report)
 
 
-class Refusing:
+class ErrorHandler:
     """Answers everything with one error. Implements :class:`pml_hookspecs.Handler`."""
 
     def __init__(self, error: RpcError, report: AccessWatcher | None = None) -> None:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 from .process import Child, discard, spawn
 from .wire import Reader, Writer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SETTLING_S = 0.05
 """Time between the first sign of a server's end and telling everybody [s]."""
 ALL_SIGNS = 3
-"""Of the end: exit, end of stdout, end of stderr."""
+"""Signs of the end: exit, end of stdout, end of stderr."""
 HANDLERS_S = 1.0
 """Time that handlers get to end after their cancellation [s]."""
 
@@ -80,11 +80,11 @@ class Server(AbstractAsyncContextManager["Link"]):
     def _connect(self, name: str, popen: subprocess.Popen[bytes]) -> Link:
         # Imported while the process starts: this import takes as long as a small server.
         from .connection import Connection
-        from .words import Junk
+        from .server_output import NonProtocolLines
 
         peer = f"server {name!r}"
         connection = Connection(peer, self._settings, self._log, concurrent=self._command.concurrent, sheds=True)
-        connection.handler, connection.junk = self._handler, Junk(peer, self._log, self._told)
+        connection.handler, connection.junk = self._handler, NonProtocolLines(peer, self._log, self._told)
         self._connection = connection
         self._child = Child(name, popen, self._mark, self._log, self._sign)
         connection.writer = Writer(self._child.stdin, self._input_broken, connection.room)
@@ -100,7 +100,7 @@ class Server(AbstractAsyncContextManager["Link"]):
         """
         if isinstance(error, TimeoutError):
             self._explain(error)
-        await to_the_end(self._close(), name=f"close server {self._endpoint.name!r}")
+        await finish_despite_cancel(self._close(), name=f"close server {self._endpoint.name!r}")
 
     def _explain(self, error: TimeoutError) -> None:
         if junk := str(self._connection.junk):

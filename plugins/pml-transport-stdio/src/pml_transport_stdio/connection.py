@@ -12,11 +12,11 @@ from pml_hookspecs.protocol import LISTEN
 from pml_kit.json_line import json_line
 
 from . import envelope
-from .framing import Lines, Oversized
+from .framing import Lines, OversizedLine
 from .outbox import CANCELLED, Outbox
-from .pending import Pending, Request, again
-from .turns import Turns
-from .words import Junk, shown
+from .pending_requests import PendingRequests, Request, again
+from .serial_requests import SerialRequests
+from .server_output import NonProtocolLines, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,8 +57,8 @@ class Connection:
         self._peer, self._settings, self._log, self._sheds = peer, settings, log, sheds
         self._loop = asyncio.get_running_loop()
         self._lines = Lines(settings.max_message_bytes)
-        self._pending = Pending(self._expired)
-        self._turns = None if concurrent else Turns(self._write, self._stuck)
+        self._pending = PendingRequests(self._expired)
+        self._turns = None if concurrent else SerialRequests(self._write, self._stuck)
         self._relaxed_bytes = settings.notify_buffer_bytes
         """Unwritten while notifications pass. :data:`ALWAYS_EXCEEDED` while some are held back: none overtakes them."""
         self._running: dict[asyncio.Task[None], Any] = {}  # requests of the peer's being answered, with their ids
@@ -69,7 +69,7 @@ class Connection:
         self.counters = dict.fromkeys(("late", "unknown", "junk", "oversized", "dropped", "merged", "refused"), 0)
         """Answers after their time, answers nobody asked for, lines that are no message, lines too long, messages
         not sent, notifications that later ones stood in for, requests that were too many."""
-        self.junk = Junk(peer, log)
+        self.junk = NonProtocolLines(peer, log)
         self._outbox = Outbox(settings.write_buffer_bytes, self.counters)
 
     @property
@@ -186,8 +186,8 @@ class Connection:
             if not self._ended:
                 self._line(line)
 
-    def _line(self, line: bytes | Oversized) -> None:
-        if isinstance(line, Oversized):
+    def _line(self, line: bytes | OversizedLine) -> None:
+        if isinstance(line, OversizedLine):
             self.counters["oversized"] += 1
             limit = self._settings.max_message_bytes
             self._log.warning("stdio.oversized", peer=self._peer, bytes=line.size, limit=limit, head=shown(line.head))
@@ -217,7 +217,7 @@ class Connection:
         self.counters["junk"] += 1
         self.junk.heard(line)
 
-    def _unreadable(self, line: bytes | Oversized, what: str) -> None:
+    def _unreadable(self, line: bytes | OversizedLine, what: str) -> None:
         key = envelope.recover_id(line)
         request = None if key is None else self._answered(key)
         if request is not None:

@@ -20,7 +20,7 @@ from pml_hookspecs import encode
 from pml_kit.json_line import json_line
 
 if TYPE_CHECKING:
-    from .framing import Oversized
+    from .framing import OversizedLine
 
 NOTHING = b"{}"
 """Params of a notification that has none."""
@@ -120,7 +120,7 @@ _BEGINS_AS_RESPONSE = re.compile(rb"\s*" + _START + rb'"(?:result|error)"')
 _ENDS_IN_ID = re.compile(_ID + rb"(?:,\s*" + _VERSION + rb")?\}\s*$")
 
 
-def recover_id(line: bytes | Oversized) -> int | None:
+def recover_id(line: bytes | OversizedLine) -> int | None:
     """Our request id in an answer that cannot be read; None when the line does not look like an answer.
 
     Only where the id of an envelope can stand: some ``"id"`` further in must not fail another request.

@@ -17,7 +17,7 @@ JOINED_PARTS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Oversized:
+class OversizedLine:
     """What is left of a line that was too long."""
 
     head: bytes
@@ -39,11 +39,11 @@ class Lines:
         self._head: bytes | None = None
         """Start of the line that is being skipped; None while none is."""
 
-    def feed(self, data: bytes) -> Sequence[bytes | Oversized]:
+    def feed(self, data: bytes) -> Sequence[bytes | OversizedLine]:
         """The lines that ``data`` completes, in order and without their line feeds."""
         lines = data.split(b"\n")
         rest = lines.pop()
-        found: Sequence[bytes | Oversized] = lines
+        found: Sequence[bytes | OversizedLine] = lines
         if lines and (self._parts or len(data) > self._limit):
             self._hold(lines[0])
             first = self._release()
@@ -53,7 +53,7 @@ class Lines:
             self._hold(rest)
         return found
 
-    def close(self) -> Sequence[bytes | Oversized]:
+    def close(self) -> Sequence[bytes | OversizedLine]:
         """The line that the stream ended in, if it did not end in a line feed; empty otherwise."""
         return [self._release()] if self._parts else []
 
@@ -71,14 +71,14 @@ class Lines:
         self._parts = [_end(self._parts)]
         self._small = 0
 
-    def _release(self) -> bytes | Oversized:
+    def _release(self) -> bytes | OversizedLine:
         line = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         head, size = self._head, self._size
         self._parts, self._size, self._small, self._head = [], 0, 0, None
-        return line if head is None else Oversized(head, line, size)
+        return line if head is None else OversizedLine(head, line, size)
 
-    def _checked(self, line: bytes) -> bytes | Oversized:
-        return line if len(line) <= self._limit else Oversized(line[:KEPT], line[-KEPT:], len(line))
+    def _checked(self, line: bytes) -> bytes | OversizedLine:
+        return line if len(line) <= self._limit else OversizedLine(line[:KEPT], line[-KEPT:], len(line))
 
 
 def _start(parts: Iterable[bytes]) -> bytes:

@@ -15,7 +15,7 @@ import subprocess
 from itertools import count
 from typing import Any
 
-from .group import MARK
+from .process_group import MARK
 
 SHELL = "/bin/sh"
 LEAVING_S = 1.0

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Peer, TransportError
-from pml_kit.cleanup import to_the_end
+from pml_kit.cleanup import finish_despite_cancel
 
 from .caller import LOCAL, identify
 from .command import SCHEME
@@ -71,7 +71,7 @@ async def serve_over(
         try:
             await client.over()
         finally:
-            await to_the_end(client.close(), name="close stdio listener")
+            await finish_despite_cancel(client.close(), name="close stdio listener")
 
 
 class Client:

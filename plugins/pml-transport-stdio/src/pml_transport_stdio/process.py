@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError, passed_on
 
-from .group import MARK, is_empty, marked, signal_group, signal_marked
+from .process_group import MARK, is_empty, marked, signal_group, signal_marked
+from .server_output import last_words
 from .wire import Reader
-from .words import last_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pml_transport_stdio.pending import REMEMBERED, SLACK, Pending
+from pml_transport_stdio.pending_requests import REMEMBERED, SLACK, PendingRequests
 
 pytestmark = pytest.mark.anyio
 
@@ -18,7 +18,7 @@ def expired():
 
 @pytest.fixture
 async def pending(expired):
-    made = Pending(lambda key, _request: expired.append(key))
+    made = PendingRequests(lambda key, _request: expired.append(key))
     yield made
     made.clear()
 

@@ -1,4 +1,4 @@
-"""What a server says that is no message: kept for whoever has to mend it, on one line that a terminal can show."""
+"""Output of servers that is no message: its end is kept for error messages, on one line that a terminal can show."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def last_words(said: bytes) -> str:
     return words if len(words) <= WORDS else f"…{words[-WORDS:]}"
 
 
-class Junk:
+class NonProtocolLines:
     """Lines on standard output that are no JSON-RPC."""
 
     def __init__(self, peer: str, log: Any, told: set[str] | None = None) -> None:

@@ -22,7 +22,7 @@ def again(error: TransportError) -> TransportError:
 
 
 class Request(NamedTuple):
-    """One request of ours."""
+    """A request that this end sent and that waits for its answer."""
 
     answer: asyncio.Future[RawObject]
     method: str
@@ -31,7 +31,7 @@ class Request(NamedTuple):
     """On the loop's clock [s]."""
 
 
-class Pending:
+class PendingRequests:
     """Open requests by id.
 
     One timer serves all of them: a timer per request costs twice as much, and most never fire.

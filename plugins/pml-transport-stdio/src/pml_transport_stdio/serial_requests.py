@@ -13,7 +13,7 @@ ABANDONED_S = 10.0
 it leave the answer out [s]."""
 
 
-class Turns:
+class SerialRequests:
     """Lets one request of ours be on its way at a time; the others wait in order."""
 
     def __init__(self, write: Callable[[tuple[bytes, ...]], None], stuck: Callable[[str], None]) -> None:
