@@ -27,7 +27,7 @@ META_COST, META_TOKENS_IN, META_TOKENS_OUT, META_MODEL = (
 )
 """Keys of a result's ``_meta`` by which a server may say what a call cost, if a pattern fits its tool."""
 BYTES_PER_TOKEN = 4
-"""As for :attr:`pml_hookspecs.CatalogEntry.tokens`."""
+"""Bytes of a token, as for :attr:`pml_hookspecs.CatalogEntry.tokens`."""
 
 
 class Cost(NamedTuple):
@@ -38,8 +38,8 @@ class Cost(NamedTuple):
     tokens_out: int | None
 
 
-class Said(NamedTuple):
-    """What a result says."""
+class ReportedCost(NamedTuple):
+    """What a result says of its own cost and tokens."""
 
     usd: float | None = None
     tokens_in: int | None = None
@@ -73,7 +73,7 @@ class Prices:
         usd = self._usd(price, said, tokens_in, tokens_out)
         return Cost(usd, tokens_in, tokens_out)
 
-    def _usd(self, price: Price, said: Said, tokens_in: int, tokens_out: int) -> float | None:
+    def _usd(self, price: Price, said: ReportedCost, tokens_in: int, tokens_out: int) -> float | None:
         if said.usd is not None:
             return _exact(said.usd + price.per_call_usd)
         usd = price.per_call_usd
@@ -93,15 +93,15 @@ def tokens_of(value: Mapping[str, Any]) -> int:
     return len(raw) // BYTES_PER_TOKEN
 
 
-def _said(price: Price, result: Mapping[str, Any]) -> Said:
+def _said(price: Price, result: Mapping[str, Any]) -> ReportedCost:
     paths = (price.result_cost, price.result_tokens_in, price.result_tokens_out, price.result_model)
     raw = result.raw if type(result) is RawObject else b""
     if not any(paths) and raw and b'"pml/' not in raw:
-        return Said()
+        return ReportedCost()
     try:
         value: Any = result.value if isinstance(result, RawObject) else result
     except ValueError:
-        return Said()
+        return ReportedCost()
     meta = value.get("_meta")
     meta = meta if isinstance(meta, Mapping) else {}
     usd, tokens_in, tokens_out, model = (
@@ -113,7 +113,7 @@ def _said(price: Price, result: Mapping[str, Any]) -> Said:
         )
     )
     usd, tokens_in, tokens_out = _number(usd), _number(tokens_in), _number(tokens_out)
-    return Said(
+    return ReportedCost(
         usd,
         None if tokens_in is None else round(tokens_in),
         None if tokens_out is None else round(tokens_out),
