@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 5
 MOST_CHARACTERS = 200
-"""Of the line about one problem."""
+"""Longest line about one problem [characters]."""
 MOST_OF_NAME = 100
 """Characters of the tool's id."""
 

@@ -105,7 +105,7 @@ class ArgumentValidation:
             return ()
 
     def _problems(
-        self, entry: CatalogEntry, task: ToolCall, made_up: Sequence[str], *, values: bool
+        self, entry: CatalogEntry, task: ToolCall, simulated: Sequence[str], *, values: bool
     ) -> Sequence[Problem]:
         """What does not fit; nothing where that cannot be told, or not in a moment.
 
@@ -126,7 +126,7 @@ class ArgumentValidation:
         except ValueError:
             # Mappings of other types than dict, a lone surrogate, or bytes that are no JSON.
             return self._problems_of_odd(entry, task, validator, values=values)
-        return _told(entry, value, validator, made_up, values=values)
+        return _told(entry, value, validator, simulated, values=values)
 
     def _problems_of_odd(
         self, entry: CatalogEntry, task: ToolCall, validator: Validator, *, values: bool
@@ -195,12 +195,12 @@ def _made_up(task: ToolCall, run: Run) -> tuple[str, ...]:
 
 
 def _told(
-    entry: CatalogEntry, value: Mapping[str, Any], validator: Validator, made_up: Sequence[str], *, values: bool
+    entry: CatalogEntry, value: Mapping[str, Any], validator: Validator, simulated: Sequence[str], *, values: bool
 ) -> Sequence[Problem]:
     from .problems import Problem, problems, relevant
 
     try:
-        return problems(relevant(validator.iter_errors(value), made_up), entry.input_schema or {}, values=values)
+        return problems(relevant(validator.iter_errors(value), simulated), entry.input_schema or {}, values=values)
     except ValueError as exc:
         # The validator judges a value of any depth but cannot describe every one.
         return [Problem("$", f"does not fit; where cannot be told{f': {exc}' if values else ''}")]

@@ -34,21 +34,21 @@ class Problem(NamedTuple):
     message: str
 
 
-def relevant(found: Iterable[ValidationError], made_up: Sequence[str]) -> list[ValidationError]:
+def relevant(found: Iterable[ValidationError], simulated: Sequence[str]) -> list[ValidationError]:
     """The findings that are the caller's fault.
 
-    Not his are those that a made-up value can be to blame for. ``made_up`` has the JSON Pointers of values that stand
+    Not his are those that a made-up value can be to blame for. ``simulated`` has the JSON Pointers of values that stand
     in for results of a rehearsal.
     """
     limited = islice(found, MOST_READ)
-    return [error for error in limited if not any(_explains(pointer, error) for pointer in made_up)]
+    return [error for error in limited if not any(_explains(pointer, error) for pointer in simulated)]
 
 
-def _explains(made_up: str, error: ValidationError) -> bool:
+def _explains(simulated: str, error: ValidationError) -> bool:
     here = "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in error.instance_path)
-    if f"{here}/".startswith(f"{made_up}/"):
+    if f"{here}/".startswith(f"{simulated}/"):
         return True
-    return made_up.startswith(f"{here}/") and error.kind.name not in _OF_THE_WHOLE
+    return simulated.startswith(f"{here}/") and error.kind.name not in _OF_THE_WHOLE
 
 
 def problems(errors: Sequence[ValidationError], schema: Mapping[str, Any], *, values: bool) -> list[Problem]:
