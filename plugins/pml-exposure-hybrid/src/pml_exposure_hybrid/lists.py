@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 settings_type = Settings
 
 
-class NotBlacklisted:
+class BlacklistFilter:
     """Drops blacklisted tools. Implements :class:`pml_hookspecs.ToolFilter`."""
 
     shared = True
@@ -33,7 +33,7 @@ class NotBlacklisted:
 def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
     """One filter; none when nothing is blacklisted."""
     settings: Settings = services.settings or Settings()
-    return [NotBlacklisted(Blacklist(settings.blacklisted_tools), services)] if settings.blacklisted_tools else []
+    return [BlacklistFilter(Blacklist(settings.blacklisted_tools), services)] if settings.blacklisted_tools else []
 
 
 @hookimpl
