@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .acts import changes
+from .actions import changes
 from .steps import Step
 
 QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'|`([^`]+)`|\u201c([^\u201d]+)\u201d")
@@ -23,7 +23,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class StepArguments:
     """A step's arguments as far as they are known."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Filled:
     """Required parameters that nothing says anything about."""
 
 
-def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> Filled:
+def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> StepArguments:
     """What ``step`` is called with.
 
     Args:
@@ -55,7 +55,7 @@ def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> Fille
             needs.append(given)
         elif name in required:
             missing.append(name)
-    return Filled(arguments, tuple(dict.fromkeys(needs)), tuple(missing))
+    return StepArguments(arguments, tuple(dict.fromkeys(needs)), tuple(missing))
 
 
 def _parameters(schema: Mapping[str, Any] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:

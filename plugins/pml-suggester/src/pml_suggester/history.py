@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Store
 
 PAGES = 5
-"""Of a hundred executions: what is looked at."""
+"""Pages of a hundred executions that are looked at."""
 
 
 async def together(store: Store, principal: str) -> Mapping[ToolId, Mapping[ToolId, float]]:

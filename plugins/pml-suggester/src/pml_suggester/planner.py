@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import CannotAskError, RpcError, Suggestion, ToolCall, Workflow
 
-from .arguments import Filled, filled
+from .arguments import StepArguments, filled
 from .history import together
 from .sampling import answered, question
 from .steps import Step, steps
@@ -96,7 +96,7 @@ def _ids(chosen: Sequence[Step]) -> list[str]:
     return ids
 
 
-def _why(plans: Sequence[tuple[str, Step, Filled]], lacking: Sequence[tuple[str, Filled]]) -> str:
+def _why(plans: Sequence[tuple[str, Step, StepArguments]], lacking: Sequence[tuple[str, StepArguments]]) -> str:
     scores = ", ".join(f"{id} {step.score:.2f}" for id, step, _ in plans)
     text = f"Tools by relevance to the parts of the intent: {scores}."
     if lacking:

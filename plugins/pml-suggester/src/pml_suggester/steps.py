@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .acts import is_asked_for
+from .actions import is_asked_for
 from .clauses import clauses
 
 if TYPE_CHECKING:
