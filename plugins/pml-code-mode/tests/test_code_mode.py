@@ -9,7 +9,7 @@ import pytest
 
 from pml_code_mode import plugin
 from pml_code_mode.definitions import DESCRIBE_CODE_TOOLS, run_code
-from pml_code_mode.running import RunCode
+from pml_code_mode.run_code import RunCode
 from pml_hookspecs import InvalidArguments, Session
 from pml_sandbox_deno import Deno
 from pml_testing.fakes import FakeServices, entry

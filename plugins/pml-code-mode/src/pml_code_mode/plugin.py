@@ -34,8 +34,8 @@ settings_type = Settings
 @hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     """``run_code``, and ``describe_code_tools`` beside it, which is never listed."""
-    from .describing import DescribeCodeTools
-    from .running import RunCode
+    from .describe_tools import DescribeCodeTools
+    from .run_code import RunCode
 
     settings: Settings = services.settings or Settings()
     return [

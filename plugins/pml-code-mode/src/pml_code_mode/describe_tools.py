@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, InvalidArguments
 
-from .running import mistakes_in
+from .run_code import mistakes_in
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Services, Session
