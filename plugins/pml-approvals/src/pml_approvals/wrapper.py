@@ -117,13 +117,15 @@ def _waiting(task: Task, subject: Subject, request: Request) -> Outcome:
         "or continue the workflow."
     )
     details = {"approval_id": request.id, "target": request.value["target"], "request": request.value["request"]}
-    return _over(task, Status.INPUT_REQUIRED, Failure("approval.required", message, retryable=True, details=details))
+    return _finished_outcome(
+        task, Status.INPUT_REQUIRED, Failure("approval.required", message, retryable=True, details=details)
+    )
 
 
 def _denied(task: Task, reason: str) -> Outcome:
     message = f"A human refused it: {reason}" if reason else "A human refused it."
-    return _over(task, Status.DENIED, Failure("approval.denied", message))
+    return _finished_outcome(task, Status.DENIED, Failure("approval.denied", message))
 
 
-def _over(task: Task, status: Status, failure: Failure) -> Outcome:
+def _finished_outcome(task: Task, status: Status, failure: Failure) -> Outcome:
     return Outcome(task_id=task.id, status=status, started_at=datetime.now(UTC), duration_ms=0, failure=failure)
