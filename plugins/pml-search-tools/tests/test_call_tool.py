@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pml_hookspecs import CatalogEntry, InvalidArguments, ToolCall
-from pml_search_tools.calling import CallTool
+from pml_search_tools.call_tool import CallTool
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
 
 META = ("search_tools", "call_tool", "execute_workflow")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pml_hookspecs import CatalogEntry, InvalidArguments, Match, RawObject, ServerStatus, Session, ToolId
-from pml_search_tools.known import MOST_DESCRIBED, MOST_VIEWS, Known
-from pml_search_tools.searching import SearchTools
+from pml_search_tools.catalog_views import MOST_DESCRIBED, MOST_VIEWS, CatalogViews
+from pml_search_tools.search_tools import SearchTools
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
 
 pytestmark = pytest.mark.anyio
@@ -328,7 +328,7 @@ class Steady(FakeCatalog):
 
 
 def test_one_view_is_worked_out_once_and_no_more_are_kept_than_the_bound() -> None:
-    known = Known(Steady(TOOLS))
+    known = CatalogViews(Steady(TOOLS))
     first = known.view(Session(key="0"))
     assert known.view(Session(key="0")) is first
     for n in range(1, MOST_VIEWS + 1):
@@ -340,14 +340,14 @@ def test_one_view_is_worked_out_once_and_no_more_are_kept_than_the_bound() -> No
 
 def test_another_revision_is_worked_out_anew_even_for_the_same_ids() -> None:
     catalog = Steady([READING, ALSO_WRITING])
-    known, session = Known(catalog), Session(key="0")
+    known, session = CatalogViews(catalog), Session(key="0")
     assert known.view(session).total(None, reading=True) == 1
     catalog._entries = {e.id: e for e in (READING, entry(ALSO_WRITING.id, annotations={"readOnlyHint": True}))}
     assert known.view(session).total(None, reading=True) == 2
 
 
 def test_no_more_short_forms_are_kept_than_the_bound() -> None:
-    known = Known(FakeCatalog())
+    known = CatalogViews(FakeCatalog())
     for n in range(MOST_DESCRIBED + 5):
         assert known.described(entry(f"s:t{n}", f"Does {n}."))[0] == f"Does {n}."
     assert len(known._described) == MOST_DESCRIBED

@@ -10,7 +10,7 @@ from pml_hookspecs.plain import parsed
 
 ARTICLES = {"string": "a string", "integer": "a whole number", "object": "an object", "boolean": "true or false"}
 LONGEST_TEXT, LONGEST_SHOWN = 10_000, 64
-"""Of a text, and of a name that a message repeats [characters]."""
+"""Longest text, and longest name that a message repeats [characters]."""
 
 
 def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any], *, advice: str = "") -> dict[str, Any]:

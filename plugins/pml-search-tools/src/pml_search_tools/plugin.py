@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 @hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     """``search_tools`` and ``call_tool``."""
-    from .calling import CallTool
+    from .call_tool import CallTool
     from .definitions import CALL_TOOL, SEARCH_TOOLS
-    from .searching import SearchTools
+    from .search_tools import SearchTools
 
     return [
         MetaTool(definition=SEARCH_TOOLS, call=SearchTools(services), whole_catalog=True),

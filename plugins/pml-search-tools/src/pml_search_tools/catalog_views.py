@@ -135,7 +135,7 @@ class View:
         return sorted({name for name in configured if self.knows(name)} | self._totals.keys())
 
 
-class Known:
+class CatalogViews:
     """Keeps what was worked out, for the catalog as it is."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import InvalidArguments, RawObject
 
 from .arguments import checked
+from .catalog_views import CatalogViews, View, only_reads, telling, words_of
 from .definitions import READ_ONLY, SEARCH_TOOLS
-from .known import Known, View, only_reads, telling, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ class SearchTools:
 
     def __init__(self, services: Services) -> None:
         self._catalog = services.catalog
-        self._known = Known(self._catalog)
+        self._known = CatalogViews(self._catalog)
 
     async def __call__(self, arguments: Mapping[str, Any], run: Run) -> RawObject:
         """Find tools, best first. What the caller may not have leaves no trace in any part of the answer.
