@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pml_hookspecs import Check
-from pml_search_embeddings import choosing, plugin
+from pml_search_embeddings import embedder_choice, plugin
 from pml_search_embeddings.endpoint import Endpoint
 from pml_search_embeddings.local import Local
 from pml_search_embeddings.settings import Settings
@@ -44,7 +44,9 @@ def folder(tmp_path: Path) -> Path:
 def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Names of modules that are; both runtimes at first."""
     names = {"fastembed", "sentence_transformers"}
-    monkeypatch.setattr(choosing, "find_spec", lambda name: importlib.util.find_spec("json") if name in names else None)
+    monkeypatch.setattr(
+        embedder_choice, "find_spec", lambda name: importlib.util.find_spec("json") if name in names else None
+    )
     return names
 
 
@@ -135,9 +137,9 @@ def choosing_folder(path: Path) -> Any:
 
 def test_a_folder_without_onnx_is_for_sentence_transformers(folder: Path) -> None:
     (folder / "model.onnx").rename(folder / "odd-name.onnx")
-    assert choosing.runtime_of(Settings(folder=str(folder))) == "fastembed"
+    assert embedder_choice.runtime_of(Settings(folder=str(folder))) == "fastembed"
     (folder / "odd-name.onnx").unlink()
-    assert choosing.runtime_of(Settings(folder=str(folder))) == "sentence-transformers"
+    assert embedder_choice.runtime_of(Settings(folder=str(folder))) == "sentence-transformers"
 
 
 def test_the_name_of_a_model_changes_with_its_files_and_settings(folder: Path) -> None:

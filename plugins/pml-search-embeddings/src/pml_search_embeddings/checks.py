@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pml_hookspecs import Check
 
-from .choosing import problem_of, runtime_of
+from .embedder_choice import problem_of, runtime_of
 from .errors import EmbeddingError
 from .folder import Folder
 

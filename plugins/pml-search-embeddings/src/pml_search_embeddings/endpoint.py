@@ -94,7 +94,7 @@ class Endpoint:
                 return await self._once(client, batch)
             except RefusedError:
                 raise
-            except _AgainError as exc:
+            except _RetryableError as exc:
                 if attempt == self._settings.attempts:
                     raise EmbeddingError(f"{exc}, {attempt} times; see [plugins.embeddings]") from None
                 usual = FIRST_DELAY_S * 2 ** (attempt - 1) * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
@@ -110,16 +110,16 @@ class Endpoint:
         try:
             response = await client.post(self._url, json=body)
         except httpx2.TimeoutException:
-            raise _AgainError(f"{self._url} did not answer within {self._settings.timeout_s:g} s") from None
+            raise _RetryableError(f"{self._url} did not answer within {self._settings.timeout_s:g} s") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise _AgainError(f"{self._url} cannot be reached: {exc or type(exc).__name__}") from None
+            raise _RetryableError(f"{self._url} cannot be reached: {exc or type(exc).__name__}") from None
         if response.is_success:
             found = vectors(response.content, len(batch), self._size, self._url)
             self._size = len(found[0])
             return found
         said = f"{self._url} answers {response.status_code}: {said_by(response.text, self._secrets())}"
         if response.status_code in TRY_AGAIN:
-            raise _AgainError(said, retry_after_s(response.headers.get("retry-after")))
+            raise _RetryableError(said, retry_after_s(response.headers.get("retry-after")))
         raise RefusedError(f"{said}; {_remedy(response.status_code)}")
 
     def _secrets(self) -> list[str]:
@@ -143,7 +143,7 @@ class Endpoint:
             await asyncio.Event().wait()
 
 
-class _AgainError(EmbeddingError):
+class _RetryableError(EmbeddingError):
     """Asking again may help, after so long if the service says so [s]."""
 
     def __init__(self, message: str, delay_s: float | None = None) -> None:

@@ -85,7 +85,7 @@ class Folder:
         return digest.hexdigest()[:16]
 
     def size_bytes(self) -> int:
-        """Of all files."""
+        """Size of all files together."""
         return sum(path.stat().st_size for path in self.path.rglob("*") if path.is_file())
 
     def _json(self, name: str) -> Mapping[str, Any]:

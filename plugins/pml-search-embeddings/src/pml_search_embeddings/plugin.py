@@ -23,7 +23,7 @@ def pml_embedders(services: Services) -> Iterable[Embedder]:
     Raises:
         ValueError: What is configured cannot work; says why and what to do.
     """
-    from .choosing import made
+    from .embedder_choice import made
 
     embedder = made(services.settings or Settings(), services)
     return [] if embedder is None else [embedder]
