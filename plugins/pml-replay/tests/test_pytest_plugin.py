@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pml_replay.pytest_plugin import Replayed
+from pml_replay.pytest_plugin import ReplaySession
 from pml_replay.session import load
 
 TESTS = """
@@ -43,7 +43,7 @@ def test_the_fixture_replays_and_fails_the_test_that_asks_for_more(written):
 
 def test_agents_in_processes_of_their_own_get_a_command(written):
     path = written()
-    replayed = Replayed(path, load(path))
+    replayed = ReplaySession(path, load(path))
     command, args = (replayed.config["mcpServers"]["replay"][key] for key in ("command", "args"))
     ended = subprocess.run([command, *args, "--check"], capture_output=True, text=True, timeout=60, check=True)
     assert "files: read" in ended.stdout

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 
-class Place(NamedTuple):
+class ReplayAddress(NamedTuple):
     """What an address names."""
 
     path: Path
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     """``""`` when not said."""
 
 
-def place_of(endpoint: Endpoint) -> Place:
+def place_of(endpoint: Endpoint) -> ReplayAddress:
     """The file of ``replay:FILE``, and the option ``server``.
 
     Raises:
@@ -46,11 +46,11 @@ def place_of(endpoint: Endpoint) -> Place:
     if unknown or not isinstance(server, str):
         problem = f"{', '.join(unknown)}: not an option of replay servers" if unknown else "server must be text"
         raise ValueError(f"[servers.{endpoint.name}] {problem}; the only one is server, a recorded server's name")
-    return Place(Path(path).expanduser(), server)
+    return ReplayAddress(Path(path).expanduser(), server)
 
 
 @asynccontextmanager
-async def connected(endpoint: Endpoint, place: Place, settings: Settings, log: Any) -> AsyncIterator[Link]:
+async def connected(endpoint: Endpoint, place: ReplayAddress, settings: Settings, log: Any) -> AsyncIterator[Link]:
     """A link to one recorded server.
 
     Raises:
@@ -67,7 +67,7 @@ async def connected(endpoint: Endpoint, place: Place, settings: Settings, log: A
         link.close()
 
 
-def _server_in(session: Session, endpoint: Endpoint, place: Place) -> str:
+def _server_in(session: Session, endpoint: Endpoint, place: ReplayAddress) -> str:
     wanted = place.server or endpoint.name
     if wanted in session.servers:
         return wanted

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 
-class Replayed:
+class ReplaySession:
     """A recorded session, for one test."""
 
     def __init__(self, path: Path, session: Session) -> None:
@@ -52,18 +52,18 @@ class Replayed:
 
 
 @pytest.fixture
-def pml_replay(request: pytest.FixtureRequest) -> Iterator[Callable[[str | Path], Replayed]]:
+def pml_replay(request: pytest.FixtureRequest) -> Iterator[Callable[[str | Path], ReplaySession]]:
     """``pml_replay("session.jsonl")`` is the recorded session in that file, looked for beside the test.
 
     A call that is not recorded fails the test, with the nearest recording.
     """
-    opened: list[Replayed] = []
+    opened: list[ReplaySession] = []
 
-    def open_(file: str | Path) -> Replayed:
+    def open_(file: str | Path) -> ReplaySession:
         from .session import load
 
         path = request.path.parent / file
-        opened.append(Replayed(path, load(path)))
+        opened.append(ReplaySession(path, load(path)))
         return opened[-1]
 
     yield open_

@@ -31,8 +31,8 @@ class UnmatchedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """One answer."""
+class RecordedAnswer:
+    """One recorded answer."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Recorded:
 class Calls:
     """The answers to one call, in order."""
 
-    answers: list[Recorded] = field(default_factory=list)
+    answers: list[RecordedAnswer] = field(default_factory=list)
     asked: int = 0
     """Times that it was asked for."""
 
@@ -53,7 +53,9 @@ class Calls:
 class Session:
     """The recordings of a file, and how far their replay has got."""
 
-    def __init__(self, name: str, definitions: Mapping[str, Mapping[str, Any]], recorded: Sequence[Recorded]) -> None:
+    def __init__(
+        self, name: str, definitions: Mapping[str, Mapping[str, Any]], recorded: Sequence[RecordedAnswer]
+    ) -> None:
         """``definitions`` are by tool id; ``name`` is for messages."""
         self.name, self._definitions = name, dict(definitions)
         self._calls: dict[tuple[str, str], Calls] = {}
@@ -72,7 +74,7 @@ class Session:
         return sorted({split_tool_id(tool)[0] for tool in self._definitions})
 
     @property
-    def unused(self) -> list[Recorded]:
+    def unused(self) -> list[RecordedAnswer]:
         """Answers that nobody asked for."""
         return [one for calls in self._calls.values() for one in calls.answers[calls.asked :]]
 
@@ -81,7 +83,7 @@ class Session:
         mine = {tool: d for tool, d in self._definitions.items() if split_tool_id(tool)[0] == server}
         return [mine[tool] for tool in sorted(mine)]
 
-    def answer(self, tool: str, arguments: Mapping[str, Any], *, after_last: str = "repeat") -> Recorded:
+    def answer(self, tool: str, arguments: Mapping[str, Any], *, after_last: str = "repeat") -> RecordedAnswer:
         """The next answer to a call.
 
         Args:
@@ -174,7 +176,7 @@ def read(lines: Iterable[str], name: str) -> Session:
         SessionError: They are damaged, of a newer version, or have answers whose secrets were taken out.
     """
     definitions: dict[str, Mapping[str, Any]] = {}
-    recorded: list[Recorded] = []
+    recorded: list[RecordedAnswer] = []
     begun = False
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -227,7 +229,7 @@ def _definition(value: Any, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _recorded(value: Any, where: str) -> Recorded:
+def _recorded(value: Any, where: str) -> RecordedAnswer:
     if not isinstance(value, Mapping):
         raise SessionError(f"{where}: is damaged: it has neither a definition nor a recording")
     tool = _text(value.get("tool"), where, "tool")
@@ -242,7 +244,7 @@ def _recorded(value: Any, where: str) -> Recorded:
     answer = RawObject(_answer(value, where).encode("utf-8", "surrogatepass"))
     if kind == "refusal" and not {"code", "message"} <= answer.keys():
         raise SessionError(f"{where}: is damaged: a refusal has a code and a message")
-    return Recorded(tool, arguments, kind, answer, times)
+    return RecordedAnswer(tool, arguments, kind, answer, times)
 
 
 def _answer(value: Mapping[str, Any], where: str) -> str:
