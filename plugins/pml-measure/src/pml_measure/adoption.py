@@ -16,7 +16,7 @@ LADDER = ("full_proxy", "hybrid", "semantic", "meta_only")
 
 
 def ordered(modes: Collection[str]) -> list[str]:
-    """As on the ladder, then others by name."""
+    """The order from full_proxy to meta_only, then other modes by name."""
     return [mode for mode in LADDER if mode in modes] + sorted(set(modes).difference(LADDER))
 
 
@@ -82,11 +82,11 @@ class Adoption:
         use.last[record.principal] = record.mode
 
     def modes(self) -> list[str]:
-        """Those in use, in order."""
+        """The modes in use, in order."""
         return ordered({mode for use in self.endpoints.values() for mode in use.modes})
 
     def changes(self) -> list[Change]:
-        """Of all endpoints, the earliest first."""
+        """The changes at all endpoints, the earliest first."""
         return sorted((change for use in self.endpoints.values() for change in use.changes), key=lambda one: one.at)
 
     def conversion(self) -> str:

@@ -28,7 +28,7 @@ BELOW = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
+class MetricThreshold:
     """The least value of a metric that is good enough."""
 
     row: str
@@ -71,7 +71,7 @@ def _only(name: str, modes: Sequence[Variant]) -> list[Variant]:
     return [mode for mode in modes if mode.name == name]
 
 
-def floor(text: str, modes: Sequence[Variant]) -> Floor:
+def floor(text: str, modes: Sequence[Variant]) -> MetricThreshold:
     """``recall@5=0.7``, or ``ROW.recall@5=0.7``.
 
     Raises:
@@ -91,14 +91,16 @@ def floor(text: str, modes: Sequence[Variant]) -> Floor:
         raise InvalidArguments(f"--floor {text}: {metric!r} is not measured; metrics: {', '.join(METRICS)}.")
     if not 0 <= least <= 1:
         raise InvalidArguments(f"--floor {text}: expected METRIC=VALUE with a value from 0 to 1.")
-    return Floor(row, metric, least)
+    return MetricThreshold(row, metric, least)
 
 
-def _value(rows: Sequence[Row], one: Floor) -> float:
+def _value(rows: Sequence[Row], one: MetricThreshold) -> float:
     return next(row.values[one.metric] for row in rows if row.name == one.row)
 
 
-def _document(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor], *, details: bool) -> dict[str, Any]:
+def _document(
+    rows: Sequence[Row], asked: Queries, missed: Sequence[MetricThreshold], *, details: bool
+) -> dict[str, Any]:
     told: dict[str, Any] = {
         "queries": {"source": asked.source, "count": len(asked.items)},
         "rows": [row.as_json() for row in rows],
@@ -114,7 +116,7 @@ def _document(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor], *, d
     return told
 
 
-def _show(rows: Sequence[Row], asked: Queries, missed: Sequence[Floor]) -> None:
+def _show(rows: Sequence[Row], asked: Queries, missed: Sequence[MetricThreshold]) -> None:
     say(asked.about)
     say()
     print_rows(rows)

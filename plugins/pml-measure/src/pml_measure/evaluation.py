@@ -34,9 +34,9 @@ class Row:
     values: Mapping[str, float]
     """By name of :data:`METRICS`, in the mean; ``listed``: share of the tools needed that the client sees at all."""
     tokens: float
-    """Of the list in the client's context, in the mean."""
+    """Mean number of tokens of the list in the client's context."""
     answer_tokens: float | None
-    """Of an answer of ``search_tools``, in the mean; None where nothing is asked."""
+    """Mean number of tokens of an answer of ``search_tools``; None where nothing is asked."""
     task_tokens: float | None
     """Of the list, and of a search where not all is listed that a query needs, in the mean over the queries; None where
     that cannot be told."""
@@ -45,7 +45,7 @@ class Row:
     p50_ms: float
     p95_ms: float
     found: Sequence[Sequence[Match]] = ()
-    """Of the search: what each query found."""
+    """What the search found for each query."""
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""

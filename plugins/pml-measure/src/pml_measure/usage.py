@@ -123,5 +123,5 @@ def way_of(record: ExecutionRecord, kinds: dict[Any, str]) -> str | None:
 
 
 def in_order(modes: dict[str, Usage]) -> list[tuple[str, Usage]]:
-    """As on the way from full_proxy to meta_only, then others by name."""
+    """The order from full_proxy to meta_only, then other modes by name."""
     return [(mode, modes[mode]) for mode in ordered(modes)]

@@ -42,11 +42,11 @@ class EndpointNow:
     mode: str
     tools: int
     list_tokens: int
-    """Of the list without a hint of the client's own, once in each conversation."""
+    """Tokens of the list without a hint of the client's own, once in each conversation."""
     calls: int
     searches: int
     answer_tokens: int
-    """Of what was answered within :data:`RECENTLY`, in all conversations together."""
+    """Tokens of the answers within :data:`RECENTLY`, in all conversations together."""
 
     def as_json(self) -> dict[str, Any]:
         """For machines."""
@@ -80,7 +80,7 @@ class Feed:
 
     @property
     def latest_first(self) -> list[ExecutionRecord]:
-        """All of them."""
+        """All executions that are kept, the latest first."""
         return sorted(self._records.values(), key=lambda one: (one.started_at, one.id), reverse=True)
 
     def tokens_of(self, record: ExecutionRecord) -> int:
