@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .story import Report
 
 LOG_LINES = 20
-"""Of the gateway's log that a failure quotes; the last ones."""
+"""Lines from the end of the gateway's log that a failure quotes."""
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from .problem import DemoError
 
 MOST_LINES = 15
-"""Of a failed program's output that its message quotes; the last ones."""
+"""Lines from the end of a failed program's output that its message quotes."""
 
 
 async def run(

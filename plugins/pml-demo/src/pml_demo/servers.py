@@ -38,7 +38,7 @@ class DemoServer:
 
     name: str
     package: str
-    """As the package index names it."""
+    """Name on the package index."""
     environment: Environment
     command: Callable[[Path, Materials], list[str]]
     """How to start it, given the folder of its environment."""

@@ -16,7 +16,7 @@ from .materials import Materials, Trace, look
 from .plan import SOUGHT, workflow
 from .problem import DemoError
 from .progress import Steps
-from .setting_up import SettingUp
+from .setup import DemoSetup
 
 MODES = ("full_proxy", "hybrid", "semantic", "meta_only")
 """From most to least in the client's context."""
@@ -34,9 +34,9 @@ class Mode:
     mode: str
     tools: int
     tokens: int
-    """Of the list, estimated as :mod:`pml_hookspecs.tokens` does."""
+    """Tokens of the list, estimated by :mod:`pml_hookspecs.tokens`."""
     saved_percent: float
-    """Of the tokens of the list of all tools. Of a task it is less, see :class:`TaskCost`."""
+    """Share of the tokens of the list of all tools. A task saves less, see :class:`TaskCost`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class TaskCost:
     """What the plan as one task takes of a model's context, and how many requests, in one way of doing it."""
 
     tokens: int
-    """Of the list, and of all that is asked and answered."""
+    """Tokens of the list and of all requests and answers."""
     requests: int
 
 
@@ -67,7 +67,7 @@ class Report:
     """Everything that the demo shows."""
 
     version: str
-    """Of the gateway."""
+    """Version of the gateway."""
     servers: list[dict[str, Any]]
     """name, package, state, tools."""
     modes: list[Mode]
@@ -96,7 +96,7 @@ class Story:
     def __init__(self, folder: Path, steps: Steps, log: TextIO, *, node: bool) -> None:
         """``folder`` exists and is empty; ``log`` is a file that the gateway's log goes to."""
         self._materials, self._steps, self._log = Materials(folder), steps, log
-        self._setting_up = SettingUp(self._materials, steps, node=node)
+        self._setting_up = DemoSetup(self._materials, steps, node=node)
 
     async def tell(self) -> Report:
         """Install, start, ask, run, and look at the history.

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pml_demo import environments, setting_up
+from pml_demo import environments, setup
 from pml_demo.materials import Materials
 from pml_demo.problem import DemoError
 from pml_demo.progress import Steps
-from pml_demo.setting_up import SettingUp
+from pml_demo.setup import DemoSetup
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +37,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(environments, "install", install)
     monkeypatch.setattr(environments, "installed", lambda _: None)
     monkeypatch.setattr(environments, "node_version", _twenty)
-    monkeypatch.setattr(setting_up, "make_repository", _nothing)
+    monkeypatch.setattr(setup, "make_repository", _nothing)
     monkeypatch.setattr(shutil, "which", which)
     return Machine
 
@@ -52,7 +52,7 @@ async def _nothing(materials):
 
 async def set_up(tmp_path, *, node=True):
     materials = Materials(tmp_path)
-    done = SettingUp(materials, Steps(Console(quiet=True), live=False), node=node)
+    done = DemoSetup(materials, Steps(Console(quiet=True), live=False), node=node)
     await done.run()
     return done, list(json.loads(materials.config.read_text())["mcpServers"])
 

@@ -16,14 +16,14 @@ from .progress import Steps
 from .servers import DemoServer, Environment
 
 
-class SettingUp:
+class DemoSetup:
     """Installs what is wanted and possible; what had to be left out is told in :attr:`notes`."""
 
     def __init__(self, materials: Materials, steps: Steps, *, node: bool) -> None:
         self._materials, self._steps, self._node = materials, steps, node
         self._folders: dict[Environment, Path] = {}
         self.servers: list[DemoServer] = []
-        """Those that are in the configuration, in the order they are shown."""
+        """Servers in the configuration, in the order they are shown."""
         self.notes: list[str] = []
 
     async def run(self) -> None:
