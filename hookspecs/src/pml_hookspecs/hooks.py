@@ -145,7 +145,7 @@ class ExecutorHooks:
         """Contribute wrappers. Called once, at start-up; the chain is then fixed.
 
         Order is by phase, and within one as wrappers say (:class:`~pml_hookspecs.executor.Wrapper`): see ``pml plugins
-        chain``. Where nobody says anything it is the same on every start, and no promise. Raising quarantines the plugin.
+        chain``. Where nobody says anything it is the same on every start, and no promise. Raising quarantines.
         """
         return ()
 
