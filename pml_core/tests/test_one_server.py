@@ -217,3 +217,40 @@ async def test_a_client_hears_of_it_once_where_the_server_tells_each_of_its_conn
         assert [method for method, _ in told] == [CHANGED]
         listens.cancel()
         await asyncio.gather(listens, return_exceptions=True)
+
+
+class TwoFaces(ScriptedServer):
+    """Declares an extension without a handshake only."""
+
+    def __init__(self) -> None:
+        super().__init__(["a"], eras=["legacy", "modern"])
+
+    async def _serve_modern(self, method, params):
+        answer = await super()._serve_modern(method, params)
+        if method == "server/discover":
+            return {**answer, "capabilities": {**self.offers, "extensions": {"vendor/skills": {}}}}
+        return answer
+
+
+async def test_what_a_server_elsewhere_declares_in_one_era_is_declared_in_that_era_from_the_first_client_on():
+    server = TwoFaces()
+    transport = Connections({"fs": lambda: server})
+    plugins = {("exposure_mode", "plain"): TransparentView}
+    settings = {"fs": ServerSettings(url="http://host/mcp")}
+    async with connected(transport, settings, plugins=plugins, tools_exposure="plain") as made:
+        assert len(transport.opened) == 1
+        for _ in range(2):
+            greeting = await Client(made, modern=True).request("server/discover")
+            assert "vendor/skills" in greeting["capabilities"]["extensions"]
+            assert len(server.links) == 2
+
+
+async def test_a_server_elsewhere_that_does_not_speak_that_era_is_asked_once():
+    server = ScriptedServer(["a"])
+    transport = Connections({"fs": lambda: server})
+    plugins = {("exposure_mode", "plain"): TransparentView}
+    settings = {"fs": ServerSettings(url="http://host/mcp")}
+    async with connected(transport, settings, plugins=plugins, tools_exposure="plain") as made:
+        for _ in range(2):
+            await Client(made, modern=True).request("server/discover")
+            assert len(server.links) == 2

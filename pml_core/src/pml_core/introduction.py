@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pml_hookspecs.tokens import estimate
 
+from .client import current_client
 from .naming import SEPARATOR, name_of
 from .server_views import is_operator
 from .words import MAPS, clean, sentences
@@ -161,6 +162,9 @@ class Introduction:
             hello()
             await self._starts.met(server, info.settings().list_wait_s / 2)  # the list gets the rest
         text = await self.text(session)
+        alone, client = self.shown_alone(session), current_client.get()
+        if alone is not None and client is not None:
+            await alone.meet(client, info.settings().list_wait_s / 2)
         is_servers = info.about(session) is not info.gateway()
         return {"instructions": text} if text else {}, {META_GATEWAY: info.gateway()} if is_servers else {}
 

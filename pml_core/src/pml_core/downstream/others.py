@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TypeGuard
 
 from pml_core.client import Client
@@ -30,6 +31,7 @@ class Others:
         self._one_era = wiring.settings.era != "client"
         self._refused: set[Era] = set()
         """Eras that the server is known not to speak."""
+        self._met: set[Era] = set()
         self.differs = False
         """Whether a program that all share lists something else for clients that can be asked something."""
 
@@ -76,8 +78,10 @@ class Others:
         running = self._running.get((client.conversation, self.era_for(client)))
         return None if running is None else running[0]
 
-    async def of(self, client: Client, within_s: float) -> Instance:
+    async def of(self, client: Client, within_s: float, *, bridged: bool = True) -> Instance:
         """The client's connection; the one that serves all when the server does not speak the client's era.
+
+        ``bridged`` opens the client's own one then, if it is to have one.
 
         Raises:
             TransportError: It cannot be had; the message says why.
@@ -102,8 +106,19 @@ class Others:
                     raise
                 return self._main
             self._refused.add(era)
-            return await self.of(client, within_s)
+            return await self.of(client, within_s) if bridged else self._main
         return instance
+
+    async def meet(self, client: Client, within_s: float) -> None:
+        """Connect for clients of another era to a server that runs elsewhere, once: it may declare other things there.
+
+        What cannot be had so soon is had by the first call.
+        """
+        era = self.era_for(client)
+        if self._wiring.settings.url and self.apply(client) and not self.alone(client) and era not in self._met:
+            self._met.add(era)
+            with suppress(TransportError):
+                await self.of(client, within_s, bridged=False)
 
     def _start(self, key: Key, conversation: object | None) -> None:
         most, client = self._wiring.settings.max_clients, None

@@ -315,6 +315,10 @@ class Server:
         """What it declared on each of its connections, which may differ by era; last time if it was not up yet."""
         return [i.capabilities if i.known else self.greeting.words.declared for i in (self._main, *self._others)]
 
+    async def meet(self, client: Client, within_s: float) -> None:
+        """As :meth:`Others.meet`."""
+        await self._others.meet(client, within_s)
+
     def offers(self, capability: str) -> bool:
         """Whether it declared ``capability``; False while it is neither connected nor stopped for want of use."""
         return self._main.offers(capability)
@@ -385,9 +389,7 @@ def _before_arguments(name: str) -> bytes:
 
 
 def _idle_timeout_s(configured_s: float | None, *, only_lists: bool) -> float | None:
-    if not only_lists:
-        return configured_s
-    return LISTED_S if configured_s is None else min(LISTED_S, configured_s)
+    return min(LISTED_S, configured_s or LISTED_S) if only_lists else configured_s
 
 
 def _first_status(name: str, *, enabled: bool) -> ServerStatus:
