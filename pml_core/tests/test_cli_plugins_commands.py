@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import types
+from datetime import UTC, datetime
 
 import pytest
 
@@ -16,6 +17,8 @@ from pml_core.config import load
 from pml_core.gateway import Gateway
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import InvalidArguments, Session, ToolCall, hookimpl
+
+STARTED = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -112,3 +115,40 @@ def test_a_command_that_brings_its_own_function_is_left_alone():
     parser.set_defaults(run=len)
     prepare(parser, "any")
     assert parser.get_default("run") is len
+
+
+def test_a_command_on_trial_gets_a_gateway_that_keeps_nothing_of_the_users(place, plugin, capsys):
+    seen = []
+
+    async def attempt(arguments, services, trial):
+        from pml_hookspecs import MetaTool, Outcome, Status
+
+        services.publish("mine", [MetaTool(definition={"name": "echo", "inputSchema": {}}, call=None)])
+        ended = Outcome(task_id="t", status=Status.OK, started_at=STARTED, duration_ms=1)
+
+        async def last(task, run):
+            seen.append(task.tool)
+            return ended
+
+        chain = trial.use([], [], last)
+        outcome = await services.run(ToolCall(id="t", tool="mine:echo"), Session(key="k"))
+        seen.append((outcome, await chain(ToolCall(id="t", tool="other:echo"), None)))
+        seen.append([one["name"] for one in trial.plugins])
+        seen.append([name for name, _ in trial.hooks["pml_wrap_executor"]])
+        seen.append(list(trial.tracers))
+        with pytest.raises(Exception, match="no tracer driver named 'gone'"):
+            await trial.driver("tracer", "gone")
+        raise InvalidArguments("enough\nGo home.")
+
+    @hookimpl
+    def pml_commands(subcommands):
+        subcommands.add_parser("try").set_defaults(run_on_trial=attempt)
+
+    plugin.pml_commands = pml_commands
+    place.write("servers.json", json.dumps({"mcpServers": {"fs": {"command": "touch", "args": ["started"]}}}))
+    assert main(["try", "--config", "servers.json", "--set", "gateway.tracers=['late']"]) == 2
+    assert capsys.readouterr().err.splitlines()[-2:] == ["pml: enough", "     Go home."]
+    assert seen[:2] == ["mine:echo", "other:echo"]
+    assert [outcome.started_at for outcome in seen[2]] == [STARTED, STARTED]
+    assert seen[3:] == [["looking"], ["core"], ["late"]]
+    assert list(place.home.iterdir()) == []

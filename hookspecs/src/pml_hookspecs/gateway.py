@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .executor import Run
+    from .executor import CallNext, Run, Wrapper
     from .tasks import Task
+    from .tracer import Tracer
 
 
 class InvalidArguments(Exception):  # noqa: N818 - it is not the gateway that errs
@@ -94,3 +95,25 @@ class NamedTools:
     """Names as clients or the catalog have them, or patterns of :mod:`fnmatch` over them."""
     ids_only: bool = False
     """Whether only ``server:tool`` counts here, and not ``server__tool`` or the tool's own name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A gateway that serves nobody, for commands that try out what is installed.
+
+    It has no servers, keeps what it keeps in memory, and is gone when the command ends.
+    """
+
+    plugins: Sequence[Mapping[str, str]]
+    """What is installed, as ``pml plugins list --json`` tells of it."""
+    hooks: Mapping[str, Sequence[tuple[str, Any]]]
+    """What plugins contributed to calls, by hook, each with its plugin's name: ``pml_wrap_executor``, outermost first
+    and with the core's own, and ``pml_filter_tools``."""
+    tracers: Sequence[str]
+    """Names of those that are in use. None of them is told anything before :attr:`use`."""
+    driver: Callable[[str, str], Awaitable[Any]]
+    """A driver of a kind and a name, with its settings, entered; it is left with the gateway. Raises what says why it
+    cannot be had."""
+    use: Callable[[Sequence[tuple[str, Wrapper]], Sequence[tuple[str, Tracer]], CallNext], CallNext]
+    """From now on calls take these wrappers, are told to these tracers, and are run by what comes last. The
+    chain that they take."""

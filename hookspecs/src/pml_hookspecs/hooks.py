@@ -74,16 +74,18 @@ class GatewayHooks:
     def pml_commands(self, subcommands: Any) -> None:
         """Add ``pml <verb>`` commands to an :mod:`argparse` sub-parser collection.
 
-        Each parser sets one or both of two functions by ``parser.set_defaults``. ``run`` is called with the parsed
+        Each parser sets one or more of three functions by ``parser.set_defaults``. ``run`` is called with the parsed
         arguments and returns the exit status. ``run_with`` is a coroutine function called with the parsed arguments and
         the plugin's :class:`Services`, for commands that look at the user's catalog, store or settings: the catalog is
         as it was last time, or with ``--connect``, which such parsers are given together with ``--config``, ``--mode``
         and ``--set``, as the servers list it now. With both, ``run`` is called first and may return None to say that
-        it takes the services. A parser that also sets ``needs_gateway=True`` starts a gateway, or servers, without
-        being told ``--connect``: it is refused with a message where those do not run.
+        it takes the services. ``run_on_trial`` is a coroutine function called with the arguments, the services and a
+        :class:`~pml_hookspecs.gateway.Trial`, whose gateway they are of. A parser that also sets ``needs_gateway=True``
+        starts a gateway, or servers, without being told ``--connect``: it is refused with a message where those do not
+        run.
 
-        An :class:`InvalidArguments` that either raises becomes a message and exit status 2. Called while the command
-        line is parsed: import nothing heavy here.
+        An :class:`InvalidArguments` that either raises becomes a message and exit status 2; what to do may stand on a
+        line of its own. Called while the command line is parsed: import nothing heavy here.
         """
 
     @hookspec

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 
-from pml_kit.terminal import print_table, printable
+from pml_kit.terminal import print_columns, print_json, print_table, printable
 
 OBEYED = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Categories of characters that control a terminal, turn the direction of reading, or show nothing."""
@@ -53,3 +54,15 @@ def test_a_table_obeys_no_cell_and_cuts_no_column_that_is_to_stay_whole(capsys):
 def test_a_table_may_have_no_rows(capsys):
     print_table(("id", "what"), [], whole=["id"])
     assert "what" in capsys.readouterr().out
+
+
+def test_columns_are_as_wide_as_their_widest_cell_and_the_last_one_runs_on(capsys):
+    print_columns([("a", "one", ""), ("long", "b", "and so on")], ("X", "Y", "Z"))
+    assert capsys.readouterr().out == "X     Y    Z\na     one\nlong  b    and so on\n"
+    print_columns([])
+    assert capsys.readouterr().out == ""
+
+
+def test_json_is_one_document_in_the_letters_of_everybody(capsys):
+    print_json({"who": "Zoë", "where": Path("/x")})
+    assert capsys.readouterr().out == '{\n  "who": "Zoë",\n  "where": "/x"\n}\n'

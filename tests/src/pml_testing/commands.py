@@ -1,11 +1,30 @@
-"""What tests of the ``pml`` command share."""
+"""What tests of the ``pml`` command share: a place without the user's own configuration, and made-up installations.
+
+A conftest imports the fixtures that it offers, and defines ``kept`` if something is installed that its tests need.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import importlib.metadata
 import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+import stevedore
+
+from pml_core import trust
 from pml_core.cli import main
+from pml_core.config_files import PRESETS, PROJECT_FILES
+from pml_core.errors import OperatorError
+
+OUR_API = "pml-hookspecs>=0.2,<1"
+KEPT = ("pml-core", "pml-hookspecs", "pml-testing")
 
 HOOKS = "from pml_hookspecs import hookimpl\n"
 SETTINGS = """
@@ -41,6 +60,126 @@ def pml_commands(subcommands):
     parser.set_defaults(run=lambda arguments: 7)
 """
 )
+
+
+class Place:
+    """A project and a user's folder, both empty, and nothing in the environment."""
+
+    def __init__(self, root: Path) -> None:
+        """``root`` is an empty folder."""
+        self.project, self.home = root / "project", root / "home"
+        self.project.mkdir()
+        self.home.mkdir()
+
+    def write(self, name: str, text: str) -> Path:
+        """A file in the project; its configuration is trusted, as far as it can be read."""
+        path = self.project / name
+        path.write_text(text, encoding="utf-8")
+        if name in (*PROJECT_FILES, PRESETS):
+            with contextlib.suppress(OperatorError):
+                trust.keep({path: trust.agreement_to(path, path.read_bytes())})
+        return path
+
+    def users(self, name: str, text: str) -> Path:
+        """A file in the user's PML folder."""
+        path = self.home / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+
+class Installation:
+    """Distributions that only this test sees. No distribution of PML but :data:`KEPT` is installed."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is an empty one in ``sys.path``."""
+        self.folder = folder
+
+    def add(
+        self,
+        name: str,
+        points: Mapping[str, Mapping[str, str]] | str,
+        *,
+        version: str = "1.0",
+        requires: Sequence[str] = (OUR_API,),
+        modules: Mapping[str, str] | None = None,
+        metadata: str | None = None,
+    ) -> None:
+        """Install a distribution.
+
+        Args:
+            points: Entry points by group and name, or the text of ``entry_points.txt``.
+            modules: Source by module name.
+            metadata: The text of ``METADATA``; ``""`` for none at all.
+        """
+        info = self.folder / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+        text = "\n".join([*lines, *(f"Requires-Dist: {line}" for line in requires)]) + "\n"
+        if metadata != "":
+            (info / "METADATA").write_text(text if metadata is None else metadata)
+        if not isinstance(points, str):
+            groups = (
+                [f"[{group}]", *(f"{n} = {target}" for n, target in entries.items())]
+                for group, entries in points.items()
+            )
+            points = "\n".join(line for group in groups for line in group) + "\n"
+        (info / "entry_points.txt").write_text(points)
+        for module, source in (modules or {}).items():
+            (self.folder / f"{module}.py").write_text(source)
+        importlib.invalidate_caches()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_of_entry_points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Entry points are not remembered in the user's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The working directory and PML's home of the test."""
+    for name in list(os.environ):
+        if name.upper().startswith("PML_"):
+            monkeypatch.delenv(name)
+    root = tmp_path / "place"
+    root.mkdir()
+    made = Place(root)
+    monkeypatch.setenv("PML_HOME", str(made.home))
+    monkeypatch.chdir(made.project)
+    return made
+
+
+@pytest.fixture
+def kept() -> Sequence[str]:
+    """Distributions that stay installed besides :data:`KEPT`."""
+    return ()
+
+
+@pytest.fixture
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Sequence[str]) -> Iterator[Installation]:
+    """Where the test installs what it needs."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    loaded = set(sys.modules)
+    monkeypatch.syspath_prepend(str(folder))
+    everything = importlib.metadata.distributions
+
+    def visible(**context: Any) -> Iterator[importlib.metadata.Distribution]:
+        for dist in everything(**context):
+            text = dist.read_text("entry_points.txt") or ""
+            stays = dist.metadata["Name"] in (*KEPT, *kept)
+            if "[pml." not in text or stays or Path(str(dist.locate_file(""))) == folder:
+                yield dist
+
+    monkeypatch.setattr(importlib.metadata, "distributions", visible)
+    # stevedore keeps the entry points of each group for as long as the process lives.
+    monkeypatch.setattr(stevedore.ExtensionManager, "ENTRY_POINT_CACHE", {})
+    yield Installation(folder)
+    for name in set(sys.modules) - loaded:
+        if getattr(sys.modules[name], "__file__", None) and str(folder) in str(sys.modules[name].__file__):
+            del sys.modules[name]
 
 
 def installed(installation: Any, place: Any) -> None:

@@ -6,23 +6,17 @@ import argparse
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pml_core import systems
 from pml_core.errors import OperatorError
 from pml_hookspecs import InvalidArguments
-
-if TYPE_CHECKING:
-    from pml_core.config import Config
 
 CORE_COMMANDS = {
     "serve": "serve",
     "import": "importer",
     "config": "config",
     "plugins": "plugins",
-    "plugin": "plugin_new",
-    "bench": "bench",
     "auth": "auth",
     "connect": "connect",
     "disconnect": "disconnect",
@@ -31,46 +25,6 @@ CORE_COMMANDS = {
     "untrust": "trust",
 }
 """Commands and their modules."""
-
-
-def add_sources(parser: argparse.ArgumentParser, *, below: bool = False) -> None:
-    """The options that say where the configuration comes from.
-
-    Args:
-        parser: Gets them.
-        below: It is a verb's, whose command has them too: what stands before the verb is kept.
-    """
-    if below:
-        parser.argument_default = argparse.SUPPRESS
-    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration, or an MCP client's own file")
-    parser.add_argument("--mode", metavar="NAME", help="exposure mode (as --set gateway.tools_exposure=NAME)")
-    parser.add_argument(
-        "--set",
-        dest="overrides",
-        action="append",
-        default=argparse.SUPPRESS if below else [],
-        metavar="PATH=VALUE",
-        help="set one value; may be repeated",
-    )
-
-
-_told: set[str] = set()
-
-
-def load_as_told(arguments: argparse.Namespace) -> Config:
-    """The configuration that the options of :func:`add_sources` ask for; files that do not count are named once.
-
-    Raises:
-        OperatorError: It cannot be read or does not fit.
-    """
-    from pml_core.config import load
-
-    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
-    for line in config.ignored.values():
-        if line not in _told:
-            print(f"pml: {line}", file=sys.stderr)
-            _told.add(line)
-    return config
 
 
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
@@ -139,7 +93,7 @@ def _reported(run: Callable[[argparse.Namespace], int], arguments: argparse.Name
             print(f"     {exc.remedy}", file=sys.stderr)
         return exc.exit_status
     except InvalidArguments as exc:
-        print(f"pml: {exc}", file=sys.stderr)
+        print("\n     ".join(f"pml: {exc}".splitlines()), file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()

@@ -7,7 +7,7 @@ import asyncio
 import sys
 from typing import Any
 
-from . import add_sources, load_as_told
+from .sources import add_sources, load_as_told
 
 
 def add(subcommands: Any) -> None:

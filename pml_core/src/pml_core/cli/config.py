@@ -15,10 +15,10 @@ from pml_core.doubts import BY_INTENT, of_mode
 from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
 from pml_core.secret_values import SECRET_NAME
+from pml_kit.terminal import print_columns, print_json
 
-from . import add_sources, load_as_told
 from .config_change import add_options
-from .output import print_columns, print_json
+from .sources import add_sources, load_as_told
 
 ONLY_FOR_CHANGES = ("to", "user", "project", "print", "dry_run", "yes", "answers", "answer")
 

@@ -14,9 +14,9 @@ from pml_core.config import Config, load, normalise
 from pml_core.config_files import PROJECT_FILES, home, read_file
 from pml_core.errors import OperatorError
 from pml_core.trust import follow, in_force, projects_files
+from pml_kit.terminal import print_json
 
 from . import edited_file, toml_edit, yaml_edit
-from .output import print_json
 from .trees import KeyPath, at, flat
 
 USERS_FILE = "config.yaml"

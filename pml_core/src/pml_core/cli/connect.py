@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pml_core.errors import OperatorError
+from pml_kit.terminal import print_json
 
 from . import client_text, connections, edited_file
 from .connect_places import CLIENTS, IMPORTED_AS, Place, place
-from .output import print_json
 from .takeover import Takeover
 from .trees import KeyPath
 

@@ -7,9 +7,9 @@ import sys
 from typing import Any
 
 from pml_core import local_plugins, registry
+from pml_kit.terminal import print_columns, print_json
 
-from . import add_sources, load_as_told
-from .output import print_columns, print_json
+from .sources import add_sources, load_as_told
 
 CONNECT = "also start every server and list its tools, and say how the store is"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import add_sources
+from .sources import add_sources
 
 if TYPE_CHECKING:
     from pml_core.config import Config

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pml_core.errors import OperatorError
-from pml_kit.terminal import printable
+from pml_kit.terminal import print_json, printable
 
-from . import add_sources, servers_change, servers_view
-from .output import print_json
+from . import servers_change, servers_view
+from .sources import add_sources
 
 if TYPE_CHECKING:
     from pml_core.definitions import Change
@@ -85,7 +85,7 @@ def run_accept(arguments: argparse.Namespace) -> int:
     """Show the changes and accept them; 1 where they were not accepted."""
     import asyncio
 
-    from . import load_as_told
+    from .sources import load_as_told
 
     config = load_as_told(arguments)
     if arguments.server not in config.servers:

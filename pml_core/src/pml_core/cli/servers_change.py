@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pml_core import restarts, secret_values
 from pml_core.config_files import home
 from pml_core.errors import OperatorError
-
-from .output import print_json
+from pml_kit.terminal import print_json
 
 if TYPE_CHECKING:
     import argparse
@@ -68,8 +67,8 @@ def run_enable(arguments: argparse.Namespace) -> int:
 
 def run_restart(arguments: argparse.Namespace) -> int:
     """Have every running gateway of this user start a server anew."""
-    from . import load_as_told
     from .servers_view import settings_of
+    from .sources import load_as_told
 
     for name in arguments.server:
         if not settings_of(load_as_told(arguments), name).enabled:

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_core import secret_values
 from pml_core.errors import OperatorError
-from pml_kit.terminal import printable
-
-from .output import print_columns, print_json
+from pml_kit.terminal import print_columns, print_json, printable
 
 if TYPE_CHECKING:
     import argparse
@@ -24,7 +22,7 @@ LONGEST = 80
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print one line per server."""
-    from . import load_as_told
+    from .sources import load_as_told
 
     config = load_as_told(arguments)
     statuses, tools = asyncio.run(_looked(config, list(config.servers), connect=arguments.connect))
@@ -42,7 +40,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_tools(arguments: argparse.Namespace) -> int:
     """Print one line per tool of a server."""
-    from . import load_as_told
+    from .sources import load_as_told
 
     config, name = load_as_told(arguments), arguments.server
     settings = settings_of(config, name)

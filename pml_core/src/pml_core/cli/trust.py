@@ -13,9 +13,7 @@ from pml_core import secret_values, trust
 from pml_core.config import normalise
 from pml_core.config_files import PRESETS, PROJECT_FILES, parsed, raw_of
 from pml_core.errors import OperatorError
-from pml_kit.terminal import printable
-
-from .output import print_columns, print_json
+from pml_kit.terminal import print_columns, print_json, printable
 
 
 def add(subcommands: Any) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from . import add_sources, load_as_told
+from .sources import add_sources, load_as_told
 
 RunWith = Callable[[argparse.Namespace, Any], Awaitable[int]]
 
@@ -18,7 +18,12 @@ def prepare(parser: argparse.ArgumentParser, plugin: str) -> None:
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
             for below in action.choices.values():
                 prepare(below, plugin)
-    function = parser.get_default("run_with")
+    function, on_trial = parser.get_default("run_with"), parser.get_default("run_on_trial")
+    if on_trial is not None:
+        from . import trial
+
+        add_sources(parser)
+        parser.set_defaults(run=lambda arguments: trial.run(on_trial, plugin, arguments))
     if function is None:
         return
     add_sources(parser)

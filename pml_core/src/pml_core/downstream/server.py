@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pml_core.catalog import LiveCatalog
-from pml_core.client import current_client
+from pml_core.client import Client, current_client
 from pml_core.clock import timeout_s
 from pml_core.definitions import Change, fingerprint
 from pml_core.listing import Kind

@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 from pml_core.cli import main
-from pml_core.cli.plugin_new import KINDS
+from pml_dev.kinds import KINDS
 
 
 @pytest.fixture

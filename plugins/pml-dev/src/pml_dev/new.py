@@ -5,66 +5,32 @@ from __future__ import annotations
 import argparse
 import keyword
 import re
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
 
-from pml_core import registry
-from pml_core.errors import OperatorError
+from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_json
 
-from .output import print_json
+from .kinds import KINDS, Kind
 
 SUFFIX = ".tmpl"
 HIDDEN = "dot_"
 """Beginning of a template whose file begins with a dot."""
 ABOUT = "README.part.md"
 MARK = re.compile(r"@@(\w+)@@")
+GROUPS = frozenset(kind.group for kind in KINDS.values())
+HOOKS = KINDS["hooks"].group
 LONGEST_NAME = 32
 """Longer names would break lines of the templates that the formatter wants otherwise [characters]."""
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+"""How plugins are called."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of plugin that can be begun."""
-
-    group: str
-    suffix: str
-    """Of the class that its entry point names; ``""`` when that is the module."""
-    about: str
-
-    @property
-    def folder(self) -> str:
-        """Where its templates are."""
-        return self.group.removeprefix("pml.") if self.suffix else "hooks"
-
-
-KINDS: Mapping[str, Kind] = {
-    "exposure-mode": Kind("pml.exposure_mode", "Mode", "exposure mode: lists the tools whose names fit patterns"),
-    "executor": Kind("pml.executor", "Executor", "executor: runs scripts of one tool call on each line"),
-    "transport": Kind("pml.transport", "Transport", "transport: reaches servers that listen on a TCP port"),
-    "tracer": Kind("pml.tracer", "Tracer", "tracer: writes each finished span as a line of JSON"),
-    "store": Kind("pml.store", "Store", "store: keeps everything in one file of JSON lines"),
-    "hooks": Kind("pml.plugins", "", "plugin: refuses calls by the value of an argument"),
-}
-
-
-def add(subcommands: Any) -> None:
-    """Add the command."""
-    parser = subcommands.add_parser("plugin", help="begin a plugin of your own")
-    verbs = parser.add_subparsers(metavar="VERB", required=True)
-    text = "write a distribution that does something small, with tests that are green as they stand"
-    new: argparse.ArgumentParser = verbs.add_parser("new", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    new.add_argument("kind", choices=KINDS, help="; ".join(f"{name}: {kind.about}" for name, kind in KINDS.items()))
-    new.add_argument("name", help="what the configuration will call it, such as office_hours")
-    new.add_argument("--path", type=Path, default=Path(), metavar="DIR", help="where its folder goes; here if not said")
-    new.add_argument("--json", action="store_true", help="one JSON document")
-    new.set_defaults(run=run_new)
-
-
-def run_new(arguments: argparse.Namespace) -> int:
+def run(arguments: argparse.Namespace) -> int:
     """Write the files and say what to do next."""
     kind, name = KINDS[arguments.kind], _checked(arguments.name)
     target = arguments.path / f"pml-{name.replace('_', '-')}"
@@ -74,8 +40,7 @@ def run_new(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"folder": str(target), "distribution": words["distribution"], "files": written})
         return 0
-    print(f"{target}: {len(written)} files")
-    print(_next_steps(target, kind, name))
+    sys.stdout.write(f"{target}: {len(written)} files\n{_next_steps(target, kind.use.format(name=name))}\n")
     return 0
 
 
@@ -83,27 +48,42 @@ def _checked(given: str) -> str:
     """The name in snake case.
 
     Raises:
-        OperatorError: It is none, it is too long, or something that is installed has it.
+        InvalidArguments: It is none, it is too long, or something that is installed has it.
     """
     name = given.removeprefix("pml-").replace("-", "_")
-    if not registry.NAME.fullmatch(name) or keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        raise OperatorError(
-            f"{given!r} cannot be the name of a plugin", "Take small letters, digits and single '_': office_hours."
+    if not NAME.fullmatch(name) or keyword.iskeyword(name) or keyword.issoftkeyword(name):
+        raise InvalidArguments(
+            f"{given!r} cannot be the name of a plugin\nTake small letters, digits and single '_': office_hours."
         )
     if len(name) > LONGEST_NAME:
-        raise OperatorError(f"{given!r} is longer than {LONGEST_NAME} characters", "Take a shorter name.")
-    distribution = f"pml-{name.replace('_', '-')}"
-    for record in registry.discover():
-        if name == record.name or distribution == record.dist:
-            raise OperatorError(f"{given!r} is taken: {record.label} is installed", "Take another name.")
+        raise InvalidArguments(f"{given!r} is longer than {LONGEST_NAME} characters\nTake a shorter name.")
+    for label in _installed(name):
+        raise InvalidArguments(f"{given!r} is taken: {label} is installed\nTake another name.")
     return name
+
+
+def _installed(name: str) -> Iterator[str]:
+    """What is called so, or would be of the distribution that is to be written: ``store driver 'x' (acme 1.0)``."""
+    for dist in metadata.distributions():
+        with suppress(Exception):  # one distribution's broken files must not hide the others
+            yield from [_label(dist, point) for point in dist.entry_points if _claims(dist, point, name)]
+
+
+def _claims(dist: metadata.Distribution, point: metadata.EntryPoint, name: str) -> bool:
+    same = re.sub(r"[-_.]+", "-", dist.name).lower() == f"pml-{name.replace('_', '-')}"
+    return point.group in GROUPS and (same or point.name == name)
+
+
+def _label(dist: metadata.Distribution, point: metadata.EntryPoint) -> str:
+    kind = "hook plugin" if point.group == HOOKS else f"{point.group.removeprefix('pml.').replace('_', ' ')} driver"
+    return f"{kind} {point.name!r} ({dist.name} {dist.version})"
 
 
 def _refuse_to_overwrite(target: Path) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise OperatorError(f"{target} is there already and is no folder", "Take another name, or another --path.")
+        raise InvalidArguments(f"{target} is there already and is no folder\nTake another name, or another --path.")
     if target.is_dir() and any(target.iterdir()):
-        raise OperatorError(f"{target} is there already, and is not empty", "Take another name, or another --path.")
+        raise InvalidArguments(f"{target} is there already, and is not empty\nTake another name, or another --path.")
 
 
 def _words(kind: Kind, name: str) -> dict[str, str]:
@@ -165,35 +145,23 @@ def _write(target: Path, path: Path, text: str) -> str:
     """Write one file that is not there yet; its path.
 
     Raises:
-        OperatorError: It cannot be written.
+        InvalidArguments: It cannot be written.
     """
     try:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         with (target / path).open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
     except OSError as exc:
-        raise OperatorError(f"{target / path}: cannot be written: {exc.strerror}", "Give another --path.") from exc
+        raise InvalidArguments(f"{target / path}: cannot be written: {exc.strerror}\nGive another --path.") from exc
     return path.as_posix()
 
 
-USE = {
-    "exposure-mode": "pml serve --mode {name}",
-    "executor": "pml plugins list",
-    "transport": "pml serve --set servers.there.address={name}:127.0.0.1:7000",
-    "tracer": 'pml serve --set \'gateway.tracers=["log", "{name}"]\' --set plugins.{name}.path=spans.jsonl',
-    "store": "pml serve --set gateway.store={name}",
-    "hooks": "pml plugins chain",
-}
-"""How to see each kind at work."""
-
-
-def _next_steps(target: Path, kind: Kind, name: str) -> str:
-    use = next(use for word, use in USE.items() if KINDS[word] is kind)
+def _next_steps(target: Path, use: str) -> str:
     steps = (
         (f"cd {target}", ""),
         ("pip install -e . --group dev", "the plugin, and what tests it"),
         ("pytest", "its own tests and the contract of its kind"),
-        (use.format(name=name), "see it at work"),
+        (use, "see it at work"),
         ("pml plugins doctor", "what the gateway thinks of it"),
     )
     width = max(len(command) for command, _ in steps)

@@ -1,0 +1,51 @@
+"""Where commands take the configuration from."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pml_core.config import Config
+
+
+def add_sources(parser: argparse.ArgumentParser, *, below: bool = False) -> None:
+    """The options that say where the configuration comes from.
+
+    Args:
+        parser: Gets them.
+        below: It is a verb's, whose command has them too: what stands before the verb is kept.
+    """
+    if below:
+        parser.argument_default = argparse.SUPPRESS
+    parser.add_argument("--config", type=Path, metavar="FILE", help="configuration, or an MCP client's own file")
+    parser.add_argument("--mode", metavar="NAME", help="exposure mode (as --set gateway.tools_exposure=NAME)")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=argparse.SUPPRESS if below else [],
+        metavar="PATH=VALUE",
+        help="set one value; may be repeated",
+    )
+
+
+_told: set[str] = set()
+
+
+def load_as_told(arguments: argparse.Namespace) -> Config:
+    """The configuration that the options of :func:`add_sources` ask for; files that do not count are named once.
+
+    Raises:
+        OperatorError: It cannot be read or does not fit.
+    """
+    from pml_core.config import load
+
+    config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
+    for line in config.ignored.values():
+        if line not in _told:
+            print(f"pml: {line}", file=sys.stderr)
+            _told.add(line)
+    return config

@@ -1,0 +1,93 @@
+"""A gateway that serves nobody, for commands of plugins that try out what is installed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs.gateway import Trial
+
+from .sources import load_as_told
+
+if TYPE_CHECKING:
+    from pml_core.config import Config
+    from pml_core.gateway import Gateway
+    from pml_hookspecs import CallNext, Tracer, Wrapper
+
+RunOnTrial = Callable[[argparse.Namespace, Any, Trial], Awaitable[int]]
+
+
+@contextmanager
+def _a_home_of_its_own() -> Iterator[None]:
+    """Nothing of what is tried is kept among the user's data."""
+    before = os.environ.get("PML_HOME")
+    with tempfile.TemporaryDirectory(prefix="pml-trial-") as folder:
+        os.environ["PML_HOME"] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop("PML_HOME")
+            if before is not None:
+                os.environ["PML_HOME"] = before
+
+
+def run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace) -> int:
+    """Run a command with its plugin's services and the trial; the exit status.
+
+    Raises:
+        OperatorError: No gateway can be made under this configuration.
+    """
+    config = load_as_told(arguments)
+    with _a_home_of_its_own():
+        return asyncio.run(_run(function, plugin, arguments, config))
+
+
+async def _run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace, config: Config) -> int:
+    from pml_core import local_plugins
+    from pml_core.gateway import Gateway
+    from pml_core.logs import Logs
+
+    from .plugins import as_json
+
+    records = local_plugins.found(config)
+    found = [as_json(record) for record in records]
+    others = [record for record in records if record.kind != "store"]
+    gateway_settings = replace(config.gateway, tracers=(), strict=False)
+    # Without sources nothing was asked for by name, and executions are kept in memory.
+    tried = replace(config, servers={}, gateway=gateway_settings, sources=())
+    async with Gateway(tried, Logs("error"), others, connect=False) as gateway:
+        trial = _trial(gateway, found, config.gateway.tracers)
+        return await function(arguments, gateway.assembly.services(plugin), trial)
+
+
+def _trial(gateway: Gateway, found: Sequence[Mapping[str, str]], tracers: Sequence[str]) -> Trial:
+    from pml_core.chain import HOOK, Wrapped, fold
+    from pml_core.tracing import NamedTracer, Tracing
+
+    async def driver(kind: str, name: str) -> Any:
+        made = gateway.assembly.driver(kind, name)
+        await gateway.supervisor.enter(name, made, required=True)
+        if kind == "tracer":
+            gateway.supervisor.on_close(made.flush)
+        return made
+
+    def use(wrappers: Sequence[tuple[str, Wrapper]], tracers: Sequence[tuple[str, Tracer]], last: CallNext) -> CallNext:
+        chain: CallNext = fold([Wrapped(*one) for one in wrappers], last, gateway.log)
+        gateway.dispatcher.chain = chain
+        # The gateway is nobody's but the command's.
+        gateway.dispatcher._tracing = Tracing([NamedTracer(*one) for one in tracers], gateway.log)  # noqa: SLF001
+        return chain
+
+    return Trial(
+        plugins=found,
+        hooks={HOOK: [(one.plugin, one.wrapper) for one in gateway.wrappers], "pml_filter_tools": [*gateway.filters]},
+        tracers=tracers,
+        driver=driver,
+        use=use,
+    )
