@@ -188,7 +188,7 @@ def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
 
 
 def test_tox_has_a_lane_for_everything_there_is_to_hold(lanes: configparser.ConfigParser) -> None:
-    single = ("lint", "py311-core-lowest", "wheels", "downstream")
+    single = ("lint", "py311-core-lowest", "templates", "wheels", "downstream")
     assert {f"testenv:{name}" for name in (*TOGETHER, *EVERYTHING, *single)} <= {*lanes.sections()}
     for python in PYTHONS:
         assert any(name.startswith(f"{python}-all-") for name in TOGETHER)
