@@ -341,7 +341,11 @@ async def test_an_executor_that_claims_tool_calls_is_a_message_and_no_traceback(
             pass
 
 
-async def test_the_first_search_index_by_plugin_name_is_used():
+@pytest.mark.parametrize(
+    ("plugins", "providers", "counts"),
+    [("b", {}, "b"), ("ba", {}, "own"), ("ba", {"search": "b"}, "b"), ("ba", {"search": "a"}, "a")],
+)
+async def test_which_search_index_is_used_says_a_setting(plugins, providers, counts, capsys):
     class Index:
         def __init__(self, score):
             self.score = score
@@ -352,10 +356,27 @@ async def test_the_first_search_index_by_plugin_name_is_used():
         async def search(self, query, *, limit, min_score, among=None, session=None):
             return [Match(e.id, self.score) for e in self.entries]
 
-    plugins = {("hooks", n): plugin(pml_search_index=lambda services, n=n: [Index(n)]) for n in ("b", "a")}
-    async with running({"fs": ScriptedServer(["read"])}, plugins=plugins) as made:
+    plugins = {("hooks", n): plugin(pml_search_index=lambda services, n=n: [Index(n)]) for n in plugins}
+    async with running({"fs": ScriptedServer(["read"])}, plugins=plugins, providers=providers) as made:
         await made.servers_tried()
-        assert [m.score for m in await made.catalog.search("x", limit=1)] == ["a"]
+        found = [m.score for m in await made.catalog.search("read", limit=1)]
+    assert [one if isinstance(one, str) else "own" for one in found] == [counts]
+    said = 'several plugins bring search (a, b): none of them counts; choose one: [gateway.providers] search = "a"'
+    assert (said in capsys.readouterr().err) == (counts == "own")
+
+
+@pytest.mark.parametrize(
+    ("providers", "said"),
+    [
+        ({"search": "a"}, "gateway.providers.search: no plugin 'a' brings one; installed: none"),
+        ({"serch": "a"}, "gateway.providers.serch: there is no such part; did you mean 'search'?"),
+    ],
+)
+async def test_a_choice_that_nobody_offers_is_one_line(providers, said):
+    with pytest.raises(OperatorError) as refused:
+        async with running({}, providers=providers):
+            pass
+    assert str(refused.value) == said
 
 
 async def test_wrappers_are_ordered_and_the_cores_own_is_among_them():

@@ -28,7 +28,9 @@ class AccessHooks:
 
     @hookspec
     def pml_identities(self, services: Services) -> Iterable[Identities]:
-        """Contribute those who know keys, asked in plugin-name order by ``Services.identify`` and ``Services.scope``.
+        """Contribute those who know keys, asked by ``Services.identify`` and ``Services.scope``.
+
+        Of several plugins, ``[gateway.providers] identities`` may name the one that is asked; else all are.
 
         Called once, at start-up. Raising keeps the gateway from starting: without keys everybody would be let in.
         """
@@ -113,7 +115,9 @@ class ExposureHooks:
 
     @hookspec
     def pml_search_index(self, services: Services) -> Iterable[SearchIndex]:
-        """Provide the search index. The first one by plugin name is used; without any, the core's BM25.
+        """Provide the search index. Of several, ``[gateway.providers] search`` names the plugin whose is used.
+
+        Without any, or where several are there and none is named, the core's BM25 is.
 
         Called once, at start-up. Raising quarantines the plugin.
         """
@@ -121,7 +125,9 @@ class ExposureHooks:
 
     @hookspec
     def pml_embedders(self, services: Services) -> Iterable[Embedder]:
-        """Provide a model that embeds texts, as ``Services.embedder``. The first one by plugin name is used.
+        """Provide a model that embeds texts, as ``Services.embedder``.
+
+        Of several, ``[gateway.providers] embedder`` names the plugin whose is used; where it names none, none is.
 
         Called once, at start-up: load the model when it is first used. Raising quarantines the plugin.
         """
@@ -153,7 +159,10 @@ class ExecutorHooks:
 
     @hookspec
     def pml_suggesters(self, services: Services) -> Iterable[Suggester]:
-        """Contribute makers of plans, asked by ``Services.suggest``. Called once, at start-up. Raising quarantines."""
+        """Contribute makers of plans, asked by ``Services.suggest``. Called once, at start-up. Raising quarantines.
+
+        Of several plugins, ``[gateway.providers] suggester`` may name the one that is asked; all are where it does not.
+        """
         return ()
 
 

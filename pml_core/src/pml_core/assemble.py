@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -246,14 +246,6 @@ async def open_executors(active: ActiveConfig, supervisor: Supervisor, executors
         executor = assembly.driver("executor", name)
         await supervisor.enter(name, executor, required=True)
         executors.add(name, executor, chosen)
-
-
-def choose_index(catalog: LiveCatalog, found: Sequence[tuple[str, Any]], log: Any) -> None:
-    """Let the first of these, each with its plugin, answer searches; without any, the catalog goes on as it does."""
-    for plugin, index in found:
-        log.debug("search index", plugin=plugin)
-        catalog.use_index(index)
-        return
 
 
 def refuse(plugin: str, where: str, exc: Exception) -> NoReturn:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pml_kit import shapes
+from pml_kit.hints import chosen, near
 
 from . import drivers
 from .config import Config
@@ -195,6 +195,16 @@ class Assembly:
         found = self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault, among)
         return shapes.fitting(hook, found, on_fault)
 
+    def provided(self, hook: str, on_fault: Callable[[str, str, Exception], None]) -> list[tuple[str, Any]]:
+        """What counts of what plugins offer by ``hook`` (:func:`pml_kit.hints.chosen`), with their names."""
+        try:
+            found, problem = chosen(hook, self.gather(hook, on_fault), self._config.gateway.providers)
+        except LookupError as exc:
+            raise OperatorError(str(exc)) from None
+        if problem:
+            self._log.warning(problem)
+        return found
+
     def gather_again(
         self, hook: str, tables: Collection[str], on_fault: Callable[[str, str, Exception], None]
     ) -> tuple[list[str], list[tuple[str, Any]]]:
@@ -328,7 +338,6 @@ def unknown_tables(config: Config, records: Iterable[Record]) -> list[str]:
     problems = []
     for name in config.tables:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "install it, or remove the table"
+            hint = near(name, names, "install it, or remove the table")
             problems.append(f"[plugins.{name}] ({config.says(f'plugins.{name}')}): no such plugin is installed; {hint}")
     return problems

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import Any
+
+from pml_kit.hints import near
 
 from . import local_plugins, registry
 from .assembly import named_drivers, unknown_tables
@@ -36,7 +37,6 @@ def _missing_drivers(config: Config, records: list[registry.Record]) -> list[str
     for kind, path, name in named_drivers(config):
         names = [r.name for r in records if r.kind == kind]
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(names) or 'none'}"
-            found.append(f"{'.'.join(path)} ({config.says(path) or 'default'}): no {kind} named {name!r}; {hint}")
+            where = f"{'.'.join(path)} ({config.says(path) or 'default'})"
+            found.append(f"{where}: no {kind} named {name!r}; {near(name, names)}")
     return found

@@ -41,6 +41,9 @@ class GatewaySettings:
         "Kind of task (workflow, durable, capability, code, code.<language>, program.<language>) to its executor.",
         project="never",
     )
+    providers: dict[str, str] = setting(
+        dict, "Part (search, embedder, suggester, identities) to the plugin whose counts.", project="never"
+    )
     block: tuple[str, ...] = setting((), "Plugins or distributions that are not to be loaded.", project="never")
     required: tuple[str, ...] = setting(
         (),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import shlex
 import shutil
@@ -15,6 +14,7 @@ from typing import Any, TypeAlias
 
 from pml_hookspecs import CatalogEntry, Check, ServerStatus, Store, TransportError
 from pml_kit import waits
+from pml_kit.hints import near, unchosen
 from pml_kit.order import in_order
 from pml_kit.shapes import ShapeError, item_problem
 
@@ -138,6 +138,8 @@ async def examine(
         for problem in unknown_tables(config, assembly.records)
     ]
     lines += _chosen(assembly, config)
+    for problem in unchosen(lambda hook: assembly.gather(hook, lambda *_fault: None), config.gateway.providers):
+        lines.append(Line("providers", ok=False, detail=problem, remedy="Choose one, or block the others."))
     lines += [_was_ill(one) for one in ill]
     probed = await _probed(config, assembly, watch) if connect else {}
     for name, settings in config.servers.items():
@@ -208,9 +210,8 @@ def _chosen(assembly: Assembly, config: Config) -> Iterator[Line]:
         source = config.says(path)
         names = [r.name for r in assembly.records if r.kind == kind]
         if source is not None and name not in names:
-            where, near = ".".join(path), difflib.get_close_matches(name, names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(names) or 'none'}"
-            detail = f"{where} ({source}): {name!r} is configured and not installed; {hint}"
+            where = ".".join(path)
+            detail = f"{where} ({source}): {name!r} is configured and not installed; {near(name, names)}"
             remedy = f"Install the distribution that brings it, or give {where} another name."
             yield Line(f"{kind} {name}", ok=False, detail=detail, remedy=remedy)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from pml_kit.hints import near
 
 from .errors import OperatorError
 from .registry import Advice, Record, State, cause
@@ -20,11 +21,9 @@ class DriverError(OperatorError):
 
 def _missing(records: Sequence[Record], kind: str, name: str) -> DriverError:
     names = sorted(r.name for r in records)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"installed: {', '.join(names) or 'none'}"
     ours = kind == "transport" and name in TRANSPORTS
     remedy = f"Install pml-transport-{name}." if ours else "Install the package that provides it."
-    return DriverError(f"no {kind.replace('_', ' ')} driver named {name!r}; {hint}", remedy)
+    return DriverError(f"no {kind.replace('_', ' ')} driver named {name!r}; {near(name, names)}", remedy)
 
 
 def load(records: Sequence[Record], group: str, name: str) -> Any:

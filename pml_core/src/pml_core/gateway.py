@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pml_kit.order import in_order
 
 from .admission import Admission
-from .assemble import Parts, choose_index, open_executors, open_store, open_tracers, refuse
+from .assemble import Parts, open_executors, open_store, open_tracers, refuse
 from .assembly import check_required
 from .attempts import Attempts
 from .background import Background
@@ -134,15 +134,17 @@ class Gateway(Parts):
 
     def _use_plugins(self) -> None:
         """Take what hook plugins contribute, but for what waits for the chain."""
-        self._services.embedder = next((embedder for _, embedder in self._gather("pml_embedders")), None)
-        choose_index(self.catalog, self._gather("pml_search_index"), self.log)
+        provided, fault = self.assembly.provided, self.supervisor.fault
+        self._services.embedder = next((embedder for _, embedder in provided("pml_embedders", fault)), None)
+        for _, index in provided("pml_search_index", fault)[:1]:
+            self.catalog.use_index(index)
         self.filters.use(self._gather("pml_filter_tools", refuse))
         self.catalog.filter_with(self.filters.refusing, self.filters.hides)
         self.guides = Guides(self._gather("pml_guides"))
         self._introduction = self._introduced()
         self.own_tools.offer([*self._gather("pml_meta_tools"), *self.guides.tools()])
-        self._services.suggesters = self._gather("pml_suggesters")
-        self.identities.use(self._gather("pml_identities", refuse))
+        self._services.suggesters = provided("pml_suggesters", fault)
+        self.identities.use(provided("pml_identities", refuse))
         self.gather_watchers()
 
     def gather_watchers(self) -> None:

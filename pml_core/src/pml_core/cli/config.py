@@ -61,10 +61,6 @@ def add(subcommands: Any) -> None:
         one.set_defaults(run=function)
 
 
-def _load(arguments: argparse.Namespace) -> Config:
-    return load_as_told(arguments)
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Print every value that is set or has a default, with its source; or change the file as asked."""
     if arguments.wizard:
@@ -75,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _run_preset(arguments)
     if misplaced := [f"--{name.replace('_', '-')}" for name in ONLY_FOR_CHANGES if getattr(arguments, name)]:
         raise OperatorError(f"{misplaced[0]}: means something only with --preset or --wizard", "Add one of them.")
-    config = _load(arguments)
+    config = load_as_told(arguments)
     rows = effective(config, settings_types(config) if config.tables else {})
     if arguments.json:
         print_json({path: {"value": value, "source": source} for path, value, source in rows})
@@ -131,7 +127,7 @@ def settings_types(config: Config) -> dict[str, type[Any]]:
 
 def run_explain(arguments: argparse.Namespace) -> int:
     """Print what a setting means and where its value comes from."""
-    config = _load(arguments)
+    config = load_as_told(arguments)
     section, _, rest = arguments.path.partition(".")
     owner, name = _owner(config, section, rest)
     if owner is None:
@@ -194,7 +190,7 @@ def run_schema(arguments: argparse.Namespace) -> int:
     from pml_core.settings import json_schema
 
     try:
-        config = _load(arguments)
+        config = load_as_told(arguments)
     except OperatorError:  # whoever has mistakes in it needs the schema most
         config = Config(GatewaySettings(), {}, {}, ())
     print_json(json_schema(settings_types(config)))
@@ -210,10 +206,10 @@ def run_check(arguments: argparse.Namespace) -> int:
     from pml_core.live import unmatched_names
     from pml_core.named_tools import is_said
 
-    found = problems(lambda: _load(arguments), settings_types)
+    found = problems(lambda: load_as_told(arguments), settings_types)
     doubtful = []
     if not found:
-        config = _load(arguments)
+        config = load_as_told(arguments)
         types = settings_types(config)
         doubtful = [*config.refused, *_dropped(config, types), *doubts(config, types)]
         names = asyncio.run(unmatched_names(config))
@@ -255,7 +251,7 @@ def _run_preset(arguments: argparse.Namespace) -> int:
     preset = presets.named(arguments.preset, Path.cwd())
     change = config_change.make(config_change.target(arguments), preset.values)
     if preset.mode in BY_INTENT:
-        config = _load(arguments)
+        config = load_as_told(arguments)
         notes = of_mode(config, settings_types(config), preset.mode)
         change = replace(change, notes=(*change.notes, *notes))
     return config_change.apply(change, arguments, {"preset": preset.name})

@@ -39,13 +39,9 @@ def add(subcommands: Any) -> None:
         one.set_defaults(run=function)
 
 
-def _config(arguments: argparse.Namespace) -> Any:
-    return load_as_told(arguments)
-
-
 def run_list(arguments: argparse.Namespace) -> int:
     """Print every entry point found."""
-    records = local_plugins.found(_config(arguments), thorough=True)
+    records = local_plugins.found(load_as_told(arguments), thorough=True)
     if arguments.json:
         print_json([as_json(r) for r in records])
         return 0
@@ -74,7 +70,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     """Print one line per plugin, check and server; 1 when one is not well."""
     import asyncio
 
-    lines = asyncio.run(_examined(_config(arguments), connect=arguments.connect))
+    lines = asyncio.run(_examined(load_as_told(arguments), connect=arguments.connect))
     if arguments.json:
         print_json([line.as_json() for line in lines])
     else:
@@ -103,7 +99,7 @@ def run_chain(arguments: argparse.Namespace) -> int:
     from pml_core.doctor import chain_of
     from pml_kit.order import Order
 
-    chain, problems = chain_of(_config(arguments))
+    chain, problems = chain_of(load_as_told(arguments))
     rows = [(w.wrapper.phase.name, w.plugin, type(w.wrapper).__name__, Order.of(w.wrapper)) for w in chain]
     if arguments.json:
         print_json([{"phase": p, "plugin": n, "wrapper": w, **order.said()} for p, n, w, order in rows])

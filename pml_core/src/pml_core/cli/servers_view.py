@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_core import secret_values
 from pml_core.errors import OperatorError
+from pml_kit.hints import near
 from pml_kit.terminal import print_columns, print_json, printable
 
 if TYPE_CHECKING:
@@ -68,12 +69,9 @@ def settings_of(config: Config, name: str) -> ServerSettings:
     Raises:
         OperatorError: There is none.
     """
-    import difflib
-
     if name in config.servers:
         return config.servers[name]
-    near = difflib.get_close_matches(name, config.servers, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"configured: {', '.join(sorted(config.servers)) or 'none'}"
+    hint = near(name, config.servers, f"configured: {', '.join(sorted(config.servers)) or 'none'}")
     raise OperatorError(f"there is no server {name!r}; {hint}")
 
 
