@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pml_executor_dag import Dag, tool
-from pml_hookspecs import Failure, Phase, Status, Suggestion, ToolCall, Workflow, hookimpl
+from pml_hookspecs import CodeRun, Failure, Phase, Status, Suggestion, ToolCall, Workflow, hookimpl
 from pml_testing.dispatching import Code, hooks
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, running, until
@@ -155,3 +155,28 @@ async def test_an_intent_for_which_nobody_plans_says_how_to_plan():
         answer = await client.call("execute_workflow", {"intent": "tidy up"})
         assert answer["isError"]
         assert "Say yourself what is to be done: find tools with search_tools" in answer["content"][0]["text"]
+
+
+class Sql:
+    """Runs what no reader of plans has heard of."""
+
+    handles = frozenset({CodeRun})
+    languages = frozenset({"sql"})
+
+    def __init__(self, settings, services):
+        pass
+
+    async def execute(self, task, run):
+        return outcome(task.id, f"{task.language}: {task.source}")
+
+
+async def test_a_plan_takes_the_language_of_whatever_executor_is_installed():
+    chosen = {("executor", "dag"): Dag, ("executor", "sql"): Sql, ("hooks", "workflow_tool"): tool}
+    rows = {"id": "rows", "type": "code_execution", "language": "sql", "code": "SELECT 1"}
+    async with running({}, plugins=chosen) as gateway:
+        client = Client(gateway)
+        await client.initialize()
+        (told,) = (await execute(client, rows))["tasks"]
+        assert told["result"] == "sql: SELECT 1"
+        (told,) = (await execute(client, {**rows, "language": "cobol"}))["tasks"]
+        assert (told["status"], "cobol" in str(told)) == ("error", True)

@@ -110,7 +110,8 @@ def test_an_intent_alone_is_to_be_planned():
     [
         ({"id": "c", "type": "code_execution"}, "code: is missing; give the body of a function"),
         ({**CODE, "code": ""}, "code: is empty; give the body of a function"),
-        ({**CODE, "language": "ruby"}, "language: must be 'typescript', 'javascript' or 'python', not 'ruby'"),
+        ({**CODE, "language": "P p"}, "language: must be the name of a language, such as 'typescript', not 'P p'"),
+        ({**CODE, "language": 3}, "language: must be the name of a language, such as 'typescript', not a number"),
         ({**CODE, "inputs": []}, "inputs: must be an object, not an array"),
         ({**CODE, "intent": 3}, "intent: must be a string, not a number"),
         ({**CODE, "tools": "s:*"}, "tools: must be an array of patterns of tool ids"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ MOST_MISTAKES = 100
 """Lines of one message."""
 LONGEST_TEXT, LONGEST_CODE = 10_000, 1_000_000
 """Of names, intents and conditions, and of code [characters]."""
+WORD = re.compile(r"[a-z][a-z0-9_+#.-]{0,63}")
+"""What a language can be called."""
 LARGEST = 1e15
 """Numbers beyond are not shown."""
 
@@ -117,6 +120,15 @@ class Fields:
             shown = repr(value[:80]) if isinstance(value, str) else kind(value)
             self.wrong(f"{where}{name}", f"must be {one_of(choices)}, not {shown}")
             return choices[0]
+        return value
+
+    def word(self, given: Mapping[str, Any], name: str, where: str, default: str) -> str:
+        """A name that somebody installed knows, such as a language's; ``default`` without any."""
+        value = given.get(name, default)
+        if not isinstance(value, str) or not WORD.fullmatch(value):
+            shown = repr(value[:80]) if isinstance(value, str) else kind(value)
+            self.wrong(f"{where}{name}", f"must be the name of a language, such as {default!r}, not {shown}")
+            return default
         return value
 
 

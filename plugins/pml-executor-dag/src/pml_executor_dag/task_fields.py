@@ -36,7 +36,8 @@ STEP = (
 COMMON = ("id", "type", "depends_on", *STEP)
 UNDO = ("type", "timeout_s", "retry", "idempotency_key")
 """What a task that undoes another has in common with tasks."""
-LANGUAGES = ("typescript", "javascript", "python")
+LANGUAGE = "typescript"
+"""Of code that does not say."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Tasks = Callable[[Mapping[str, Any], str, bool], tuple[Task, ...]]
@@ -95,7 +96,7 @@ class TaskFields:
         source = fields.text(
             given, "code", at, needed='give the body of a function, such as "return a.total"', most=LONGEST_CODE
         )
-        language = fields.choice(given, "language", at, LANGUAGES)
+        language = fields.word(given, "language", at, LANGUAGE)
         return CodeRun(
             id=id_,
             language=language,
@@ -120,7 +121,7 @@ class TaskFields:
             needs=needs,
             step=step,
             source=fields.text(given, "code", at, most=LONGEST_CODE),
-            language=fields.choice(given, "language", at, LANGUAGES),
+            language=fields.word(given, "language", at, LANGUAGE),
         )
 
     def _id(self, given: Mapping[str, Any], where: str) -> str:
