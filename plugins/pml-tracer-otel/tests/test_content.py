@@ -10,7 +10,7 @@ from pml_hookspecs import MetaTool, Phase, RpcError, Session, Status, ToolCall, 
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, error_of
 from pml_tracer_otel import plugin
-from pml_tracer_otel.running import tracer_of
+from pml_tracer_otel.active_tracers import tracer_of
 
 pytestmark = pytest.mark.anyio
 SAMPLED = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -17,7 +17,7 @@ from pml_testing.gateway import Client, ScriptedServer, running
 from pml_testing.records import ended, execution
 from pml_testing.work import counted
 from pml_tracer_otel import OtelTracer, Settings, plugin
-from pml_tracer_otel.running import tracer_of
+from pml_tracer_otel.active_tracers import tracer_of
 
 pytestmark = pytest.mark.anyio
 

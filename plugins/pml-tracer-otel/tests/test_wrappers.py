@@ -7,7 +7,7 @@ from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
 from pml_testing.records import ended
 from pml_testing.wrapper import Next, WrapperContract
 from pml_tracer_otel import OtelTracer, Settings
-from pml_tracer_otel.wrappers import Incoming, Outgoing
+from pml_tracer_otel.wrappers import ClientTraceWrapper, ServerCallWrapper
 
 TOOL = "gen_ai.tool.name"
 CATALOG = FakeCatalog([entry("contract:unmatched")], [ServerStatus(name="contract", state="up")])
@@ -29,7 +29,7 @@ def watched(tracer, **how):
     return run
 
 
-class Watched(WrapperContract):
+class ActiveExecution(WrapperContract):
     __test__ = False
 
     @pytest.fixture
@@ -37,20 +37,20 @@ class Watched(WrapperContract):
         return [watched(tracer), watched(tracer, dry_run=True)]
 
 
-class TestIncoming(Watched):
+class TestIncoming(ActiveExecution):
     __test__ = True
 
     @pytest.fixture
     def wrapper(self, tracer):
-        return Incoming(tracer)
+        return ClientTraceWrapper(tracer)
 
 
-class TestOutgoing(Watched):
+class TestOutgoing(ActiveExecution):
     __test__ = True
 
     @pytest.fixture
     def wrapper(self, tracer):
-        return Outgoing(tracer, CATALOG)
+        return ServerCallWrapper(tracer, CATALOG)
 
     @pytest.fixture
     def unmatched(self):
@@ -59,7 +59,7 @@ class TestOutgoing(Watched):
 
 @pytest.mark.anyio
 async def test_each_attempt_is_a_span_of_its_own(tracer, receiver):
-    wrapper, rest = Outgoing(tracer, CATALOG), Next()
+    wrapper, rest = ServerCallWrapper(tracer, CATALOG), Next()
     task, run = ToolCall(id="c", tool=ToolId("contract:unmatched")), watched(tracer)
     for _ in range(3):
         await wrapper(task, run, rest)
@@ -73,7 +73,11 @@ async def test_each_attempt_is_a_span_of_its_own(tracer, receiver):
 async def test_a_server_that_is_added_later_is_told_and_names_of_clients_are_not_kept(receiver):
     catalog = FakeCatalog([entry("contract:unmatched")], [])
     async with OtelTracer(Settings(endpoint=receiver.endpoint), FakeServices(catalog=catalog)) as tracer:
-        wrapper, rest, task = Outgoing(tracer, catalog), Next(), ToolCall(id="c", tool=ToolId("contract:unmatched"))
+        wrapper, rest, task = (
+            ServerCallWrapper(tracer, catalog),
+            Next(),
+            ToolCall(id="c", tool=ToolId("contract:unmatched")),
+        )
         await wrapper(task, watched(tracer), rest)
         catalog._servers.append(ServerStatus(name="contract", state="up"))
         await wrapper(task, watched(tracer), rest)
@@ -85,6 +89,6 @@ async def test_a_server_that_is_added_later_is_told_and_names_of_clients_are_not
 async def test_executions_that_nobody_told_of_and_other_tasks_pass(tracer):
     rest, run = Next(), FakeRun()
     for task in (ToolCall(id="c", tool=ToolId("contract:unmatched")), Workflow(id="w", tasks=())):
-        await Incoming(tracer)(task, run, rest)
-        await Outgoing(tracer, CATALOG)(task, run, rest)
+        await ClientTraceWrapper(tracer)(task, run, rest)
+        await ServerCallWrapper(tracer, CATALOG)(task, run, rest)
         assert [called for called, _, _ in rest.calls[-2:]] == [task, task]

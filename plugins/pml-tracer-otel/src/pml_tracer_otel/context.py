@@ -22,7 +22,7 @@ RANDOM_DIGITS, RANDOM_BITS = 14, 56
 """The end of a trace id that is random (W3C Trace Context level 2)."""
 
 
-class Remote(NamedTuple):
+class RemoteContext(NamedTuple):
     """What a client says about its trace."""
 
     trace_id: str
@@ -47,7 +47,7 @@ class Trace:
         self.link: tuple[str, str] | None = None
         """Trace and span of a client whose trace does not go on here."""
 
-    def follow(self, remote: Remote) -> None:
+    def follow(self, remote: RemoteContext) -> None:
         """Be part of a client's trace."""
         self.id, self.parent_id = remote.trace_id, remote.span_id
         self.random, self.state = bool(remote.flags & RANDOM), remote.state
@@ -58,7 +58,7 @@ class Trace:
         return f"00-{self.id}-{span_id}-{flags:02x}"
 
 
-def remote_of(meta: Any) -> Remote | None:
+def remote_of(meta: Any) -> RemoteContext | None:
     """The trace that a request's ``_meta`` tells of; None when it tells of none that can be understood."""
     parent = meta.get(TRACEPARENT) if isinstance(meta, Mapping) else None
     found = PARENT.fullmatch(parent) if isinstance(parent, str) else None
@@ -67,7 +67,7 @@ def remote_of(meta: Any) -> Remote | None:
     version, trace_id, span_id, flags, more = found.groups()
     if version == "ff" or (version == "00" and more) or trace_id == NO_TRACE or span_id == NO_SPAN:
         return None
-    return Remote(trace_id, span_id, int(flags, 16), _text(meta, TRACESTATE, MOST_STATE), baggage_of(meta))
+    return RemoteContext(trace_id, span_id, int(flags, 16), _text(meta, TRACESTATE, MOST_STATE), baggage_of(meta))
 
 
 def baggage_of(meta: Any) -> str:

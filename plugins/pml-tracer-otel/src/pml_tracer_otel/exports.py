@@ -32,9 +32,9 @@ from .options import GRPC
 from .spans import Spans
 
 if TYPE_CHECKING:
+    from .active_executions import ActiveExecution, ServerCall
     from .measures import Measures, Metric, Point
     from .options import Options
-    from .watched import Call, Watched
 
 DISTRIBUTION = "pml-tracer-otel"
 LOGGER = "opentelemetry.exporter"
@@ -45,20 +45,20 @@ NO_REASON = "the collector did not take it"
 
 
 class Exports:
-    """Sends to the collector."""
+    """Sends spans and metrics to the collector."""
 
     def __init__(self, options: Options, heard: Callable[[str], None] = lambda _complaint: None) -> None:
         """Nothing is sent yet; what an exporter complains about in this thread is ``heard`` at once."""
         self._resource = resource_of(options)
         self._scope = InstrumentationScope(DISTRIBUTION, metadata.version(DISTRIBUTION))
-        self._complaints = Complaints(heard)
+        self._complaints = ExporterLog(heard)
         self._spans = Spans(self._resource, self._scope, users=options.settings.users)
         self._span_exporter = _span_exporter(options) if options.traces else None
         self._metric_exporter = _metric_exporter(options) if options.metrics else None
-        self._delta = Deltas() if options.delta else None
+        self._delta = MetricDeltas() if options.delta else None
         self._lock, self.given_up = threading.Lock(), False
 
-    def spans(self, items: Iterable[Watched | Call]) -> tuple[int, str]:
+    def spans(self, items: Iterable[ActiveExecution | ServerCall]) -> tuple[int, str]:
         """Export; how many of them are spans at all, and why the collector did not take them (``""`` if it did)."""
         if self._span_exporter is None:
             return 0, ""
@@ -114,7 +114,7 @@ class Exports:
         self._complaints.close()
 
 
-class Complaints(logging.Handler):
+class ExporterLog(logging.Handler):
     """Keeps what the exporters log, which would otherwise go to standard error with each attempt."""
 
     def __init__(self, heard: Callable[[str], None]) -> None:
@@ -138,12 +138,12 @@ class Complaints(logging.Handler):
     def close(self) -> None:
         """Keep nothing more."""
         self._logger.removeHandler(self)
-        if not any(isinstance(handler, Complaints) for handler in self._logger.handlers):
+        if not any(isinstance(handler, ExporterLog) for handler in self._logger.handlers):
             self._logger.propagate = True
         super().close()
 
 
-class Deltas:
+class MetricDeltas:
     """What has changed since metrics were last taken."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ from .names import (
 )
 
 if TYPE_CHECKING:
-    from .watched import Call, Watched
+    from .active_executions import ActiveExecution, ServerCall
 
 BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds of the buckets, as the conventions for MCP have them [s]."""
@@ -45,7 +45,7 @@ class Point:
     value: float
     """What was counted; of a histogram, the sum."""
     buckets: tuple[int, ...] = ()
-    """Of a histogram: how many there were in each, one more than there are bounds."""
+    """Counts of a histogram's buckets: one more than there are bounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class _Instrument:
 
 
 class Measures:
-    """Everything that is counted."""
+    """All metrics of one gateway."""
 
     def __init__(self) -> None:
         """Nothing has happened yet."""
@@ -138,7 +138,7 @@ class Measures:
             "gen_ai.workflow.duration", "s", "How long workflows took.", (ERROR,), histogram=True
         )
 
-    def executed(self, watched: Watched) -> None:
+    def executed(self, watched: ActiveExecution) -> None:
         """An execution has ended."""
         self.changes += 1
         span, ended, session = watched.span, watched.ended, watched.session
@@ -160,7 +160,7 @@ class Measures:
             series.buckets[bucket] += 1
             series.value += duration_s
 
-    def _series_of(self, watched: Watched, tool: str, mode: str, protocol: str) -> _Found:
+    def _series_of(self, watched: ActiveExecution, tool: str, mode: str, protocol: str) -> _Found:
         """What executions that end like ``watched`` are counted in."""
         kind, error, server = watched.kind, watched.error, watched.server if tool else ""
         status, dry_run = str(watched.ended.status), "true" if watched.dry_run else ""
@@ -174,7 +174,7 @@ class Measures:
             histograms.append(self._workflows.of((error,)))
         return counters, histograms
 
-    def called(self, call: Call) -> None:
+    def called(self, call: ServerCall) -> None:
         """A server has answered, or has not."""
         self.changes += 1
         duration_s = (call.end_ns - call.start_ns) * NS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Check, hookimpl
 
-from .running import tracer_of
+from .active_tracers import tracer_of
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
     tracer = tracer_of(services)
     if tracer is None:
         return ()
-    from .wrappers import Incoming, Outgoing
+    from .wrappers import ClientTraceWrapper, ServerCallWrapper
 
-    return (Incoming(tracer), Outgoing(tracer, services.catalog))
+    return (ClientTraceWrapper(tracer), ServerCallWrapper(tracer, services.catalog))
 
 
 @hookimpl

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
+    from .active_executions import ActiveExecution, ServerCall
     from .exports import Exports
     from .measures import Measures
     from .options import Options
-    from .watched import Call, Watched
 
 GRACE_S = 0.5
 """How long the end still waits for a collector that is known to take nothing [s]."""
@@ -34,7 +34,7 @@ class Shipper:
         self._options, self._measures = options, measures
         self._log: Any = None if services is None else services.log
         self._most, self._batch = options.buffer_spans, options.batch_spans
-        self.queue: deque[Watched | Call] = deque()
+        self.queue: deque[ActiveExecution | ServerCall] = deque()
         """What has ended and is not exported yet; what is being exported stays in it until that has ended."""
         self.turned_away = self.exported = self.failed = 0
         """Spans for which there was no room; that the collector has; that it did not take."""
@@ -60,7 +60,7 @@ class Shipper:
         self._refused = asyncio.Event()
         self._thread.start()
 
-    def put(self, item: Watched | Call) -> None:
+    def put(self, item: ActiveExecution | ServerCall) -> None:
         """Ship ``item`` some time soon, or count it as dropped."""
         queue = self.queue
         if len(queue) >= self._most:

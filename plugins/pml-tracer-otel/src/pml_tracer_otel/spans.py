@@ -12,7 +12,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 from pml_hookspecs import encode
 
 from . import names
-from .watched import Call, Watched
+from .active_executions import ActiveExecution, ServerCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -30,20 +30,20 @@ OK, FAILED = Status(StatusCode.UNSET), Status(StatusCode.ERROR)
 
 
 class Spans:
-    """Makes spans."""
+    """Makes OpenTelemetry spans of executions and of calls to servers."""
 
     def __init__(self, resource: Resource, scope: InstrumentationScope, *, users: bool) -> None:
         """``users``: spans say for whom something ran."""
         self._resource, self._scope, self._users = resource, scope, users
 
-    def of(self, item: Watched | Call) -> ReadableSpan | None:
+    def of(self, item: ActiveExecution | ServerCall) -> ReadableSpan | None:
         """The span of ``item``; None when it is not one, such as when its ids are no ids."""
         try:
-            return self._of_call(item) if isinstance(item, Call) else self._of_execution(item)
+            return self._of_call(item) if isinstance(item, ServerCall) else self._of_execution(item)
         except (TypeError, ValueError):
             return None
 
-    def _of_execution(self, watched: Watched) -> ReadableSpan:
+    def _of_execution(self, watched: ActiveExecution) -> ReadableSpan:
         span, ended, trace = watched.span, watched.ended, watched.trace
         remote = span.parent_id is None and trace.parent_id is not None
         parent_id = span.parent_id or trace.parent_id
@@ -63,7 +63,7 @@ class Spans:
             instrumentation_scope=self._scope,
         )
 
-    def _attributes(self, watched: Watched, error: str) -> dict[str, Any]:
+    def _attributes(self, watched: ActiveExecution, error: str) -> dict[str, Any]:
         span, ended = watched.span, watched.ended
         said: dict[str, Any] = {
             **span.attributes,
@@ -95,7 +95,7 @@ class Spans:
             said[names.USER] = session.principal
         return said
 
-    def _of_call(self, call: Call) -> ReadableSpan:
+    def _of_call(self, call: ServerCall) -> ReadableSpan:
         trace = call.parent.trace
         said = {
             names.METHOD: names.TOOLS_CALL,
@@ -119,7 +119,7 @@ class Spans:
         )
 
 
-def _name(watched: Watched) -> str:
+def _name(watched: ActiveExecution) -> str:
     """Of few different values, whatever clients send: a tool that does not exist is not named."""
     kind = watched.kind
     if kind == "workflow":

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from .active_executions import ActiveExecution, ServerCall
+from .active_tracers import is_down, is_up
 from .context import Trace, baggage_of, kept, remote_of
 from .measures import Measures, counter, level
-from .running import is_down, is_up
 from .settings import Settings
-from .watched import Call, Watched
 
 if TYPE_CHECKING:
     from pml_hookspecs import Ended, ExecutionId, Json, Outcome, Run, Services, Span, Task
@@ -33,8 +33,8 @@ class OtelTracer:
         """Without ``services`` nothing is said when something goes wrong."""
         self._settings = settings or Settings()
         self._services, self._arguments = services, self._settings.arguments
-        self._open: dict[str, Watched] = {}
-        self._running: dict[str, Watched] = {}
+        self._open: dict[str, ActiveExecution] = {}
+        self._running: dict[str, ActiveExecution] = {}
         self._shipper: Shipper | None = None
         self._live: Shipper | None = None
         self.measures = Measures()
@@ -88,7 +88,7 @@ class OtelTracer:
         if self._live is None:
             return
         above = self._open.get(span.parent_id) if span.parent_id is not None else None
-        watched = self._open[span.span_id] = Watched(span, self._begin(span) if above is None else above.trace)
+        watched = self._open[span.span_id] = ActiveExecution(span, self._begin(span) if above is None else above.trace)
         if span.execution is not None:
             self._running[span.execution] = watched
 
@@ -101,7 +101,7 @@ class OtelTracer:
         shipper, span = self._live, ended.span
         if shipper is None:
             return
-        watched = self._open.pop(span.span_id, None) or Watched(span, self._begin(span))
+        watched = self._open.pop(span.span_id, None) or ActiveExecution(span, self._begin(span))
         if span.execution is not None and self._running.get(span.execution) is watched:
             del self._running[span.execution]
         watched.ended = ended
@@ -156,11 +156,11 @@ class OtelTracer:
         most = self._settings.arguments_bytes
         return raw.decode() if len(raw) <= most else raw[:most].decode(errors="ignore") + "…"
 
-    def running(self, execution: ExecutionId) -> Watched | None:
+    def running(self, execution: ExecutionId) -> ActiveExecution | None:
         """An execution under way; None when it is not watched."""
         return self._running.get(execution)
 
-    def called(self, call: Call, outcome: Outcome | None) -> None:
+    def called(self, call: ServerCall, outcome: Outcome | None) -> None:
         """A call to a server is over; None when it was cancelled."""
         call.end(outcome)
         self.measures.called(call)

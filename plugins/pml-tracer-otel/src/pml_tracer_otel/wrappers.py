@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import Outcome, Phase, ToolCall, ToolId
 
+from .active_executions import OWN, ActiveExecution, ServerCall
 from .context import with_context
-from .watched import OWN, Call, Watched
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Catalog, Run, Task
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .tracer import OtelTracer
 
 
-class Incoming:
+class ClientTraceWrapper:
     """Outermost: who asks, and which trace the client belongs to. Implements :class:`pml_hookspecs.Wrapper`."""
 
     phase = Phase.OBSERVE
@@ -30,7 +30,7 @@ class Incoming:
         return call_next(task, run)
 
 
-class Outgoing:
+class ServerCallWrapper:
     """Innermost: each call to a server is a span of its own, and the server is told. Implements ``Wrapper``."""
 
     phase = Phase.ADAPT
@@ -57,8 +57,8 @@ class Outgoing:
         self._configured = {status.name for status in self._catalog.servers()}
         return server in self._configured
 
-    async def _call(self, task: ToolCall, run: Run, call_next: CallNext, watched: Watched) -> Outcome:
-        call, outcome = Call(task, watched, known=self._catalog.get(ToolId(task.tool)) is not None), None
+    async def _call(self, task: ToolCall, run: Run, call_next: CallNext, watched: ActiveExecution) -> Outcome:
+        call, outcome = ServerCall(task, watched, known=self._catalog.get(ToolId(task.tool)) is not None), None
         if self._tells:
             task = with_context(task, watched.trace, call.span_id, baggage=self._baggage)
         try:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 OWN = f"{GATEWAY_SERVER}:"
 TOOL_FAILED, TOOL_REFUSED = "tool.failed", "tool.refused"
 NO_ERRORS = frozenset({Status.OK, Status.SIMULATED, Status.SKIPPED, Status.INPUT_REQUIRED})
-"""Ends that are nobody's error."""
+"""Statuses that are no error."""
 KINDS = {"tools/call": "tool"}
 """Kinds of executions by the name of their spans, where it is another."""
 
 
-class Watched:
-    """One execution."""
+class ActiveExecution:
+    """An execution that is under way or waits to be exported."""
 
     __slots__ = ("arguments", "dry_run", "ended", "known", "rpc_code", "session", "span", "tool", "trace")
 
@@ -39,7 +39,7 @@ class Watched:
         self.dry_run = False
         self.arguments = ""
         self.rpc_code: str = ""
-        """Of the JSON-RPC error that the server answered with last."""
+        """Code of the JSON-RPC error that the server answered with last."""
         self.known = True
         """Whether there is such a tool: if not, its name is whatever a client made up."""
 
@@ -66,12 +66,12 @@ class Watched:
         return str(code or OTHER)
 
 
-class Call:
+class ServerCall:
     """One call to a server: what the gateway asks as a client."""
 
     __slots__ = ("end_ns", "error", "known", "parent", "rpc_code", "server", "span_id", "start_ns", "tool")
 
-    def __init__(self, task: ToolCall, parent: Watched, *, known: bool = True) -> None:
+    def __init__(self, task: ToolCall, parent: ActiveExecution, *, known: bool = True) -> None:
         """It begins now; ``known`` says whether its server lists the tool, whose name is the client's if not."""
         self.parent, self.span_id, self.known = parent, new_span_id(), known
         self.server, self.tool = split_tool_id(task.tool)
