@@ -15,7 +15,7 @@ from pml_audit import lifespan
 from pml_audit.recorder import Recorder
 from pml_audit.settings import Settings
 from pml_audit.verify import verify
-from pml_audit.watch import Watch
+from pml_audit.watch import ChangeWatch
 from pml_audit.wrapper import Audit
 from pml_core.nulls import MemoryStore
 from pml_hookspecs import AccessEvent, Status, Workflow
@@ -181,7 +181,7 @@ async def test_a_configuration_file_that_changes_makes_a_row(folder, rows, tmp_p
 
 
 async def test_a_change_before_the_start_makes_a_row_and_two_gateways_make_one(folder, rows, tmp_path):
-    from pml_audit.watch import Watch
+    from pml_audit.watch import ChangeWatch
 
     store = MemoryStore()
     path = tmp_path / "pml.toml"
@@ -190,7 +190,7 @@ async def test_a_change_before_the_start_makes_a_row_and_two_gateways_make_one(f
     def watch():
         services = FakeServices("audit", store=store)
         made = Recorder(services, Settings())
-        return Watch(services, Settings(), made), made
+        return ChangeWatch(services, Settings(), made), made
 
     first, made = watch()
     await first.look()
@@ -205,14 +205,14 @@ async def test_a_change_before_the_start_makes_a_row_and_two_gateways_make_one(f
 
 
 async def test_servers_that_come_and_go_make_a_row(folder, rows):
-    from pml_audit.watch import Watch
+    from pml_audit.watch import ChangeWatch
     from pml_hookspecs import ServerStatus
     from pml_testing.fakes import FakeCatalog
 
     catalog = FakeCatalog((), [ServerStatus(name="fs", state="up")])
     services = FakeServices("audit", store=MemoryStore(), catalog=catalog)
     recording = Recorder(services, Settings())
-    watch = Watch(services, Settings(), recording)
+    watch = ChangeWatch(services, Settings(), recording)
     await watch.look()
     catalog._servers = [ServerStatus(name="git", state="starting")]
     await watch.look()
@@ -253,7 +253,7 @@ async def test_an_answer_has_its_row_however_many_open_requests_stand_above_it(f
     store = MemoryStore()
     services = FakeServices("audit", store=store)
     recording = Recorder(services, Settings())
-    watch = Watch(services, Settings(), recording)
+    watch = ChangeWatch(services, Settings(), recording)
 
     async def put(key, **value):
         await store.documents.put("approvals.requests", key, {"kind": "tool_call", **value}, marks={"state": "x"})
@@ -274,7 +274,7 @@ async def test_what_has_its_row_is_remembered_no_longer_than_it_is_looked_at(fol
     monkeypatch.setattr("pml_audit.watch.PAGE", 2)
     services = FakeServices("audit", store=MemoryStore())
     recording = Recorder(services, Settings())
-    watch = Watch(services, Settings(), recording)
+    watch = ChangeWatch(services, Settings(), recording)
     for number in range(20):
         value = {"kind": "tool_call", "answered_at": str(number)}
         await services.store.documents.put("approvals.requests", f"r{number}", value)
@@ -354,7 +354,7 @@ async def test_of_several_gateways_one_writes_the_row_and_a_failure_only_delays_
     def one():
         services = FakeServices("audit", store=store)
         made = Recorder(services, Settings())
-        return watch.Watch(services, Settings(), made), made
+        return watch.ChangeWatch(services, Settings(), made), made
 
     (first, made), (second, other) = one(), one()
     real, calls = made.record, []

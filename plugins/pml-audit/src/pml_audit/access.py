@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 UNKNOWN = "unknown"
-"""Principal of those of whom nobody knows who they are."""
+"""The principal in rows about callers that were not identified."""
 SILENCE_S = 60.0
 """Strangers who are refused alike, from one place, have one row at once and one for all others in this time [s]."""
 MOST_PLACES = 1024
@@ -26,8 +26,8 @@ ELSEWHERE = "other addresses"
 
 
 @dataclass(slots=True)
-class Repeated:
-    """What came of one place since its last row."""
+class RefusalCount:
+    """Refusals from one address since its last row."""
 
     since_s: float
     times: int = 0
@@ -36,11 +36,11 @@ class Repeated:
 
 
 class Access:
-    """Makes the rows. Implements :data:`pml_hookspecs.AccessWatcher`."""
+    """Makes rows of access events. Implements :data:`pml_hookspecs.AccessWatcher`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._strangers: OrderedDict[tuple[str, str, str], Repeated] = OrderedDict()
+        self._strangers: OrderedDict[tuple[str, str, str], RefusalCount] = OrderedDict()
 
     async def __call__(self, event: AccessEvent) -> None:
         """Write a row, and wait for it; of strangers who come again and again, count."""
@@ -60,7 +60,7 @@ class Access:
             about = {**about, "address": ELSEWHERE}
             known = self._strangers.get(key)
         if known is None:
-            self._strangers[key] = Repeated(time.monotonic())
+            self._strangers[key] = RefusalCount(time.monotonic())
             return False
         known.times, known.about = known.times + 1, {**about, "kind": event.kind}
         return True
@@ -79,7 +79,7 @@ class Access:
 
 
 def _kind(event: AccessEvent) -> str:
-    """Of a change; those about the audit itself are the audit's to tell."""
+    """The row about a change; changes of the audit itself have rows of their own."""
     return event.kind if not event.code or event.code.startswith(OWN) else event.code
 
 

@@ -20,7 +20,7 @@ from .settings import Settings, folder_of
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
-    from .verify import Broken, Report
+    from .verify import ChainBreak, Report
 
 MOST = 100_000
 """Rows in one list."""
@@ -105,7 +105,7 @@ def _tell(report: Report, folder: Path) -> None:
         _say(f"There are no rows yet in {folder}.")
 
 
-def _broken(broken: Broken) -> str:
+def _broken(broken: ChainBreak) -> str:
     return f"Broken: {printable(f'{broken.file}, line {broken.line}: {broken.problem}')}"
 
 

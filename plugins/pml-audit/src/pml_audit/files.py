@@ -28,7 +28,7 @@ class Head:
 
     tip: Tip
     size: int
-    """Of the current file, up to the end of the row [bytes]."""
+    """Size of the current file up to the end of the row [bytes]."""
 
 
 class Files:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .files import Files
-from .rows import START, BrokenRow, Tip, read
-from .verify import Broken, Report, Snapshot, verify
+from .rows import START, InvalidRowError, Tip, read
+from .verify import ChainBreak, Report, Snapshot, verify
 
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Services
@@ -27,7 +27,7 @@ STRANGE = (
 UNKNOWN = "The store knows of no audit: whether the newest rows are missing, only audit.head beside them tells."
 
 
-class Known(NamedTuple):
+class StoredHead(NamedTuple):
     """What the store knows of the trail in a folder."""
 
     tip: Tip = START
@@ -46,7 +46,7 @@ class Heads:
         self._place = {"host": socket.gethostname(), "folder": os.path.realpath(folder)}
         self._written = START
 
-    async def known(self) -> Known:
+    async def known(self) -> StoredHead:
         """What is known of the trail in the folder.
 
         By the id that its first row has: it may have been moved, and the host may have another name. Where that id is
@@ -55,13 +55,13 @@ class Heads:
         heads = await self._all()
         id = await asyncio.to_thread(trail_id, self._folder)
         if (own := next((head for head in heads if head.key == id), None)) is not None:
-            return Known(_tip(own.value))
+            return StoredHead(_tip(own.value))
         here = [_tip(head.value) for head in heads if all(head.value.get(n) == v for n, v in self._place.items())]
         if not heads and (earlier := await self._earlier()) != START:
             here = [earlier]
         if here:
-            return Known(max(here))
-        return Known(problem=STRANGE if heads and id else "", is_first=not heads)
+            return StoredHead(max(here))
+        return StoredHead(problem=STRANGE if heads and id else "", is_first=not heads)
 
     async def keep(self, tip: Tip) -> None:
         """Keep ``tip`` unless a later one of this trail is kept. Of several gateways that try at once, one does."""
@@ -103,7 +103,7 @@ def trail_id(folder: Path) -> str:
     with files[0].open("rb") as file:
         try:
             return str(read(file.readline().removesuffix(b"\n")).get("trail", ""))
-        except BrokenRow:
+        except InvalidRowError:
             return ""
 
 
@@ -113,7 +113,7 @@ def has_row(folder: Path, tip: Tip) -> bool:
         for _, _, line in snapshot.lines_around(tip.n):
             try:
                 row = read(line.removesuffix(b"\n"))
-            except BrokenRow:
+            except InvalidRowError:
                 continue
             if row["n"] == tip.n:
                 return bool(row["hash"] == tip.hash)
@@ -129,7 +129,7 @@ async def verified(services: Services, folder: Path) -> Report:
     known = await Heads(services, folder).known()
     report = await asyncio.to_thread(verify, folder, [(WHERE, known.tip)] if known.tip.n else [])
     if report.broken is None and known.problem:
-        report.broken = Broken(str(Files(folder).all()[0]), 1, known.problem)
+        report.broken = ChainBreak(str(Files(folder).all()[0]), 1, known.problem)
     if known.is_first and report.rows:
         report.notes.append(UNKNOWN)
     return report

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from .files import Files
 from .heads import Heads, has_row
-from .rows import START, BrokenRow, read
+from .rows import START, InvalidRowError, read
 from .verify import Snapshot
-from .watch import Watch
+from .watch import ChangeWatch
 from .wrapper import DAY_S
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ async def auditing(
     services: Services, settings: Settings, recorder: Recorder, audit: Audit, access: Access
 ) -> AsyncIterator[None]:
     """Record the start and the end, and what changes in between."""
-    heads, watch = Heads(services, recorder.folder), Watch(services, settings, recorder)
+    heads, watch = Heads(services, recorder.folder), ChangeWatch(services, settings, recorder)
     await _begin(services, recorder, audit, heads)
     servers = [status.name for status in services.catalog.servers()]
     recorder.record("gateway.started", servers=servers)
@@ -89,7 +89,7 @@ def _used_today(folder: Path) -> list[tuple[int, str, str, str]]:
         for _, _, line in snapshot.lines(newest_only=True):
             if b'"kind":"key.used"' not in line:
                 continue
-            with suppress(BrokenRow, KeyError, ValueError):
+            with suppress(InvalidRowError, KeyError, ValueError):
                 row = read(line.rstrip(b"\n"))
                 day = int(datetime.fromisoformat(row["at"]).timestamp() // DAY_S)
                 used.append((day, row["principal"], row.get("endpoint", ""), row.get("key", "")))
@@ -111,7 +111,7 @@ async def _keep_once(services: Services, recorder: Recorder, heads: Heads) -> No
         services.log.warning("how far the audit goes cannot be kept in the store", problem=repr(exc))
 
 
-async def _watch(services: Services, settings: Settings, watch: Watch, audit: Audit, access: Access) -> None:
+async def _watch(services: Services, settings: Settings, watch: ChangeWatch, audit: Audit, access: Access) -> None:
     failing = False
     while True:
         access.flush()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 settings_type = Settings
 _parts: WeakKeyDictionary[Any, tuple[Recorder, Audit, Access]] = WeakKeyDictionary()
-"""Of each gateway in this process, by its services."""
+"""The audit of each gateway in this process, by its services."""
 
 
 def _parts_of(services: Services) -> tuple[Recorder, Audit, Access]:

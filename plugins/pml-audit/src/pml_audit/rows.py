@@ -23,8 +23,8 @@ class Tip(NamedTuple):
 START = Tip(0, BEGINNING)
 
 
-class BrokenRow(Exception):  # noqa: N818 - nothing went wrong in here
-    """A line is no row. The message says why."""
+class InvalidRowError(Exception):
+    """A line that is no row. The message says why."""
 
 
 def canonical(value: Mapping[str, Any]) -> bytes:
@@ -43,23 +43,23 @@ def read(line: bytes) -> dict[str, Any]:
     """The row that a line holds, without its line feed; that it follows another is not looked at.
 
     Raises:
-        BrokenRow: It is not as it was written.
+        InvalidRowError: It is not as it was written.
     """
     try:
         row: Any = json.loads(line)
     except ValueError:
         row = None
     if not isinstance(row, dict):
-        raise BrokenRow("the line is not JSON of a row")
+        raise InvalidRowError("the line is not JSON of a row")
     number, previous, sealed = row.get("n"), row.get("previous"), row.get("hash")
     if type(number) is not int or not isinstance(previous, str) or not isinstance(sealed, str):
-        raise BrokenRow("the row has no number, or no hash of its own or of the row before")
+        raise InvalidRowError("the row has no number, or no hash of its own or of the row before")
     # A reader takes the last of two members of one name: what was hashed is what stands there, byte for byte.
     if canonical(row) != line:
-        raise BrokenRow(f"row {number} is not spelt as it was written")
+        raise InvalidRowError(f"row {number} is not spelt as it was written")
     bare = {name: value for name, value in row.items() if name != "hash"}
     if hashlib.sha256(canonical(bare)).hexdigest() != sealed:
-        raise BrokenRow(f"row {number} was changed: its hash does not fit")
+        raise InvalidRowError(f"row {number} was changed: its hash does not fit")
     return row
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .files import Files, Head, read_all
-from .rows import START, BrokenRow, Tip, read, seal, tip_of
+from .rows import START, InvalidRowError, Tip, read, seal, tip_of
 
 SHOWN_BYTES = 200
 """How much of a half row is kept."""
@@ -93,7 +93,7 @@ class Trail:
         first = read_all(fd, LONGEST_ROW_BYTES).partition(b"\n")[0]
         try:
             number = read(first)["n"]
-        except BrokenRow:
+        except InvalidRowError:
             number = self.tip.n  # its place in the order matters, and that it is not lost
         self.files.put_away(number)
         new = self.files.open()
@@ -137,7 +137,7 @@ def _end_of(rows: bytes, expected: Tip) -> tuple[Tip, bool]:
     for line in rows.split(b"\n")[:-1]:
         try:
             row = read(line)
-        except BrokenRow:
+        except InvalidRowError:
             return end, False
         if end not in (START, Tip(row["n"] - 1, row["previous"])):
             return end, False

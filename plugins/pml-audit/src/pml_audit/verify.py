@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from .files import Files, Head
-from .rows import START, BrokenRow, Tip, read, tip_of
+from .rows import START, InvalidRowError, Tip, read, tip_of
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class ChainBreak:
     """The first row that is not as it was written."""
 
     file: str
@@ -26,12 +26,12 @@ class Broken:
 
 @dataclass(slots=True)
 class Report:
-    """What was found."""
+    """The result of a verification."""
 
     rows: int = 0
     files: int = 0
     tip: Tip = START
-    broken: Broken | None = None
+    broken: ChainBreak | None = None
     notes: list[str] = field(default_factory=list)
     """What is no tampering."""
 
@@ -119,7 +119,9 @@ def verify(folder: Path, kept: Sequence[tuple[str, Tip]] = ()) -> Report:
         if report.broken is None:
             report.broken = _missing(report, known, place)
         if report.rows and snapshot.head is None and report.broken is None:
-            report.broken = Broken(str(place[0]), place[1], "audit.head is missing: rows after this one may be, too")
+            report.broken = ChainBreak(
+                str(place[0]), place[1], "audit.head is missing: rows after this one may be, too"
+            )
     return report
 
 
@@ -141,13 +143,13 @@ def _walk(snapshot: Snapshot, report: Report, known: dict[int, list[tuple[str, s
         try:
             row = read(line.removesuffix(b"\n"))
             _check_order(row, report.tip)
-        except BrokenRow as exc:
-            report.broken = Broken(str(path), number, str(exc))
+        except InvalidRowError as exc:
+            report.broken = ChainBreak(str(path), number, str(exc))
             return place
         for where, hash in known.get(row["n"], ()):
             if hash != row["hash"]:
                 problem = f"row {row['n']} is another than the one that {where} knows: all was written anew"
-                report.broken = Broken(str(path), number, problem)
+                report.broken = ChainBreak(str(path), number, problem)
                 return place
         report.rows, report.tip = report.rows + 1, tip_of(row)
         _note(report, row, path, number)
@@ -158,11 +160,11 @@ def _check_order(row: dict[str, Any], tip: Tip) -> None:
     number = row["n"]
     if number > tip.n + 1:
         between = f"row {tip.n + 1} is" if number == tip.n + 2 else f"rows {tip.n + 1} to {number - 1} are"
-        raise BrokenRow(f"{between} missing before row {number}")
+        raise InvalidRowError(f"{between} missing before row {number}")
     if number < tip.n + 1:
-        raise BrokenRow(f"row {number} comes after row {tip.n}")
+        raise InvalidRowError(f"row {number} comes after row {tip.n}")
     if row["previous"] != tip.hash:
-        raise BrokenRow(f"row {number} does not follow the row {tip.n} that is there")
+        raise InvalidRowError(f"row {number} does not follow the row {tip.n} that is there")
 
 
 def _note(report: Report, row: dict[str, Any], path: Path, number: int) -> None:
@@ -174,12 +176,12 @@ def _note(report: Report, row: dict[str, Any], path: Path, number: int) -> None:
     elif kind == "audit.new_store":
         report.notes.append(f"{path}, line {number}: a gateway began with another store at {row.get('at')}")
     elif kind in ("audit.broken", "audit.head_lost") and report.broken is None:
-        report.broken = Broken(str(path), number, f"a gateway noticed at {row.get('at')}: {row.get('why')}")
+        report.broken = ChainBreak(str(path), number, f"a gateway noticed at {row.get('at')}: {row.get('why')}")
 
 
-def _missing(report: Report, known: Sequence[tuple[str, Tip]], place: tuple[Path, int]) -> Broken | None:
+def _missing(report: Report, known: Sequence[tuple[str, Tip]], place: tuple[Path, int]) -> ChainBreak | None:
     where, tip = max(known, key=lambda k: k[1].n, default=("", START))
     if tip.n <= report.tip.n:
         return None
     gone = f"row {tip.n} is" if tip.n == report.tip.n + 1 else f"rows {report.tip.n + 1} to {tip.n} are"
-    return Broken(str(place[0]), place[1], f"{gone} missing at the end; {where} knows of them")
+    return ChainBreak(str(place[0]), place[1], f"{gone} missing at the end; {where} knows of them")

@@ -39,7 +39,7 @@ NO_FILE = "none"
 ENDINGS = ("toml", "yaml", "yml")
 
 
-class Watch:
+class ChangeWatch:
     """Looks now and then, and makes rows of what has changed."""
 
     def __init__(self, services: Services, settings: Settings, recorder: Recorder) -> None:
@@ -84,14 +84,14 @@ class Watch:
         if before is not None and before != now:
             self._recorder.record("servers.changed", added=sorted(now - before), removed=sorted(before - now))
 
-    async def _look_at(self, collection: str, read: Callable[[Document], Noted | None]) -> None:
+    async def _look_at(self, collection: str, read: Callable[[Document], PendingRow | None]) -> None:
         """Make rows of documents, the first changed first: where that fails, it goes on there the next time.
 
         All are read the first time, and then those that have changed since; what lies between them says nothing.
         """
         first = self._from.get(collection)
         known = self._noted.get(collection, frozenset())
-        found: list[Noted] = []
+        found: list[PendingRow] = []
         newest, cursor = first, None
         while True:
             page = await self._documents.find(collection, limit=PAGE, cursor=cursor)
@@ -107,7 +107,7 @@ class Watch:
         if newest is not None:
             self._from[collection] = min(newest, datetime.now(UTC)) - SKEW
 
-    async def _note(self, noted: Noted) -> bool:
+    async def _note(self, noted: PendingRow) -> bool:
         """Write a row unless another gateway does; whether it is written.
 
         Of a gateway that began to and is gone, the row is written later.
@@ -127,16 +127,16 @@ class Watch:
         return self._services.store.documents
 
 
-class Noted(NamedTuple):
-    """A row to be, once."""
+class PendingRow(NamedTuple):
+    """A row to write, and the mark by which it is written once only."""
 
     mark: str
     kind: str
     about: dict[str, Any]
 
 
-def _answer(document: Document) -> Noted | None:
-    """Of an approval, when it has been answered."""
+def _answer(document: Document) -> PendingRow | None:
+    """The row about an approval that has been answered; None while it waits."""
     value, marks = document.value, document.marks
     if "answered_at" not in value:
         return None
@@ -151,17 +151,17 @@ def _answer(document: Document) -> Noted | None:
         "target": value.get("target"),
         "execution": value.get("execution_id"),
     }
-    return Noted(f"approval {document.key} {value['answered_at']}", "approval.answered", about)
+    return PendingRow(f"approval {document.key} {value['answered_at']}", "approval.answered", about)
 
 
-def _event(document: Document) -> Noted | None:
-    """Of something that happened to a key or an agent."""
+def _event(document: Document) -> PendingRow | None:
+    """The row about a change of a key or an agent."""
     about = dict(document.value)
     kind, about["happened_at"] = about.pop("kind", None), about.pop("at", None)
     if not isinstance(kind, str) or not kind.startswith(EVENT_KINDS):
         return None
     kept = {name: value for name, value in about.items() if name not in RESERVED}
-    return Noted(f"event {document.key}", kind, kept)
+    return PendingRow(f"event {document.key}", kind, kept)
 
 
 def _in(seconds: float) -> datetime:

@@ -113,7 +113,7 @@ def is_denial(outcome: Outcome) -> bool:
 
 
 def about(task: Task, run: Run) -> dict[str, Any]:
-    """Who wanted what."""
+    """The row about a task: who asked for it, and what it was to do."""
     session = run.session
     return {
         "task": kind_of(task),
