@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PAGE = 100
 MOST_EXECUTIONS = 1000
 MOST_TOGETHER = 30
-"""Of an execution with more different tools, as many are looked at: pairs grow with the square."""
+"""Tools of one execution that are paired at most: pairs grow with the square."""
 
 
 def graph(capabilities: Sequence[Capability], together: Iterable[Sequence[str]] = ()) -> dict[str, Any]:

@@ -223,4 +223,4 @@ TSCONFIG = """{
   "include": ["src/**/*"]
 }
 """
-"""Of a new TypeScript notebook: what an editor needs to follow imports between cells."""
+"""``tsconfig.json`` of a new TypeScript notebook: an editor needs it to follow imports between cells."""

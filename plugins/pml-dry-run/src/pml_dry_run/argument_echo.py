@@ -11,7 +11,7 @@ from typing import Any
 FIRST_DAY = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS_OF_YEAR = 365 * 24 * 3600
 LONGEST_NAME = 200
-"""Of which spellings are compared [characters]."""
+"""Longest name whose spellings are compared [characters]."""
 
 
 def normal(name: str) -> str:

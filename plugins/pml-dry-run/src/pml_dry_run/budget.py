@@ -10,7 +10,7 @@ MOST_STEPS = 8_000
 PER_STEP = 16
 """Members, items and short texts that are looked through in the time of one step."""
 PER_VALUE = 8
-"""Such members that one value costs which is compared with others."""
+"""Members that comparing one value with others costs as much as."""
 
 
 class OverBudgetError(Exception):

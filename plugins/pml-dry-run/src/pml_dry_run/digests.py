@@ -49,7 +49,7 @@ def call_digest(principal: str, tool: str, definition: str, arguments: Any, extr
 
 @lru_cache(maxsize=4096)
 def shape_digest(principal: str, tool: str, definition: str) -> str:
-    """Of all calls of one tool in one definition by one caller. Hex."""
+    """Digest of all calls of one tool in one definition by one caller. Hex."""
     return hashlib.sha256(canonical([principal, tool, definition])).hexdigest()
 
 

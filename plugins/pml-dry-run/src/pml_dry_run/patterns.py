@@ -14,13 +14,13 @@ from pml_hookspecs.schemas import pattern_weight
 
 LONGEST_PATTERN = 500
 HEAVIEST_PATTERN = 50_000
-"""Of patterns that are tried on a text, as :func:`pml_hookspecs.schemas.pattern_weight` has it."""
+"""Weight of the heaviest pattern that is tried on a text, by :func:`pml_hookspecs.schemas.pattern_weight`."""
 LONGEST_MATCHED = 10_000
 """Longest text that a pattern is tried on [characters]."""
 MOST_PARTS = 4_000
 """Parts of a pattern that are made up, repeated ones each time."""
 SIZE_LIMIT = 1 << 20
-"""Of a compiled pattern [bytes]."""
+"""Largest compiled pattern [bytes]."""
 MOST_REPEATED = 64
 LETTERS = string.ascii_lowercase + string.digits + string.ascii_uppercase + "-_. /:@"
 """Tried in this order where a pattern leaves the choice."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Document, Outcome
 
 VERSION = 1
-"""Of recordings in the store."""
+"""Version of the format of recordings in the store."""
 TYPES: Mapping[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
@@ -39,7 +39,7 @@ class Recording:
     definition: str
     """Digest of the tool's definition then."""
     principal: str
-    """Whose call it was."""
+    """The principal who made the call."""
     call: str
     """See :func:`pml_dry_run.digests.call_digest`."""
     arguments: str
@@ -74,11 +74,11 @@ class Recording:
         return made
 
     def again(self) -> Self:
-        """The same answer came once more."""
+        """The recording after the same answer came once more."""
         return replace(self, times=self.times + 1)
 
     def to_value(self) -> dict[str, Any]:
-        """As a document."""
+        """The recording as a document of the store."""
         members = {name: getattr(self, name) for name in self.__slots__ if name != "id"}
         return {"version": VERSION, **members}
 

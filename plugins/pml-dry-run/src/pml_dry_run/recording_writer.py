@@ -43,7 +43,7 @@ class AnsweredCall(NamedTuple):
     task: ToolCall
     outcome: Outcome
     size: int
-    """Of arguments and answer, as far as they came as bytes [bytes]."""
+    """Size of arguments and answer, as far as they came as bytes [bytes]."""
 
 
 class RecordingWriter:

@@ -24,7 +24,7 @@ MOST_LOOKED_AT = 20
 """Recordings of a tool that tell what it returns, the newest."""
 MOST_PASTS = 512
 MOST_PAST_CHARACTERS = 65_536
-"""Of the answers of one tool that are kept in memory."""
+"""Characters of the answers of one tool that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)

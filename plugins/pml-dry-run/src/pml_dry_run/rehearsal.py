@@ -36,7 +36,7 @@ class Rehearsal:
 
     def __init__(self) -> None:
         self.effects: list[Effect] = []
-        """What it would have changed, in order."""
+        """The effects of the steps so far, in order."""
 
     def related(self, task: ToolCall, entry: CatalogEntry) -> list[tuple[Match, Effect]]:
         """What of it the call may be about, in order."""

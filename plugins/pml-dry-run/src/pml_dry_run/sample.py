@@ -22,7 +22,7 @@ FULL_DEPTH = 6
 FULL_VALUES = 500
 """Values up to which they are."""
 USUAL_ITEMS = 2
-"""Of an array in an answer to a request."""
+"""Items of an array in an answer."""
 
 FORMATS: Mapping[str, str] = {
     "date": "2026-01-01",

@@ -14,7 +14,7 @@ KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "boolean": ("true or false", (bool,)),
 }
 LONGEST_TEXT, LONGEST_SHOWN = 10_000, 64
-"""Of a text, and of a name that a message repeats [characters]."""
+"""Longest text, and longest name that a message repeats [characters]."""
 
 
 def checked(definition: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

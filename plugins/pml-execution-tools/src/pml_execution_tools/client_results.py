@@ -59,7 +59,7 @@ class ExecutionDetail(TypedDict):
     status: ExecutionStatus
     message: str
     response: Any
-    """Of an agent its text, of a tool its result; None until it ends."""
+    """The text of an agent, or the result of a tool; None until it ends."""
     error: str | None
     started_at: str
     completed_at: str | None

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord
 
 MOST_FAILURES = 10
-"""In a summary."""
+"""Failures in a summary."""
 MOST_LOOKED_AT = 500
-"""Of the newest, to see which repeat themselves."""
+"""Newest failures that are looked at, to see which repeat themselves."""
 COMPARED = 300
-"""Of a message [characters]."""
+"""Characters of a message that are compared."""
 VARIES = re.compile(r"[0-9a-f]{8}[0-9a-f-]{4,}|\d+", re.IGNORECASE)
 """Ids and numbers: what differs between two messages of one trouble."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LONGEST_TRANSCRIPT = 1000
 """Most executions in one transcript."""
 DIGITS = 6
-"""Of a sum of costs: stores keep millionths of a dollar."""
+"""Decimal places of a sum of costs: stores keep millionths of a dollar."""
 
 
 def query_of(given: Mapping[str, Any], scope: Scope) -> ExecutionQuery:

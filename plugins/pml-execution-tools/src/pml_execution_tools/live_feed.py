@@ -20,7 +20,7 @@ EVERYTHING = Scope(principals=None)
 LATE = timedelta(minutes=10)
 """Tool calls are recorded when they end: looks go back so far before the last one."""
 MOST_PAGES = 10
-"""Of one look."""
+"""Pages that one poll reads at most."""
 OPEN = PUBLIC["pending"] | PUBLIC["running"]
 
 

@@ -33,7 +33,7 @@ class RouteDescription:
     query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Parameters of the URL, each with its JSON Schema."""
     required: tuple[str, ...] = ()
-    """Those of them that must be there."""
+    """Names of the parameters that must be given."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the tool that are the same every time."""
 
@@ -94,7 +94,7 @@ ROUTES = (
         query=_query(LIST_RECENT_EXECUTIONS, "agent_name"),
     ),
 )
-"""In the order in which they are tried."""
+"""The routes, in the order in which they are tried."""
 
 _SCHEMAS = {"Page": PAGE, "Found": FOUND, "Summary": SUMMARY, "Result": RESULT, "Log": LOG}
 _ERROR = {

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord, Json
 
 WAITS = frozenset({Status.INPUT_REQUIRED.value})
-"""Of what waits for somebody, such as for an approval: it has not ended."""
+"""Statuses of executions that wait for somebody, such as for an approval: they have not ended."""
 EXCUSED = frozenset({Status.CANCELLED.value, Status.DENIED.value})
-"""Of what did not end well, and says nothing of whoever did it."""
+"""Statuses of executions that did not end well through no fault of the agent."""
 PUBLIC = {
     "pending": frozenset({"pending"}) | WAITS,
     "running": frozenset({"running"}),

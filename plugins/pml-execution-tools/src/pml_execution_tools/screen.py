@@ -13,7 +13,7 @@ from pml_kit.terminal import printable
 COLOURS = {"success": "green", "failed": "red", "running": "yellow", "pending": "cyan"}
 UNKNOWN = "-"
 LEAST_WIDTH = 24
-"""Of the column that is cut, as long as there are others to leave out [characters]."""
+"""Least width of the column that is cut, as long as others can be left out [characters]."""
 
 
 def say(text: str) -> None:

@@ -60,7 +60,7 @@ FILTERS = {
 
 
 MOST_FOUND = 1000
-"""Of what is found by text, stores need not count more; see :class:`pml_hookspecs.Page`."""
+"""Number up to which stores count what is found by text; see :class:`pml_hookspecs.Page`."""
 ALL_MATCHES = "All matches, those on other pages included"
 
 

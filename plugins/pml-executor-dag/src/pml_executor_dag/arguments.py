@@ -14,7 +14,7 @@ from .plan import EACH, MOST_NESTED, TaskSpec, check, sketch_of
 from .task_fields import LIMITS, TaskFields, limits
 
 MOST_TASKS = 1000
-"""In one request, tasks of workflows within the workflow included."""
+"""Tasks in one request, those of workflows within the workflow included."""
 PLAN = ("tasks", *LIMITS, "durable", "per_layer_validation")
 SHAPE = '{"tasks": [{"id": "a", "tool": "server:tool", "arguments": {}}]}'
 

@@ -76,7 +76,7 @@ def _interpreter() -> Any:
     """The class, made when it is first needed: most plans have no conditions."""
     from jmespath.visitor import TreeInterpreter
 
-    class Bounded(TreeInterpreter):
+    class BoundedInterpreter(TreeInterpreter):
         """Stops when an expression makes too much work."""
 
         work = 0
@@ -88,7 +88,7 @@ def _interpreter() -> Any:
                 raise ConditionError("makes too much work; let a task of code decide instead")
             return found
 
-    return Bounded
+    return BoundedInterpreter
 
 
 def _check(parsed: Any) -> None:

@@ -12,7 +12,7 @@ from .references import ExpansionListener, TooLargeError
 MOST_OF_TASK = 4 * 1024 * 1024
 """What references bring into the arguments of one task, each result's first use aside [characters, about]."""
 MOST_OF_WORKFLOW = 64 * 1024 * 1024
-"""The same of all tasks together, what is written into text from its first use on."""
+"""The same limit for all tasks together; what is written into text counts from its first use on."""
 PER_VALUE = 16
 """What a member or an item counts besides its text."""
 

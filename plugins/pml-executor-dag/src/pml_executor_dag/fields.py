@@ -13,7 +13,7 @@ from .plan import did_you_mean
 MOST_MISTAKES = 100
 """Lines of one message."""
 LONGEST_TEXT, LONGEST_CODE = 10_000, 1_000_000
-"""Of names, intents and conditions, and of code [characters]."""
+"""Longest name, intent or condition, and longest code [characters]."""
 WORD = re.compile(r"[a-z][a-z0-9_+#.-]{0,63}")
 """What a language can be called."""
 LARGEST = 1e15

@@ -23,7 +23,7 @@ class Items:
     task: Task
     values: list[Any]
     outcomes: list[Outcome | None]
-    """In the order of the items; None for one that has not ended."""
+    """Outcomes in the order of the items; None for one that has not ended."""
     results: list[Any]
     left: int
     """Items that have not ended."""
@@ -62,11 +62,11 @@ class Items:
         return items
 
     def jobs(self) -> Iterator[Job]:
-        """Of items that have not ended."""
+        """The jobs of items that have not ended."""
         return (self._job(i) for i, outcome in enumerate(self.outcomes) if outcome is None)
 
     def settled(self) -> Iterator[tuple[Job, Outcome]]:
-        """Of items that have ended, with the outcome."""
+        """The items that have ended, with their outcomes."""
         return ((self._job(i), outcome) for i, outcome in enumerate(self.outcomes) if outcome is not None)
 
     def _job(self, index: int) -> Job:

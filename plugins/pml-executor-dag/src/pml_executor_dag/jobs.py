@@ -32,7 +32,7 @@ class Job:
     child: str
     """Id of the child, without the number of the attempt."""
     index: int | None = None
-    """Of the item; None for a task without ``for_each``."""
+    """Index of the item; None for a task without ``for_each``."""
     item: Any = None
     placeholder: bool = False
     """The item stands for those that a rehearsal does not know."""
@@ -208,7 +208,7 @@ def milliseconds_since(started_at: datetime) -> int:
 
 
 def ended_at(outcome: Outcome) -> datetime:
-    """When it was over."""
+    """When the outcome was known."""
     return outcome.started_at + timedelta(milliseconds=outcome.duration_ms)
 
 

@@ -270,7 +270,7 @@ def layers(nodes: Mapping[str, Node]) -> list[list[str]]:
 
 
 def dependents_of(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
-    """Who needs each task, in plan order."""
+    """The tasks that need each task, in plan order."""
     dependents: dict[str, list[str]] = {id_: [] for id_ in nodes}
     for id_, node in nodes.items():
         for need in node.needs:

@@ -27,7 +27,7 @@ WORDS: Mapping[str, str] = {
     "needs": "what it depends on",
     "step": "its options",
 }
-"""Of a task that changed, by the part that did; one line tells the first of them."""
+"""What is said of a task that changed, by the part that did; only the first one is said."""
 MOST_TOLD = 10
 LIMITS = ("max_parallel", "timeout_s", "max_tool_calls", "max_cost_usd", "durable", "by_layer")
 
@@ -106,7 +106,7 @@ def _reached(task: CodeRun, tools: _Tools) -> Iterator[CatalogEntry]:
 
 
 def digest_of(parts: Mapping[str, Any]) -> str:
-    """Of the whole plan: SHA-256, hex."""
+    """Digest of the whole plan: SHA-256, hex."""
     return _hash(parts)
 
 

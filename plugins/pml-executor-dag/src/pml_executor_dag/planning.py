@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_SUGGESTIONS = 3
 MOST_TOOLS, LONGEST_DESCRIPTION, LARGEST_SCHEMA = 8, 300, 4000
-"""Of the tools that are told instead of a plan: how many, and of each [characters, bytes]."""
+"""Tools that are named instead of a plan; the longest description [characters] and schema [bytes] of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,9 +25,9 @@ _OTHERS = re.compile(rf"""\$\{{\s*([A-Za-z0-9_-]+)((?:{STEP})*)\s*\}}|\$([A-Za-z
 MOST_KEYS = 20
 """Names of members that a message lists."""
 MOST_CHARACTERS = 80
-"""Of a value that a message shows."""
+"""Characters of a value that a message shows."""
 MOST_LITERAL = 200_000
-"""Of a text that is read as a Python literal [characters]."""
+"""Longest text that is read as a Python literal [characters]."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,9 @@ class Scheduler:
         )
         """What references see."""
         self.items: dict[str, Items] = {}
-        """Of tasks with ``for_each`` that have begun."""
+        """Items of the tasks with ``for_each`` that have begun."""
         self.outcomes: dict[str, Outcome] = {}
-        """Of the tasks that ended or wait for somebody, in the order they did."""
+        """Outcomes of the tasks that ended or wait for somebody, in that order."""
         self.values: dict[str, Any] = {}
         """Result values of the same tasks."""
         self.completed: list[Job] = []
@@ -67,7 +67,7 @@ class Scheduler:
         self.warnings: dict[str, list[str]] = {}
         """What a rehearsal could not know, by task."""
         self.attempts: dict[str, int] = {}
-        """Of tasks that were tried more than once: the most that one item took."""
+        """Attempts at tasks that were tried more than once: the most that one item took."""
         self.held: list[str] = []
         """Tasks that could begin now, but for the next layer's being waited for."""
         self.timed_out = False

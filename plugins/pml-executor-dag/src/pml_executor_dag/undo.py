@@ -27,7 +27,7 @@ class UndoResult:
     """How the undoing of one task or item ended."""
 
     id: str
-    """Of the task or item that was undone."""
+    """Id of the task or item that was undone."""
     outcome: Outcome
 
     @property

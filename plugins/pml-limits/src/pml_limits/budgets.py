@@ -111,7 +111,7 @@ class Costs:
         self._inside[run.id] = 0.0
 
     def ends(self, run: Run, outcome: Outcome | None) -> float:
-        """What it cost without what ran inside [USD]; 0 when nobody knows."""
+        """Cost without that of the tasks inside [USD]; 0 when it is not known."""
         inside = self._inside.pop(run.id, 0.0)
         cost_usd = None if outcome is None else outcome.cost_usd
         whole = inside if cost_usd is None else max(cost_usd, inside)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 settings_type = Settings
 _limiters: WeakKeyDictionary[Any, Limiter] = WeakKeyDictionary()
-"""Of each gateway in this process, by its services."""
+"""The limits of each gateway in this process, by its services."""
 
 
 @hookimpl

@@ -84,7 +84,7 @@ class StoredWindows(AsyncStorage, AsyncSupport):
         self._services = services
         self.changes = Changes(services, WINDOWS)
         self.whose: dict[str, Limit] = {}
-        """Whose windows are under a key; what is written says it."""
+        """The limit of each key: what is written to the store names it."""
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -127,7 +127,7 @@ class StoredWindows(AsyncStorage, AsyncSupport):
     # What other strategies would need
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Not for sliding windows."""
+        """Not used by sliding windows."""
         raise NotImplementedError
 
     async def get(self, key: str) -> int:

@@ -39,7 +39,7 @@ class Slots:
     def __init__(self) -> None:
         self.taken: dict[str, int] = {}
         self.limits: dict[str, Limit] = {}
-        """Those that are taken."""
+        """Slots that are taken now."""
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     async def take(self, limit: Limit) -> str | None:

@@ -36,7 +36,7 @@ class LimitUsage:
     """Which gateway counts by itself, as ``host:process id``; ``""`` when all count together."""
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The use as JSON."""
         return {
             "rule": self.rule,
             "for": dict(self.whose),

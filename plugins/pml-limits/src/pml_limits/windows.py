@@ -51,7 +51,7 @@ class Window:
         return True
 
     def plain(self) -> dict[str, int]:
-        """As JSON."""
+        """The window as JSON."""
         return {"index": self.index, "previous": self.previous, "current": self.current, "expiry_s": self.expiry_s}
 
     def stats(self, now_s: float) -> tuple[int, float, int, float]:
@@ -127,7 +127,7 @@ class MemoryWindows(Storage, SlidingWindowCounterSupport):
     # What other strategies would need
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Not for sliding windows."""
+        """Not used by sliding windows."""
         raise NotImplementedError
 
     def get(self, key: str) -> int:

@@ -19,7 +19,7 @@ from keyword import iskeyword
 from typing import Any, NoReturn
 
 NAME = "<code>"
-"""Of the code in stacks."""
+"""Name of the code in stacks."""
 TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 COROUTINE = 0x80
 """``inspect.CO_COROUTINE``; that module takes long to import."""

@@ -54,7 +54,7 @@ class TypeMistake(NamedTuple):
     line: int
     column: int
     code: str
-    """Such as ``TS2322``."""
+    """Code of the mistake, such as ``TS2322``."""
     message: str
     """Its first line."""
     text: str

@@ -24,11 +24,11 @@ from .jail import Jail, limit_cpu
 from .jail._priority import AGAIN_S, group_gives_way
 
 MOST_BYTES = 1 << 18
-"""Of one message."""
+"""Largest message [bytes]."""
 JAILS = 64
 """That are kept ready, those used last. Each keeps a descriptor."""
 DESCRIPTORS_PER_JAIL = 8
-"""Of those that this process may have open, for each jail that is kept ready."""
+"""Descriptors that each jail which is kept ready takes of those that this process may have."""
 DESCRIPTORS = 3
 SCRATCH = "\0scratch"
 """Stands for the path of a process's scratch folder, in its environment and in its jail."""

@@ -275,7 +275,7 @@ async def _ended(ledger: Ledger, claim: Claim, wait_s: float) -> Claim | None:
 
 
 async def list_all(arguments: argparse.Namespace, services: Services) -> int:
-    """All of them."""
+    """``pml schedules list``: all schedules."""
     plans, unfit = await _plans(services)
     ledger = _ledger(services)
     states = await ledger.states()

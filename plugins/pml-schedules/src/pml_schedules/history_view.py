@@ -26,7 +26,7 @@ class RunView:
         return cls(claim, await executions.get(claim.execution, EVERYONE))
 
     def plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The run as JSON."""
         record = self.record
         return {
             "due": self.claim.due.isoformat(timespec="seconds"),

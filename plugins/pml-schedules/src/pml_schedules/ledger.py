@@ -45,7 +45,7 @@ class State:
     """Key of the claim that was made last."""
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The value as JSON."""
         latest = sorted(self.handled.items(), key=lambda item: item[1])[-MOST_DIGESTS:]
         return {
             "paused": self.paused,
@@ -93,7 +93,7 @@ class Claim:
         return key_of(self.schedule, self.due)
 
     def to_plain(self) -> dict[str, Any]:
-        """As JSON."""
+        """The value as JSON."""
         return {
             "due": self.due.isoformat(),
             "execution": self.execution,

@@ -30,7 +30,7 @@ class Plan:
     declared: bool
     """Whether it stands in the configuration; else in the store."""
     version: int = 0
-    """Of its document."""
+    """Version of the plan's document."""
 
     @property
     def digest(self) -> str:

@@ -57,7 +57,7 @@ class Scheduler:
         return plans
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Start what is due until cancelled."""
         problem = ""
         while True:
             pause_s = self._settings.look_s

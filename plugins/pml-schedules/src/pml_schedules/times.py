@@ -25,7 +25,7 @@ class Times:
     """The due times of one schedule: a function of what is in it, so that all gateways agree. All in UTC."""
 
     name: str
-    """Of the schedule: gives its due times their own jitter."""
+    """Name of the schedule: gives its due times their own jitter."""
     cron: str = ""
     time_zone: str = "UTC"
     every_s: float = 0.0
@@ -46,7 +46,7 @@ class Times:
         early = after - self._most_jitter
         jittered: list[datetime] = []
         for moment in self._moments(early):
-            # What comes by the bare times is later than all that is jittered up to here.
+            # The moments that follow are later, and jitter only adds: what is due up to this moment is in order now.
             while jittered and jittered[0] <= moment:
                 yield heapq.heappop(jittered)
             due = _later(moment, self._jitter(moment))

@@ -22,7 +22,7 @@ from .vectors import PackedVectors, packed
 from .words import ENDINGS, STOP, split, stem
 
 MOST_WORDS = 60
-"""Of a request, that are looked for."""
+"""Words of a request that are looked for."""
 LONG = 8
 """Words from which on a part is long."""
 MEANT = 0.7
@@ -75,7 +75,7 @@ class _WordCoverage:
     entries: NDArray[np.int64]
     """Of the words in tools' names that are no verbs and not in the server's name: the column of :attr:`close`."""
     owners: NDArray[np.int64]
-    """Whose they are: the place of the tool."""
+    """The place of the tool that each belongs to."""
     done: list[tuple[int, int]]
     """By tool: acts in its name, and in its name and first sentence."""
 

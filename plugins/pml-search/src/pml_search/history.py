@@ -57,7 +57,7 @@ class UsageExample:
 
 
 class PrincipalHistory:
-    """The searches and uses of one principal, prepared. Implements :class:`pml_search.ranker.UsageEvidence`."""
+    """The searches and uses of one principal. Implements :class:`pml_search.ranker.UsageEvidence`."""
 
     def __init__(self, records: Iterable[ExecutionRecord]) -> None:
         """``records`` in any order."""

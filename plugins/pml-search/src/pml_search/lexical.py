@@ -92,7 +92,7 @@ class QueryWord:
     """One word of a query, with the words of the catalog that it may mean."""
 
     word: str
-    """As it stands in the query."""
+    """The word as it stands in the query."""
     weight: float
     """How much it counts, before rarity."""
     found: tuple[tuple[int, float], ...]

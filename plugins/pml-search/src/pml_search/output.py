@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FULL = ("title", "description", "inputSchema", "outputSchema", "annotations")
 WIDEST = 100
-"""Of a description in a table [characters]."""
+"""Widest description in a table [characters]."""
 
 
 def matches(ranker: Ranker, tools: Sequence[Tool], query: str, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Evidence:
 
     parts: tuple[QueryPart, ...]
     share: Array
-    """Of the ideal that words could give [0 to 1]."""
+    """Share of the highest score that words could give [0 to 1]."""
     cosine: Array
     """Between what query and tool mean [-1 to 1], a model's opinion included."""
     model: Array | None
@@ -121,7 +121,7 @@ class Ranking:
         return self if limit >= len(self.tools) else self.at(slice(limit))
 
     def at(self, places: NDArray[np.int64] | slice) -> Ranking:
-        """Those at ``places``, in this order."""
+        """The tools at ``places``, in this order."""
         return replace(
             self,
             tools=self.tools[places],

@@ -16,7 +16,7 @@ from .vectors import PackedVectors
 VERSION = 1
 ENDING = ".pmlvectors"
 MOST_VECTORS = 50_000
-"""Of earlier catalogs, so many are kept with those in use."""
+"""Vectors of earlier catalogs that are kept with those in use."""
 KEY_BYTES = 16
 
 

@@ -71,7 +71,7 @@ class Draft:
     marks: bytes
     """JSON."""
     digests: Sequence[bytes]
-    """Of the marks."""
+    """Digests of the marks."""
     changed_at: int
     """Microseconds since 1970 UTC."""
     expires_at: int | None

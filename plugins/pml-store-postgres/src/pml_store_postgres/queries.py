@@ -69,7 +69,7 @@ one_statement = True
 """See :class:`pml_stores.pending_overlay.Statements`, all of which is here."""
 
 PLACE = itemgetter(STARTED_AT, ID)
-"""Of a row of :data:`READ`: what pages are sorted by."""
+"""The columns of a row of :data:`READ` that pages are sorted by."""
 
 
 def rows_of(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:

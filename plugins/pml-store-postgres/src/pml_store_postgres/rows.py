@@ -188,7 +188,7 @@ def _row(record: ExecutionRecord, size: int) -> Row:
 
 
 _known = lru_cache(maxsize=1024)(name)
-"""Of what many executions have."""
+"""A cache of names that many executions share."""
 
 
 def said_by(record: ExecutionRecord) -> list[str]:

@@ -72,7 +72,7 @@ AMOUNTS = (
 )
 """Both of them of executions, see :meth:`SumParts.union`."""
 KEPT = ", ".join(f"{{sign}}{column} AS {column}" for column in SUMMED)
-"""The same of sums."""
+"""The same columns of sums."""
 THROUGH = "SELECT hour FROM summed"
 ADDED_UP = (
     "sum(succeeded)::int8 AS succeeded, sum(failed)::int8 AS failed, sum(running)::int8 AS running, "

@@ -17,7 +17,7 @@ SUMMED = (
 )
 WHOSE = "everyone, nested, dry_run, as_agent, principal, value"
 SPAN_BYTES = "400 + coalesce(length(attributes), 0) + coalesce(length(end_attributes), 0)"
-"""Of a span with its entries in the indexes."""
+"""Size of a span with its entries in the indexes."""
 
 
 def _sums_of(rows: str, sign: str, which: str) -> str:

@@ -39,15 +39,15 @@ class Conditions:
 
     values: dict[str, Any] = field(default_factory=dict)
     shared: list[str] = field(default_factory=list)
-    """Of executions and of sums."""
+    """Conditions on executions and on sums."""
     rows: list[str] = field(default_factory=list)
-    """Of executions only."""
+    """Conditions on executions only."""
     sums: list[str] = field(default_factory=list)
-    """The same of sums."""
+    """The same conditions, as they are written for sums."""
     since: int | None = None
     until: int | None = None
     words: list[str] = field(default_factory=list)
-    """Of the text asked for."""
+    """Conditions by the text that was asked for."""
     marks: list[str] = field(default_factory=list)
     """The scope as the index of text knows it; empty where it is everyone, who have to be looked up."""
     everybodys: bool = False

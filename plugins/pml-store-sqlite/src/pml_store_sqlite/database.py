@@ -19,7 +19,7 @@ APPLICATION_ID = 0x504D4C31
 """Marks the file as ours (``PRAGMA application_id``): "PML1"."""
 
 FILE = "pml.db"
-"""In the user's PML folder, unless the settings say otherwise."""
+"""Name of the file in the user's PML folder, unless the settings say otherwise."""
 OLDEST = (3, 35, 0)
 """First SQLite that has all that is used."""
 WAL_PAGES = 32768

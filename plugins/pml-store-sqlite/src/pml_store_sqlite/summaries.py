@@ -78,7 +78,7 @@ class Columns:
     """What is taken of each, as text of SQL with the same names. Each number begins with ``{sign}``."""
 
     of_row: str
-    """Of an execution."""
+    """Expression for one execution."""
     of_sum: str
 
     def row(self, sign: str = "") -> str:

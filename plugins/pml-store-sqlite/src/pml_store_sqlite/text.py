@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .row_values import Row
 
 SEARCHED_CHARACTERS = 2048
-"""Of each part of an execution."""
+"""Characters of each part of an execution that are searched."""
 MARK_CHARACTERS = 10
 """Of 32 letters each; all marks are as long, so that none of them with a word is another one with another word."""
 INDEXED_BEGINNINGS = 3

@@ -35,7 +35,7 @@ DEFAULTS: Mapping[type[Any], Mapping[str, Any]] = {
     }
     for kind in TYPES
 }
-"""Of each member of each type, what it is when nothing is said."""
+"""Default of each member of each type."""
 
 
 def to_line(kind: str, key: Key, value: Any) -> bytes:

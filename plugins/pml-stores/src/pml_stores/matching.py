@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from pml_hookspecs import ExecutionQuery, ExecutionRecord, Json, Scope
 
 OPEN = ("pending", "running")
-"""Of what has not ended."""
+"""Statuses of executions that have not ended."""
 GOOD = (Status.OK, Status.SIMULATED)
 SEARCHED_CHARACTERS = 2048
-"""Of each text, that much is looked through."""
+"""Characters of each text that are searched."""
 WORD = re.compile(r"[^\W_]+")
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 MARK = "before"
 MOST_COUNTED = 1000
-"""Of what is found by text; see :class:`pml_hookspecs.Page`."""
+"""Number up to which what is found by text is counted; see :class:`pml_hookspecs.Page`."""
 
 
 def check_limit(limit: int, most: int) -> None:

@@ -34,7 +34,7 @@ Place: TypeAlias = tuple[int, str]
 C_contra = TypeVar("C_contra", bound=Connection, contravariant=True)
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _ORDER = attrgetter("started_at", "id")
-"""As :func:`place_of`, and quicker."""
+"""The value of :func:`place_of`, faster."""
 
 
 class Statements(Protocol[C_contra]):

@@ -20,7 +20,7 @@ MICROS = 1_000_000
 MOST = 10**12
 """Largest number of tokens and of milliseconds; what is more is counted as this."""
 MOST_MICROS = 10**15
-"""The same of costs, in millionths of a dollar."""
+"""The same for costs, in millionths of a dollar."""
 MOST_USD = MOST_MICROS / MICROS
 
 

@@ -79,5 +79,5 @@ class CodeChecks:
 
 def names_given(node: Node, task: CodeRun) -> tuple[set[str], set[str]]:
     """Variables that code is given, and ids of tasks beside it of which it is not given the results."""
-    given = {*task.inputs, *node.needs, *node.scope.beyond}
+    given = {*task.inputs, *node.needs, *node.scope.external_ids}
     return given, {id_ for id_ in node.scope.nodes if id_ not in given and id_ != task.id}

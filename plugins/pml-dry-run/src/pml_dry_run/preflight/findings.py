@@ -42,7 +42,7 @@ class Finding:
         return self.level == "error" and self.code.startswith(CERTAIN) and not (in_code or self.open)
 
     def to_report(self) -> dict[str, Any]:
-        """As JSON."""
+        """The finding as JSON."""
         about = {"code": self.code, "task": self.task, "at": self.at, "message": self.message}
         return {name: text for name, text in about.items() if text} | dict(self.more)
 

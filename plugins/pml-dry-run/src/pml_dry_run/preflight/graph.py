@@ -37,7 +37,7 @@ class Node:
     needs: tuple[str, ...] = ()
     """Ids in the same scope, each once."""
     inner: Scope | None = None
-    """Of a workflow."""
+    """The tasks inside, where the step is a workflow."""
     known: bool = False
     """Its outcome is known; it does not run."""
 
@@ -48,7 +48,7 @@ class Scope:
 
     workflow: Workflow
     path: str
-    beyond: frozenset[str]
+    external_ids: frozenset[str]
     """What can be referred to though no task here has that id."""
     above: Node | None = None
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Graph:
     def _scope(self, workflow: Workflow, path: str, above: Node | None, depth: int) -> Scope:
         ids = {task.id for task in workflow.tasks}
         each = EACH if workflow.step.for_each is not None else frozenset()
-        scope = Scope(workflow=workflow, path=path, beyond=(frozenset(workflow.known) - ids) | each, above=above)
+        scope = Scope(workflow=workflow, path=path, external_ids=(frozenset(workflow.known) - ids) | each, above=above)
         if depth > DEEPEST:
             self.findings.append(error("plan.too_deep", path, f"more than {DEEPEST} workflows within workflows"))
             return scope
@@ -125,10 +125,12 @@ class Graph:
                 needs[id_] = None
             elif id_ == node.task.id:
                 self._wrong(node, "plan.needs_itself", f"task {id_!r} cannot need its own result", at)
-            elif id_ not in scope.beyond:
+            elif id_ not in scope.external_ids:
                 self._unknown(node, id_, at, scope)
         for at, id_ in _of(node.undo, "compensate"):
-            allowed = id_ in scope.nodes or id_ in scope.beyond or (id_ in EACH and node.task.step.for_each is not None)
+            allowed = (
+                id_ in scope.nodes or id_ in scope.external_ids or (id_ in EACH and node.task.step.for_each is not None)
+            )
             if not allowed:
                 self._unknown(node, id_, at, scope)
         return needs

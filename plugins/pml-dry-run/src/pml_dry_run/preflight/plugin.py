@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME = "preflight"
 MOST_LINES = 100
-"""Of one refusal."""
+"""Largest number of mistakes that one refusal lists."""
 settings_type = Settings
 
 

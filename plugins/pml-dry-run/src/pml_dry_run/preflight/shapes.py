@@ -15,7 +15,7 @@ from .message_text import either, listed, nearest, path_text, short
 DEEPEST = 24
 MOST_BRANCHES = 64
 MOST_STEPS = 1_500
-"""Of one question."""
+"""Steps that one question about a schema may cost."""
 NUMBERS = frozenset({"integer", "number"})
 OBJECT, ARRAY = frozenset({"object"}), frozenset({"array"})
 _UNSURE = frozenset({"$dynamicRef", "$recursiveRef"})

@@ -21,7 +21,7 @@ TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "s
 LONGEST_CONSTANT = 200
 """Text that is told as it is; a longer one is some text [characters]."""
 LONGEST_DESCRIPTION = 1_000
-"""Of a member, as far as it is read [characters]."""
+"""Longest description of a member that is read whole [characters]."""
 Simple: TypeAlias = Literal["any", "string", "number", "integer", "boolean", "null"]
 
 
@@ -62,7 +62,7 @@ class Object:
 
     members: tuple[Member, ...] = ()
     rest: Type | None = None
-    """Of other members; None where the schema says that there are none, or says nothing."""
+    """Type of other members; None where the schema says that there are none, or says nothing."""
     open: bool = field(default=False)
     """Whether nothing is known of its members."""
 
