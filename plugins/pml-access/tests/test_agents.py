@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from pml_access import plugin
-from pml_access.agents import AGENTS, Agents, Declared, Rule
-from pml_access.filters import CodeFilter, MayHave, allowed
+from pml_access.agents import AGENTS, Agents, ConfiguredRuleError, Rule
+from pml_access.filters import CodeFilter, KeyToolFilter, allowed
 from pml_access.settings import Agent, Settings
 from pml_hookspecs import CodeRun, Scope, Session, Status, ToolCall
 from pml_testing.fakes import FakeRun, entry, outcome
@@ -104,7 +104,7 @@ async def test_the_settings_say_all_of_the_agents_that_they_name(services, agent
     other = Agents(services, declared)
     assert (await other.current())["report"] == Rule("carol", frozenset(), frozenset({"free"}))
     assert (await other.current())["mailer"].owner == "bob"
-    with pytest.raises(Declared):
+    with pytest.raises(ConfiguredRuleError):
         await other.change("report", owner=lambda _: "bob")
 
 
@@ -182,7 +182,7 @@ def test_patterns_of_a_key_say_what_it_may_have(allow, deny, tool, expected):
 
 async def test_the_filter_minds_patterns_and_agents(agents):
     await ruled(agents)
-    keeps = MayHave(agents)
+    keeps = KeyToolFilter(agents)
     assert keeps(entry("files:read"), session())
     assert not keeps(entry("files:read"), session(deny=("files:*",)))
     assert keeps(entry("agents:report"), session())
@@ -192,7 +192,7 @@ async def test_the_filter_minds_patterns_and_agents(agents):
 
 
 async def test_lists_are_shared_only_while_there_is_nothing_to_tell_apart(agents, keys, made):
-    keeps = MayHave(agents)
+    keeps = KeyToolFilter(agents)
     assert not keeps.shared
     await agents.read()
     assert keeps.shared

@@ -41,8 +41,8 @@ class Rule:
 NO_RULE = Rule()
 
 
-class Declared(Exception):  # noqa: N818 - it is an answer
-    """What is to be changed stands in the configuration."""
+class ConfiguredRuleError(Exception):
+    """A rule of an agent cannot be changed because the configuration has it."""
 
 
 class Agents:
@@ -147,10 +147,10 @@ class Agents:
         """Change members of what the store says of ``agent``, each from what it is by a function; the rule then.
 
         Raises:
-            Declared: The settings say everything of this agent.
+            ConfiguredRuleError: The settings say everything of this agent.
         """
         if agent in self.declared:
-            raise Declared(agent)
+            raise ConfiguredRuleError(agent)
         documents = self._services.store.documents
         while True:
             document = await documents.get(AGENTS, agent)

@@ -73,7 +73,7 @@ def _row(shown: dict[str, Any]) -> tuple[str, ...]:
 
 
 async def _change(arguments: argparse.Namespace, services: Services) -> int:
-    from .agents import Declared, problem_of
+    from .agents import ConfiguredRuleError, problem_of
     from .events import note_done
 
     agent, other = arguments.agent, arguments.other
@@ -82,7 +82,7 @@ async def _change(arguments: argparse.Namespace, services: Services) -> int:
     agents = _agents(services)
     try:
         rule = await agents.change(agent, **_change_of(arguments.verb, other))
-    except Declared:
+    except ConfiguredRuleError:
         raise InvalidArguments(
             f"[plugins.access.agents.{agent}] of the configuration says all about {agent}; change it there"
         ) from None

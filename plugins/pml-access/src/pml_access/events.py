@@ -19,7 +19,7 @@ EVENTS = "access.events"
 KEPT_S = 30 * 86_400.0
 """How long an event is kept [s]."""
 SILENCE_S = 60.0
-"""The same refusal is noted no more often [s]."""
+"""Time in which a refusal that repeats itself is noted once [s]."""
 MOST_REMEMBERED = 1024
 
 

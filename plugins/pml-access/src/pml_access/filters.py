@@ -26,7 +26,7 @@ CLIMBS = re.compile(r"[/\\](\.|%2e){1,2}([/\\?#]|%2f|%5c|$)|%2f|%5c|%00", re.IGN
 OWN = f"{GATEWAY_SERVER}:"
 
 
-class MayHave:
+class KeyToolFilter:
     """Keeps the tools that a session's key and the rules of agents allow. Implements `pml_hookspecs.ToolFilter`."""
 
     hides = True

@@ -65,7 +65,7 @@ class Key:
         return "expired" if self.expires_at is not None and self.expires_at <= now else "active"
 
     def identity(self) -> Identity:
-        """Who comes with it."""
+        """The identity that the key stands for."""
         return Identity(
             principal=self.principal,
             access_key=self.id,

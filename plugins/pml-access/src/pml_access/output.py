@@ -24,7 +24,7 @@ def say_json(value: Any) -> None:
 
 
 def operator() -> str:
-    """Who gives the command."""
+    """The user who gives the command."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a user that the system does not know, as in some containers

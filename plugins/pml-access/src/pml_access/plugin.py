@@ -39,16 +39,16 @@ def _parts_of(services: Services) -> tuple[Agents, KeyIdentities]:
 
 @hookimpl
 def pml_identities(services: Services) -> Iterable[Identities]:
-    """Who comes with which key."""
+    """The identities of the keys in the store."""
     return [_parts_of(services)[1]]
 
 
 @hookimpl
 def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
     """Keeps from each what its key, or the rules of agents, do not let it have."""
-    from .filters import MayHave
+    from .filters import KeyToolFilter
 
-    return [MayHave(_parts_of(services)[0])]
+    return [KeyToolFilter(_parts_of(services)[0])]
 
 
 @hookimpl
