@@ -1,17 +1,56 @@
-"""Comments and docstrings say a rule, not its number in a list that the reader does not have."""
+"""Comments say rules, not their numbers in a list that the reader does not have; names are nouns of the field."""
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Budgets
 
 NUMBER = re.compile(r"\b(?!(?:AGPL|BSD|CVE|GPL|ISO|LGPL|MPL|PEP|RFC|SEP|SHA|SSH|UTF)-)[A-Z]{2,6}-\d+\b")
 """Numbers of rules, but not those of standards and licences, which are found by their names."""
 TEXTS = {".js", ".md", ".sh", ".toml", ".ts"}
 """Ends of names of files that are read whole; of Python's, comments and docstrings are."""
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
+ERRORS = ("Error", "Exception")
+"""Ends of names that say what is wrong, which may be a participle: ``ConnectionRefusedError``."""
+PARTICIPLE = re.compile(r"[a-z]{2,}(?:ed|ing)")
+NOUNS = {
+    *(
+        "embedding",
+        "feed",
+        "finding",
+        "greeting",
+        "housekeeping",
+        "learning",
+        "listing",
+        "matching",
+        "paging",
+        "planning",
+    ),
+    *("pricing", "pruning", "ranking", "recording", "sampling", "seed", "setting", "spelling", "string"),
+    *("applied", "counting", "framing", "naming", "nesting", "tracing"),
+}
+"""Words of the field that only look like participles; ``FiltersApplied`` is a part of an answer over HTTP."""
+NO_NAMES = {
+    *("begun", "bound", "done", "drawn", "forgotten", "foreseen", "found", "given", "gone", "held", "hidden", "kept"),
+    *("known", "left", "lost", "made", "meant", "open", "said", "seen", "sent", "shown", "sought", "spent", "taken"),
+    *("thought", "told", "unwritten", "worn", "written"),
+    *("all", "else", "elsewhere", "everybody", "everyone", "everything", "his", "how", "mine", "nobody", "one", "ones"),
+    *("other", "others", "ours", "own", "some", "somebody", "such", "theirs", "what", "when", "where", "which", "who"),
+    *("whose", "yours"),
+    *("ailment", "foreseer", "ladder", "looker", "lookout", "remains", "vault", "witness"),
+}
+"""Participles without an ending of their own, pronouns, and metaphors that were here once."""
 BEGINS = {tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 """What stands before a line of code."""
 
@@ -40,6 +79,44 @@ def test_no_comment_and_no_docstring_gives_a_rule_by_its_number(root: Path) -> N
 def test_numbers_are_found_where_readers_meet_them() -> None:
     said = '"""Of XYZ-1; UTF-8, RFC-9110."""\nX = "XYZ-2"  # see XYZ-3\n"""And XYZ-4."""\n\n@mark("XYZ-5")\ndef f():\n'
     assert sorted({*numbers(f'{said}    """As XYZ-6."""\n')}) == ["XYZ-1", "XYZ-3", "XYZ-4", "XYZ-6"]
+
+
+def is_no_name(name: str) -> bool:
+    """Whether the last word of a class's or a module's name says nothing of what it is."""
+    last = [word.lower() for word in WORD.findall(name)][-1:]
+    if not last or name.endswith(ERRORS) or last[0] in NOUNS:
+        return False
+    return last[0] in NO_NAMES or PARTICIPLE.fullmatch(last[0]) is not None
+
+
+@pytest.mark.parametrize("name", ["Told", "_Kept", "Joining", "telling", "Theirs", "PlanLooker", "others"])
+def test_participles_pronouns_and_metaphors_are_no_names(name: str) -> None:
+    assert is_no_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["Settings", "LoginRefusedError", "_framing", "RequestQueue", "OAuth2", "Feed", "__init__"]
+)
+def test_nouns_are_names(name: str) -> None:
+    assert not is_no_name(name)
+
+
+def test_classes_and_modules_have_names(sources: Sequence[Path], root: Path, budgets: Budgets) -> None:
+    found: Counter[str] = Counter()
+    names = []
+    for path in sources:
+        classes = [node.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef)]
+        place = path.relative_to(root).as_posix()
+        wrong = [name for name in (path.stem, *classes) if is_no_name(name)]
+        names += [f"{place} {name}" for name in wrong]
+        found[place.partition("/src/")[0]] += len(wrong)
+    table = budgets.tables["no_names"]
+    now: Mapping[str, int] = table["now"]
+    more = {place: count for place, count in found.items() if count > now.get(place, 0)}
+    shown = [name for name in names if name.partition("/src/")[0] in more]
+    assert not more, f"{table['what']}: more than noted in {more}. {table['do']}. They are {shown}"
+    less = {place: found[place] for place in now if found[place] < now[place] - table["room"]}
+    assert not less, f"{table['what']}: well done, write these under [no_names.now] in budgets.toml: {less}"
 
 
 def _files(path: Path) -> Iterator[Path]:
