@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pml_core import client_files
+from pml_clients import client_files
+from pml_clients.client_configs import ClientConfigError
 from pml_core.cli import main
-from pml_core.client_configs import ClientConfigError
 from pml_core.config import load
 
 
@@ -289,3 +289,22 @@ def test_the_file_of_variables_of_a_server_of_vs_code_is_read(place, user, writt
     target = place.home / "config.toml" if elsewhere else place.project / "pml.toml"
     assert main(["import", "--from", "vscode", "--to", str(target)]) == 0
     assert load().servers["a"].env_file == file
+
+
+@pytest.mark.parametrize("where", ["home", "elsewhere"])
+def test_codex_file_is_found_where_its_user_put_it_and_the_gateway_itself_left_out(
+    place, user, tmp_path, monkeypatch, capsys, where
+):
+    folder = user / ".codex" if where == "home" else tmp_path / "codex"
+    if where == "elsewhere":
+        monkeypatch.setenv("CODEX_HOME", str(folder))
+    tables = (
+        '[mcp_servers.git]\ncommand = "uvx"\n[mcp_servers.far]\nurl = "https://host/mcp"\n'
+        '[mcp_servers.pml]\ncommand = "pml"\nargs = ["serve"]\n'
+    )
+    write(folder / "config.toml", tables)
+    assert main(["import", "--from", "codex"]) == 0
+    assert "is PML itself" in capsys.readouterr().out
+    assert set(tomllib.loads((place.project / "pml.toml").read_text())["servers"]) == {"git", "far"}
+    assert main(["import", str(folder / "config.toml"), "--to", "other.toml"]) == 0
+    assert (place.project / "other.toml").read_text() == (place.project / "pml.toml").read_text()

@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from pml_core import jsonc
-from pml_core.cli import edited_file, main
+from pml_clients import edited_file, jsonc
+from pml_core.cli import main
 from pml_core.cli.connect_places import CLIENTS
 
 TOKEN = "ghp_" + "a1B2" * 9

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core import jsonc
-from pml_core.cli import edited_file, main, text_merge, toml_edit
+from pml_clients import edited_file, jsonc, text_merge, toml_edit
+from pml_core.cli import main
 from pml_core.cli.connect_places import CLIENTS, IMPORTED_AS
 
 TOKEN = "ghp_" + "a1B2" * 9

@@ -134,7 +134,7 @@ def test_the_users_file_may_be_yaml(place, capsys):
 
 def test_a_dry_run_and_a_no_write_nothing(mine, capsys, monkeypatch):
     assert told(capsys, "remove", "git", "--dry-run")["written"] is False
-    monkeypatch.setattr("pml_core.cli.edited_file.agreed", lambda question, yes: False)
+    monkeypatch.setattr("pml_clients.edited_file.agreed", lambda question, yes: False)
     assert main(["servers", "remove", "git"]) == 1
     assert mine.read_text() == FILE
 

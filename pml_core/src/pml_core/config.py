@@ -13,7 +13,9 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import client_configs, project_rules, server_values, trust
+from pml_clients import client_configs
+
+from . import project_rules, server_values, trust
 from .config_files import SECTIONS, Source, dig, parse_override
 from .config_tables import (
     DEFAULT_ENDPOINT,

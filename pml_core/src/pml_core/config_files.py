@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from . import client_configs
+from pml_clients import client_configs
+
 from .errors import OperatorError
 
 SECTIONS = ("gateway", "servers", "endpoints", "plugins")
@@ -117,22 +118,13 @@ def _read_yaml(text: str, path: Path) -> dict[str, Any]:
     try:
         tree = yaml.safe_load(text) or {}
     except (yaml.YAMLError, ValueError) as exc:
+        from pml_clients.yaml_edit import yaml_problem
+
         raise OperatorError(f"{path}: not valid YAML: {yaml_problem(exc, text)}", "Correct it first.") from exc
     if not isinstance(tree, dict):
         raise OperatorError(f"{path}: expected a mapping with {', '.join(SECTIONS)}")
     named: dict[str, Any] = _with_text_keys(tree)
     return named
-
-
-def yaml_problem(exc: Exception, text: str) -> str:
-    """What a library of YAML has against ``text``, on one line and with the place, as that of TOML says it."""
-    mark = getattr(exc, "problem_mark", None)
-    place = mark.index if mark else getattr(exc, "position", None)
-    said = " ".join((getattr(exc, "problem", None) or str(exc).split("\n", maxsplit=1)[0]).split())
-    if place is None:
-        return said
-    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
-    return f"{said} (at line {line}, column {column})"
 
 
 def _with_text_keys(tree: Any) -> Any:

@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pml_clients import client_configs
 from pml_hookspecs import Endpoint, TransportError
 
-from . import client_configs
 from .server_values import Values, asks_keyring
 
 if TYPE_CHECKING:

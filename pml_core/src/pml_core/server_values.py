@@ -8,10 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pml_clients import client_configs, secret_values
+from pml_clients.client_server import KEYRING
 from pml_hookspecs import TransportError, is_usual
-
-from . import client_configs, secret_values
-from .client_server import KEYRING
 
 if TYPE_CHECKING:
     from .config_tables import ServerSettings

@@ -7,14 +7,13 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pml_core import client_configs, jsonc, secret_values
+from pml_clients import client_configs, json_edit, jsonc, secret_values, toml_edit
+from pml_clients.edited_file import FileText
+from pml_clients.trees import at
 from pml_core.errors import OperatorError
 from pml_core.redaction import Redactor
 
-from . import json_edit, toml_edit
 from .connect_places import Place
-from .edited_file import FileText
-from .trees import at
 
 
 def servers_in(where: Place, file: FileText) -> dict[str, Any]:

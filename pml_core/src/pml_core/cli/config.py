@@ -8,13 +8,13 @@ from dataclasses import MISSING, asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pml_core import secret_values
+from pml_clients import secret_values
+from pml_clients.secret_values import SECRET_NAME
 from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSettings
 from pml_core.config_files import dig
 from pml_core.doubts import BY_INTENT, of_mode
 from pml_core.errors import OperatorError
 from pml_core.redaction import MASK
-from pml_core.secret_values import SECRET_NAME
 from pml_kit.terminal import print_columns, print_json
 
 from .config_change import add_options

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pml_clients import edited_file, toml_edit, yaml_edit
+from pml_clients.trees import KeyPath, at, flat
 from pml_core.config import Config, load, normalise
 from pml_core.config_files import PROJECT_FILES, home, read_file
 from pml_core.errors import OperatorError
 from pml_core.trust import follow, in_force, projects_files
 from pml_kit.terminal import print_json
-
-from . import edited_file, toml_edit, yaml_edit
-from .trees import KeyPath, at, flat
 
 USERS_FILE = "config.yaml"
 """Made below ``~/.pml`` when there is no configuration at all."""

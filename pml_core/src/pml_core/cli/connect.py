@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pml_clients import edited_file
+from pml_clients.trees import KeyPath
 from pml_core.errors import OperatorError
 from pml_kit.terminal import print_json
 
-from . import client_text, connections, edited_file
+from . import client_text, connections
 from .connect_places import CLIENTS, IMPORTED_AS, Place, place
 from .takeover import Takeover
-from .trees import KeyPath
 
 NAME = "pml"
 ADDRESS = ("type", "command", "args", "url", "serverUrl", "httpUrl")
@@ -101,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _taken(where: Place, arguments: argparse.Namespace, config: Path | None) -> Takeover:
-    from pml_core.client_configs import ClientConfigError
+    from pml_clients.client_configs import ClientConfigError
     from pml_core.config import load
 
     from . import takeover

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pml_core.client_configs import known_files
+from pml_clients.client_configs import known_files
+from pml_clients.trees import KeyPath
 from pml_core.errors import OperatorError
-
-from .trees import KeyPath
 
 CLIENTS: Mapping[str, str] = {
     "claude-code": "Claude Code",

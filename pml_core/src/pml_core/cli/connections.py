@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pml_core import jsonc
+from pml_clients import json_edit, jsonc, text_merge
+from pml_clients.edited_file import FileText, read
+from pml_clients.trees import KeyPath, at, with_value, without
 from pml_core.config_files import home
 from pml_core.errors import OperatorError
 from pml_core.private_files import write_json
 
-from . import client_text, json_edit, text_merge
+from . import client_text
 from .connect_places import Place
-from .edited_file import FileText, read
-from .trees import KeyPath, at, with_value, without
 
 FOLDER = "connected"
 """In the user's PML folder; readable by nobody else, because clients' files may hold secrets."""

@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from pml_clients import edited_file
 from pml_core.errors import OperatorError
 
-from . import client_text, connect, connections, edited_file
+from . import client_text, connect, connections
 from .connect import Edit
 from .connect_places import CLIENTS, Place
 

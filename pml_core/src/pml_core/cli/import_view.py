@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pml_core import client_configs, secret_values
+from pml_clients import client_configs, secret_values
 from pml_kit.terminal import printable
 
 from .importer import DEFAULT_TARGET

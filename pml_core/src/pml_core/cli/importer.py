@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from pml_core import client_configs, client_files, secret_values, trust
+from pml_clients import client_configs, client_files, secret_values, toml_edit
+from pml_core import trust
 from pml_kit.terminal import printable
-
-from . import toml_edit
 
 DEFAULT_TARGET = "pml.toml"
 BAD_INPUT = 2

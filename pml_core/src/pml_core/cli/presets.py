@@ -9,11 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pml_clients.trees import KeyPath, flat
 from pml_core import trust
 from pml_core.config_files import PRESETS, home, parsed, raw_of
 from pml_core.errors import OperatorError
-
-from .trees import KeyPath, flat
 
 FILE = "gateway-presets.yaml"
 ALIASES: Mapping[str, str] = {"migration": "full_proxy", "balanced": "hybrid_balanced", "advanced": "meta_only"}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_core import restarts, secret_values
+from pml_clients import secret_values
+from pml_core import restarts
 from pml_core.config_files import home
 from pml_core.errors import OperatorError
 from pml_kit.terminal import print_json
@@ -146,9 +147,8 @@ def _having(arguments: argparse.Namespace) -> Path:
 
 def _apply(change: Change, arguments: argparse.Namespace, done: str, notes: list[str] | None = None) -> int:
     """Show, ask, write, say what was done; the exit status."""
+    from pml_clients import edited_file
     from pml_core.trust import follow
-
-    from . import edited_file
 
     path, machine = change.file.path, arguments.json
     diff = edited_file.difference(change.file, change.text) if change.needed else ""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_core import secret_values
+from pml_clients import secret_values
 from pml_core.errors import OperatorError
 from pml_kit.hints import near
 from pml_kit.terminal import print_columns, print_json, printable

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pml_core import client_configs, client_files, secret_values
+from pml_clients import client_configs, client_files, secret_values
+from pml_clients.trees import KeyPath
 from pml_core.config import Config, ServerSettings, make_server
 
 from .connect_places import CLIENTS, IMPORTED_AS
-from .trees import KeyPath
 
 _IDENTITY = ("command", "args", "url", "env", "headers", "cwd")
 """What makes two servers the same; the rest is how PML treats it."""
@@ -43,7 +43,7 @@ def by_pml(
         texts: Take this for what stands in a file.
 
     Raises:
-        pml_core.client_configs.ClientConfigError: The client's files cannot be read.
+        pml_clients.client_configs.ClientConfigError: The client's files cannot be read.
     """
     if only is not None and not only.is_file():
         return Takeover()

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pml_core import secret_values, trust
+from pml_clients import secret_values
+from pml_core import trust
 from pml_core.config import normalise
 from pml_core.config_files import PRESETS, PROJECT_FILES, parsed, raw_of
 from pml_core.errors import OperatorError

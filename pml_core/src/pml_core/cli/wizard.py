@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pml_clients.trees import KeyPath
 from pml_core.config_files import read_file
 from pml_core.errors import OperatorError
 
 from . import config_change, presets
-from .trees import KeyPath
 
 TRIES = 3
 """Answers that make no sense before the wizard gives up."""

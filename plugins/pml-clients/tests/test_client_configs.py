@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core import client_configs
-from pml_core.client_configs import ClientConfigError, ImportedServer, NoServersError, expand, read
+from pml_clients import client_configs
+from pml_clients.client_configs import ClientConfigError, ImportedServer, NoServersError, expand, read
 
 
 def one(raw: object, *, where: str = "mcp.json", key: str = "mcpServers") -> ImportedServer:
@@ -382,7 +382,7 @@ def test_the_gateway_knows_itself(command, args, answer):
 
 
 def test_reading_clients_files_imports_nothing_heavy():
-    code = "import sys, pml_core.client_configs; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    code = "import sys, pml_clients.client_configs; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pydantic", "rich", "mcp", "yaml", "tomllib", "structlog"} & set(loaded)
 

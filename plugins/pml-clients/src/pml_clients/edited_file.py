@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from pml_core.errors import OperatorError
+from pml_hookspecs import InvalidArguments
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BACKUP_SUFFIX = ".pml-backup"
+
+
+class FileError(InvalidArguments):
+    """A file cannot be used as it was asked for. The second line says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,12 @@ class FileText:
         """Without the byte order mark; ``""`` when there is no file.
 
         Raises:
-            OperatorError: It is not UTF-8.
+            FileError: It is not UTF-8.
         """
         try:
             return (self.raw or b"").decode("utf-8-sig")
         except UnicodeDecodeError as exc:
-            raise OperatorError(f"{self.path}: is not UTF-8 text (byte {exc.start})", "Save it as UTF-8.") from None
+            raise FileError(f"{self.path}: is not UTF-8 text (byte {exc.start})\nSave it as UTF-8.") from None
 
     def encoded(self, text: str) -> bytes:
         """``text`` as it would stand in this file."""
@@ -46,14 +50,14 @@ def read(path: Path) -> FileText:
     """The file at ``path``, which need not exist.
 
     Raises:
-        OperatorError: It cannot be read.
+        FileError: It cannot be read.
     """
     try:
         return FileText(path, path.read_bytes())
     except FileNotFoundError:
         return FileText(path, None)
     except OSError as exc:
-        raise OperatorError(f"{path}: cannot be read: {exc.strerror}", "Give a file that can be read.") from None
+        raise FileError(f"{path}: cannot be read: {exc.strerror}\nGive a file that can be read.") from None
 
 
 def difference(file: FileText, text: str, *, context: int = 1) -> str:
@@ -67,7 +71,8 @@ def agreed(question: str, *, yes: bool) -> bool:
     """Whether to go on. Without a terminal nobody can be asked, and the command is taken at its word."""
     if yes or not (sys.stdin and sys.stdin.isatty()):
         return True
-    print(f"{question} [Y/n] ", end="", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{question} [Y/n] ")
+    sys.stderr.flush()
     answer = sys.stdin.readline()
     return bool(answer) and answer.strip().lower() in ("", "y", "yes")
 
@@ -78,7 +83,7 @@ def replace(file: FileText, raw: bytes | None) -> Path | None:
     Until the one step that replaces it, the file stays as it is, whatever happens.
 
     Raises:
-        OperatorError: It cannot be written, or somebody else has changed it since it was read.
+        FileError: It cannot be written, or somebody else has changed it since it was read.
     """
     real = file.path.resolve()
     try:
@@ -90,8 +95,8 @@ def replace(file: FileText, raw: bytes | None) -> Path | None:
             if read(real).raw != file.raw:
                 if backup is not None:
                     backup.unlink()
-                raise OperatorError(
-                    f"{file.path}: was changed by another program just now; nothing is written", "Run this again."
+                raise FileError(
+                    f"{file.path}: was changed by another program just now; nothing is written\nRun this again."
                 )
             if raw is None:
                 real.unlink()
@@ -101,7 +106,7 @@ def replace(file: FileText, raw: bytes | None) -> Path | None:
             temporary.unlink(missing_ok=True)
     except OSError as exc:
         remedy = "Nothing is changed. Give another file, or make this one writable."
-        raise OperatorError(f"{file.path}: cannot be written: {exc.strerror}", remedy) from None
+        raise FileError(f"{file.path}: cannot be written: {exc.strerror}\n{remedy}") from None
     return backup
 
 

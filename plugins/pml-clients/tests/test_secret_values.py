@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core import secret_values
+from pml_clients import secret_values
 
 
 @pytest.mark.parametrize(

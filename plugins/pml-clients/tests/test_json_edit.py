@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core import jsonc
-from pml_core.cli.json_edit import JsonEditError, with_member, without_member
+from pml_clients import jsonc
+from pml_clients.json_edit import JsonEditError, with_member, without_member
 
 ENTRY = {"command": "pml", "args": ["serve"]}
 PATH = ("mcpServers", "pml")

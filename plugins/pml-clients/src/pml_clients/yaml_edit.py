@@ -10,8 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from pml_core.config_files import yaml_problem
-
 from . import trees
 from .trees import KeyPath, at
 
@@ -60,6 +58,17 @@ def without(text: str, path: KeyPath) -> str:
     for name in path[:-1]:
         node = _found(node, name, path)[1]
     return _checked(_taken_out(text, node, _found(node, path[-1], path), path), expected, path)
+
+
+def yaml_problem(exc: Exception, text: str) -> str:
+    """What a library of YAML has against ``text``, on one line and with the place, as that of TOML says it."""
+    mark = getattr(exc, "problem_mark", None)
+    place = mark.index if mark else getattr(exc, "position", None)
+    said = " ".join((getattr(exc, "problem", None) or str(exc).split("\n", maxsplit=1)[0]).split())
+    if place is None:
+        return said
+    line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+    return f"{said} (at line {line}, column {column})"
 
 
 def _unsafe(path: KeyPath) -> YamlEditError:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
-
 import pytest
 
-from pml_core import client_configs
-from pml_core.cli import main
+from pml_clients import client_configs
 
 FILE = """\
 model = "a-model"
@@ -69,21 +65,3 @@ def test_a_file_that_cannot_be_used_is_a_message(text, said):
     with pytest.raises(client_configs.ClientConfigError) as caught:
         client_configs.read(text, "config.toml")
     assert said in str(caught.value)
-
-
-@pytest.mark.parametrize("where", ["home", "elsewhere"])
-def test_the_command_finds_the_file_and_leaves_the_gateway_itself_out(place, tmp_path, monkeypatch, capsys, where):
-    user = tmp_path / "user"
-    monkeypatch.setattr(Path, "home", lambda: user)
-    folder = user / ".codex" if where == "home" else tmp_path / "codex"
-    folder.mkdir(parents=True)
-    if where == "elsewhere":
-        monkeypatch.setenv("CODEX_HOME", str(folder))
-    else:
-        monkeypatch.delenv("CODEX_HOME", raising=False)
-    (folder / "config.toml").write_text(FILE)
-    assert main(["import", "--from", "codex"]) == 0
-    assert "is PML itself" in capsys.readouterr().out
-    assert set(tomllib.loads((place.project / "pml.toml").read_text())["servers"]) == {"git", "far"}
-    assert main(["import", str(folder / "config.toml"), "--to", "other.toml"]) == 0
-    assert (place.project / "other.toml").read_text() == (place.project / "pml.toml").read_text()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core.cli.toml_edit import TomlEditError, with_servers, with_values, without_table
+from pml_clients.toml_edit import TomlEditError, with_servers, with_values, without_table
 
 MODE, MOST = ("gateway", "tools_exposure"), ("plugins", "hybrid", "max_underlying_tools")
 FILE = """\

@@ -5,8 +5,7 @@ import os
 
 import pytest
 
-from pml_core.cli import edited_file
-from pml_core.errors import OperatorError
+from pml_clients import edited_file
 
 
 def test_a_file_is_replaced_and_a_copy_kept_with_the_same_rights(tmp_path):
@@ -41,7 +40,7 @@ def test_a_file_that_somebody_else_has_changed_meanwhile_is_left_alone(tmp_path)
     path.write_text("old")
     file = edited_file.read(path)
     path.write_text("theirs")
-    with pytest.raises(OperatorError, match="changed by another program"):
+    with pytest.raises(edited_file.FileError, match="changed by another program"):
         edited_file.replace(file, b"mine")
     assert path.read_text() == "theirs"
     assert list(tmp_path.iterdir()) == [path]
@@ -59,7 +58,7 @@ def test_a_failure_at_any_step_leaves_the_file_as_it_was(tmp_path, monkeypatch, 
     monkeypatch.setattr(os, step, fail)
     if step == "replace":
         monkeypatch.setattr(type(path), "replace", fail)
-    with pytest.raises(OperatorError, match="cannot be written: No space left on device"):
+    with pytest.raises(edited_file.FileError, match="cannot be written: No space left on device"):
         edited_file.replace(file, b"new")
     assert path.read_text() == "old"
     assert not [one for one in tmp_path.iterdir() if one.name.startswith(".a.json")]
@@ -86,7 +85,7 @@ def test_without_a_terminal_the_command_is_taken_at_its_word(monkeypatch):
 def test_what_is_not_text_is_refused(tmp_path):
     path = tmp_path / "a.json"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(OperatorError, match="not UTF-8 text"):
+    with pytest.raises(edited_file.FileError, match="not UTF-8 text"):
         _ = edited_file.read(path).text
-    with pytest.raises(OperatorError, match="cannot be read"):
+    with pytest.raises(edited_file.FileError, match="cannot be read"):
         edited_file.read(tmp_path)

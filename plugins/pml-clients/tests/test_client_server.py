@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.client_configs import ImportedServer, servers_in
+from pml_clients.client_configs import ImportedServer, servers_in
 
 
 def one(raw: object) -> ImportedServer:

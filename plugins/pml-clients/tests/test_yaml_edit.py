@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core.cli.yaml_edit import YamlEditError, with_values, without
+from pml_clients.yaml_edit import YamlEditError, with_values, without
 
 MODE, MOST = ("gateway", "tools_exposure"), ("gateway", "hybrid", "max_underlying_tools")
 FILE = """\

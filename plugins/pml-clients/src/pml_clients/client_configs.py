@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
-from . import codex_config, jsonc
 from .client_server import GEMINI_ONLY, REFERENCE, ImportedServer, ServerReader, kind_of
 
 __all__ = [
@@ -109,6 +108,8 @@ def parsed(text: str, where: str) -> Any:
     Raises:
         ClientConfigError: Not JSON or TOML, with line and column.
     """
+    from . import codex_config, jsonc
+
     if PurePath(where).suffix == ".toml" or f"[{codex_config.SERVERS}" in text:
         return _toml(text, where)
     try:
@@ -242,6 +243,8 @@ class _Scope:
 
 
 def _scopes(tree: Mapping[str, Any]) -> Iterator[_Scope]:
+    from . import codex_config
+
     if "mcpServers" in tree:
         yield _Scope(("mcpServers",), tree["mcpServers"])
     if codex_config.SERVERS in tree:
