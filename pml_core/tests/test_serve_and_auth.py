@@ -54,7 +54,32 @@ def said(capsys, *words: str, status: int = 2) -> str:
     return captured.err
 
 
-# pml serve --http
+# pml serve --http and --listen
+
+LISTENER = """
+from pml_hookspecs import Transport
+class Listener(Transport):
+    def __init__(self, settings, services): pass
+    async def serve(self, endpoint, accept, *, started, routes=None):
+        started(endpoint.address + "-bound")
+class Deaf:
+    def __init__(self, settings, services): pass
+    def connect(self, endpoint, handler): ...
+"""
+
+
+def test_any_installed_transport_can_listen(place, installation, capsys):
+    points = {"pml.transport": {"acme": "acme_listener:Listener", "deaf": "acme_listener:Deaf"}}
+    installation.add("acme-listener", points, modules={"acme_listener": LISTENER})
+    assert main(["serve", "--listen", "acme:/run/x"]) == 0
+    assert "serving MCP at acme:/run/x-bound (Ctrl-C ends it)" in capsys.readouterr().err
+    message = said(capsys, "serve", "--listen", "nosuch:x")
+    assert "cannot serve clients at 'nosuch:x': no transport driver named 'nosuch'" in message
+    message = said(capsys, "serve", "--listen", "deaf:x")
+    assert (
+        "transport driver 'deaf' (acme-listener 1.0): Deaf is no listener: it has no 'serve'; write: async" in message
+    )
+    assert "Traceback" not in message
 
 
 def test_serving_over_http_without_its_transport_says_what_is_missing(place, installation, capsys):

@@ -98,8 +98,7 @@ class HookManager(pluggy.PluginManager):
             if name not in marked and inspect.isfunction(given):
                 raise ShapeError(f"{name} is not marked, so that nobody calls it; put @hookimpl on it")
             if name in marked and inspect.isclass(plugin) and inspect.isfunction(given):
-                what = plugin.__name__
-                raise ShapeError(f"{what!r} is a class; have the entry point name an instance of it, or a module")
+                raise ShapeError(f"{plugin.__name__!r} is a class; have the entry point name an instance of it")
         if not marked:
             raise ShapeError("it has no hooks; mark a function, such as pml_wrap_executor, with @hookimpl")
 

@@ -24,9 +24,7 @@ async def findings(config: Config, known: Sequence[Line], *, connect: bool) -> A
 
     Nothing that a plugin does in the background is begun: that is for a gateway that serves.
 
-    Args:
-        known: What was found already; without ``connect`` it is not told again.
-        connect: Tell how the store is, too.
+    What is ``known`` is told again only with ``connect``, which also tells how the store is.
     """
     told = () if connect else [line for line in known if not line.ok]
     tried = replace(config, gateway=replace(config.gateway, strict=False))

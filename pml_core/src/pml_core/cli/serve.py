@@ -43,7 +43,9 @@ def add(subcommands: Any) -> None:
         ),
     )
     add_sources(parser)
-    parser.add_argument(
+    address = parser.add_mutually_exclusive_group()
+    address.add_argument("--listen", metavar="SCHEME:ADDRESS", help="serve by the installed transport of that scheme")
+    address.add_argument(
         "--http",
         metavar="HOST:PORT",
         help="serve over HTTP instead, at /mcp, and at /mcp/NAME for each [endpoints.NAME]; needs pml-transport-http",
@@ -69,8 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
     files = [*candidates(Path.cwd(), arguments.config), store(), restarts.file()]
     known = state_of(files)  # before they are read, so that no change is missed
     served = Served(read(), read, files, known, restarts.asked())
-    if arguments.http is not None:
-        return asyncio.run(_serve(served, f"http://{arguments.http}", one_client=False, started=_say_where))
+    address = arguments.listen if arguments.http is None else f"http://{arguments.http}"
+    if address is not None:
+        where = functools.partial(_say_where, path="" if arguments.http is None else "/mcp")
+        return asyncio.run(_serve(served, address, one_client=False, started=where))
     if sys.stdin is not None and sys.stdin.isatty():
         print(BY_HAND, file=sys.stderr)
     return asyncio.run(_serve(served, "stdio:", one_client=True))
@@ -103,8 +107,8 @@ class Served(NamedTuple):
     """The restarts that had been asked for by then, as :func:`pml_core.restarts.asked` has them."""
 
 
-def _say_where(bound: str) -> None:
-    print(f"serving MCP at {bound}/mcp (Ctrl-C ends it)", file=sys.stderr, flush=True)
+def _say_where(bound: str, path: str) -> None:
+    print(f"serving MCP at {bound}{path} (Ctrl-C ends it)", file=sys.stderr, flush=True)
 
 
 async def _serve(
