@@ -235,7 +235,7 @@ class Gateway(Parts):
         settled = partial(self.servers_settled, listing=True)
         sends, intro, info = self.dispatcher, self._introduction, self._introduction.server_info
         lists = ToolLists(
-            lambda: self.exposures, self.catalog, self.servers, settled, info.only_server, intro.shown_alone
+            lambda: self.active.exposures, self.catalog, self.servers, settled, info.only_server, intro.shown_alone
         )
         audience = Audience(self.extensions, self.links, self.allows, info.may_know)
         relay = Relay(self.features, self.guides, sends, intro, self.log, self.allows, self.status)
@@ -248,7 +248,7 @@ class Gateway(Parts):
     def _introduced(self) -> Introduction:
         info = ServerInfo(self.servers, self.catalog, self.allows, lambda: self.config.gateway, self.version)
         own = self.catalog, self.own_tools, self.guides
-        return Introduction(info, *own, self.fleet, self.extensions, lambda: self.exposures)
+        return Introduction(info, *own, self.fleet, self.extensions, lambda: self.active.exposures)
 
     def left(self, conversation: Conversation) -> None:
         """A client is gone, and with it what was only for it."""

@@ -269,7 +269,8 @@ class Server:
             RpcError: The server answered with an error.
             HeldError: The tool is not what was accepted.
         """
-        limit_s = timeout_s(self._call_timeout_s, run.deadline)
+        usual_s, deadline = self._call_timeout_s, run.deadline
+        limit_s = usual_s if deadline is None else timeout_s(usual_s, deadline)
         client, others = current_client.get(), self._others
         instance = await others.of(client, limit_s) if others.apply(client) else self._main
         if self.settings.on_change == "hold":
