@@ -222,7 +222,7 @@ async def _store(assembly: Assembly, config: Config, stack: AsyncExitStack, line
     if name not in assembly.installed("store") and config.says("gateway.store") is None:
         return MemoryStore()
     store: Store = assembly.driver("store", name)
-    opening = waits.Stepped(store.__aenter__())
+    opening = waits.LoopTimer(store.__aenter__())
     await opening
     stack.push_async_exit(store)
     assembly.check_driver("store", name, store, "open store")

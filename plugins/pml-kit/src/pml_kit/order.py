@@ -12,7 +12,7 @@ OPTIONAL = "?"
 """Behind the name of a plugin that need not be there."""
 
 
-class Contributed(Protocol):
+class PluginWrapper(Protocol):
     """A wrapper with its plugin."""
 
     @property
@@ -26,7 +26,7 @@ class Contributed(Protocol):
         ...
 
 
-C = TypeVar("C", bound=Contributed)
+C = TypeVar("C", bound=PluginWrapper)
 
 
 class Order(NamedTuple):
@@ -75,7 +75,7 @@ def _within(waiting: list[C], problems: list[str]) -> Iterator[C]:
         yield free
 
 
-def _is_before(one: Contributed, other: Contributed) -> bool:
+def _is_before(one: PluginWrapper, other: PluginWrapper) -> bool:
     wished, theirs = Order.of(one.wrapper), Order.of(other.wrapper)
     return _names(other.plugin, wished.before) or _names(one.plugin, theirs.after)
 
@@ -84,7 +84,7 @@ def _names(plugin: str, names: Collection[str]) -> bool:
     return plugin in names or f"{plugin}{OPTIONAL}" in names
 
 
-def _unknown(found: Sequence[Contributed]) -> Iterator[str]:
+def _unknown(found: Sequence[PluginWrapper]) -> Iterator[str]:
     phases: dict[str, set[int]] = {}
     for one in found:
         phases.setdefault(one.plugin, set()).add(int(one.wrapper.phase))

@@ -42,7 +42,7 @@ print(time.perf_counter() - begun - (waited() - before))
 CALL = ToolCall(id="doctor", tool=ToolId("doctor:probe"))
 
 
-class Stepped:
+class LoopTimer:
     """Awaits something, and knows for how long it kept the event loop at a time."""
 
     def __init__(self, awaitable: Awaitable[Any]) -> None:
@@ -85,12 +85,12 @@ async def call_s(wrapper: Wrapper) -> float:
     for _ in range(TRIES):
         begun_s = time.perf_counter()
         with suppress(Exception):  # there is no gateway around it: only how long it takes counts
-            stepped = Stepped(wrapper(CALL, _rehearsal(), _nothing))
+            timer = LoopTimer(wrapper(CALL, _rehearsal(), _nothing))
             called_s = time.perf_counter() - begun_s
             with suppress(Exception):
                 async with asyncio.timeout(PROBE_S):
-                    await stepped
-            shortest = min(shortest, max(called_s, stepped.longest_s))
+                    await timer
+            shortest = min(shortest, max(called_s, timer.longest_s))
         if shortest <= CALL_S:
             break
     return shortest if shortest < float("inf") else time.perf_counter() - begun_s
@@ -101,10 +101,10 @@ async def read_s(store: Store) -> float:
     everything = ExecutionQuery(scope=Scope(principals=None), limit=1)
     longest_s = 0.0
     for reading in (store.executions.find(everything), store.documents.find("doctor"), store.health()):
-        stepped = Stepped(reading)
+        timer = LoopTimer(reading)
         with suppress(Exception):  # what fails is told by others
-            await stepped
-        longest_s = max(longest_s, stepped.longest_s)
+            await timer
+        longest_s = max(longest_s, timer.longest_s)
     return longest_s
 
 
