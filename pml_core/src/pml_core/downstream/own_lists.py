@@ -20,11 +20,10 @@ from pml_core.paging import ServerList
 from pml_core.tool_tables import ToolList
 from pml_hookspecs import CatalogEntry, Link, RawObject, RpcError, TransportError, encode
 
-from .difference import Difference
 from .eras import Era
 from .instance import Instance
 from .others import Others
-from .tools import Tools, read_once, read_over
+from .tools import Difference, Tools, read_once, read_over
 from .wiring import Wiring
 
 MOST_ABLE = 8
