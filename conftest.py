@@ -50,7 +50,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin to watch the time."""
+    """Begin to watch the time; of several processes, in those that run tests."""
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        return
     # The real one: tests have it taken away.
     config.stash[_said_to] = os.dup(sys.__stderr__.fileno())
     _limit(config)

@@ -27,12 +27,12 @@ def hangs():
 
 @pytest.fixture
 def ended(tmp_path, monkeypatch):
-    def run(tests):
+    def run(tests, *options):
         (tmp_path / "conftest.py").write_text(CONFTEST.read_text("utf-8"), "utf-8")
         (tmp_path / "test_any.py").write_text(tests, "utf-8")
         # Collecting the test counts as well.
         monkeypatch.setenv("PML_TEST_LIMIT_S", "20")
-        command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", str(tmp_path)]
+        command = [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", str(tmp_path), *options]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
 
     return run
@@ -44,3 +44,10 @@ def test_what_hangs_is_ended_and_says_where(ended, tests, where):
     assert run.returncode == 1
     assert "Timeout" in run.stderr
     assert f"in {where}\n" in run.stderr
+
+
+def test_of_several_processes_the_one_that_hangs_is_ended_and_the_others_say_so(ended):
+    run = ended(IN_A_TEST, "--numprocesses=1")
+    assert run.returncode == 1
+    assert "in test_hangs\n" in run.stderr
+    assert "crashed while running" in run.stdout
