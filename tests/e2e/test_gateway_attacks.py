@@ -156,7 +156,5 @@ def test_sigterm_ends_a_gateway_that_stands_still(site, stuck):
             assert time.monotonic() < until_s, site.log.read_text()
             time.sleep(0.05)
         client.process.send_signal(signal.SIGTERM)
-        began_s = time.monotonic()
-        client.process.wait(PATIENCE_S)
-        assert time.monotonic() - began_s < 20
+        client.process.wait(PATIENCE_S)  # less than what it stands still for
         assert client.process.returncode in {128 + signal.SIGTERM, -signal.SIGALRM, 0}
