@@ -21,7 +21,7 @@ WHERE = ("hookspecs", "pml_core", "tests", "plugins/*")
 METAPACKAGE = "plugins/pml-gateway"
 CHANGELOG = ROOT / "CHANGELOG.md"
 TITLE = "# Changelog\n"
-KINDS = ("added", "changed", "fixed")
+KINDS = ("added", "changed", "fixed", "removed")
 FRAGMENT = re.compile(rf"(\d+)\.({'|'.join(KINDS)})(?:\.(\d+))?\.md")
 """A number that tells whence it comes, what kind of change it is, and a number of its own."""
 KEPT = ".gitkeep"

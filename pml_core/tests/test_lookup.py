@@ -65,6 +65,7 @@ async def test_a_list_waits_for_the_reading_too():
 async def test_a_reading_that_does_not_end_is_waited_for_within_the_bound():
     server = lister("old")
     async with running({"fs": server}, list_wait_s=0.05) as made:
+        await until(lambda: made.catalog.resolve("fs:old") is not None)
         now_has(server, "old", "new")
         assert (await Client(made).call("fs__new"))["structuredContent"] == {}, "its server is asked all the same"
 
