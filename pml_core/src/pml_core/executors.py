@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pml_hookspecs import (
     CapabilityRun,
@@ -25,7 +25,6 @@ from .errors import OperatorError
 
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
-    from .direct import DirectExecutor
     from .rehearsals import Rehearsals
 
 KINDS: Mapping[type, str] = {Workflow: "workflow", CodeRun: "code", CapabilityRun: "capability"}
@@ -48,6 +47,18 @@ UNSEEN = Failure(
 )
 
 
+class DirectCalls(Protocol):
+    """Runs what needs no executor: one call, one request."""
+
+    def execute(self, task: ToolCall, run: Run) -> Awaitable[Outcome]:
+        """Call a tool of a server's, or of the gateway's own."""
+        ...
+
+    def request(self, task: ServerRequest, run: Run) -> Awaitable[Outcome]:
+        """Send a server another request."""
+        ...
+
+
 class Executors:
     """The bottom of the chain: hands each task to the executor of its kind.
 
@@ -56,7 +67,7 @@ class Executors:
     well: nothing on the way, such as a human who agrees, makes it run.
     """
 
-    def __init__(self, direct: DirectExecutor, catalog: LiveCatalog, rehearsals: Rehearsals) -> None:
+    def __init__(self, direct: DirectCalls, catalog: LiveCatalog, rehearsals: Rehearsals) -> None:
         self._direct, self._catalog, self._rehearsals = direct, catalog, rehearsals
         self._by_kind: dict[str, tuple[str, Executor]] = {}
         self._on_request: dict[str, str] = {}
