@@ -71,7 +71,8 @@ class ClientHandler:
     async def request(self, method: str, params: RawObject, origin: Origin) -> Mapping[str, Any]:
         """Answer one request."""
         conversation = self.conversation
-        conversation.keep_up()
+        if conversation.exposures is not self._parts.lists.active.exposures:
+            conversation.keep_up()
         params = await read_strictly(params)
         stands_alone = conversation.peer.stateless
         if stands_alone or ENVELOPE in params.raw:

@@ -22,8 +22,9 @@ from .tool_calls import META_INTENT
 if TYPE_CHECKING:
     from .catalog import LiveCatalog
     from .downstream import Server
-    from .exposures import Exposures
+    from .exposures import ActiveConfig
     from .extensions import Allows, Extensions
+    from .introduction import ServerInfo
     from .links import Links
 
 OF_TASKS, UPDATED = "notifications/tasks", "notifications/resources/updated"
@@ -37,16 +38,12 @@ HINTS = 4
 class ToolLists:
     """Where the lists of tools come from that clients are given."""
 
-    exposures: Callable[[], Exposures]
-    """Gives those that are in force."""
+    active: ActiveConfig
+    server_info: ServerInfo
     catalog: LiveCatalog
     servers: Mapping[str, Server]
     settled: Callable[[], Awaitable[None]]
     """Waits, within a bound, for all that a list of the whole catalog needs."""
-    only_server: Callable[[Session], Server | None]
-    """Gives the server that is the only one for a client."""
-    shown_alone: Callable[[Session], Server | None]
-    """Gives it where the client's mode lists its tools alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +86,9 @@ class Conversation(ConnectedClient):
             LookupError: There is no such endpoint.
         """
         self._link, self._lists, self._audience, self._soon, self._log = link, lists, audience, soon, log
-        self._exposures = lists.exposures()
-        self._view = self._exposures.view(peer)
+        self.exposures = lists.active.exposures
+        """What clients are shown, as it counts for this one."""
+        self._view = self.exposures.view(peer)
         super().__init__(peer, session_of(peer, self._view, client=""))
         self._listed: dict[_Seen, str] = {}
         """What the client has seen: the mark of the list by the hint, and what it could do, that it sent for it."""
@@ -108,12 +106,12 @@ class Conversation(ConnectedClient):
         Raises:
             RpcError: The client's endpoint is not configured any more.
         """
-        if self._exposures is not (now := self._lists.exposures()):
+        if self.exposures is not (now := self._lists.active.exposures):
             try:
                 self._view = now.view(self.peer)
             except LookupError as exc:
                 raise RpcError(INVALID_REQUEST, str(exc)) from None
-            self._exposures = now
+            self.exposures = now
             self.session = self._identity(self.session.client, self.session.protocol)
 
     # Who it is
@@ -168,7 +166,7 @@ class Conversation(ConnectedClient):
         hint = bounded(meta_of(params).get(META_INTENT), "the intent")
         hint = hint if isinstance(hint, str) else ""
         session = self._with_hint(hint)
-        exposure = await self._exposures.of(session)
+        exposure = await self.exposures.of(session)
         if exposure.whole_catalog:
             await self._lists.settled()
         listed = await exposure.listed(session)
@@ -178,7 +176,7 @@ class Conversation(ConnectedClient):
         servers = self._lists.servers.values()
         private = exposure.whole_catalog and any(s.tools.private or s.own_lists.private for s in servers)
         given, fresh_ms = None, 0
-        if (server := self._lists.only_server(session)) is not None:
+        if (server := self._lists.server_info.only_server(session)) is not None:
             given = server.own_lists.given(current_client.get())
             fresh_ms = given.fresh_ms(server.settings.relist_s) if listed.as_given(given) is not None else 0
         return await exposure.tools(session, params.get("cursor"), given), alike and not private, fresh_ms
@@ -188,7 +186,7 @@ class Conversation(ConnectedClient):
 
     async def remember_list(self) -> None:
         """Know what the client sees, so that it is told when that changes."""
-        self._has_seen("", (await (await self._exposures.of(self.session)).listed(self.session)).mark)
+        self._has_seen("", (await (await self.exposures.of(self.session)).listed(self.session)).mark)
 
     def _has_seen(self, hint: str, mark: str) -> None:
         """A list that was seen before stays as it was then, so that its change is still told of."""
@@ -222,7 +220,7 @@ class Conversation(ConnectedClient):
 
         Until the client asks for its list again, which waits for the server's, it need not be told that this changes.
         """
-        alone = self._lists.shown_alone(self.session)
+        alone = self._lists.server_info.shown_alone(self.session)
         if alone is not None and alone.name == server:
             self._listed.clear()
             self._tell_changed()
@@ -236,7 +234,7 @@ class Conversation(ConnectedClient):
         client = ModernAtLarge(self, RawObject(able)) if able else self.at_large
         session, token = self._with_hint(hint), current_client.set(client)
         try:
-            return (await (await self._exposures.of(session)).listed(session)).mark
+            return (await (await self.exposures.of(session)).listed(session)).mark
         finally:
             current_client.reset(token)
 

@@ -234,11 +234,9 @@ class Gateway(Parts):
 
         settled = partial(self.servers_settled, listing=True)
         sends, intro, info = self.dispatcher, self._introduction, self._introduction.server_info
-        lists = ToolLists(
-            lambda: self.active.exposures, self.catalog, self.servers, settled, info.only_server, intro.shown_alone
-        )
+        lists = ToolLists(self.active, info, self.catalog, self.servers, settled)
         audience = Audience(self.extensions, self.links, self.allows, info.may_know)
-        relay = Relay(self.features, self.guides, sends, intro, self.log, self.allows, self.status)
+        relay = Relay(self.features, self.guides, sends, info, self.log, self.allows, self.status, self.active)
         other = OtherMethods(self.extensions, sends, self.access_watchers, self.allows)
         levels = LogLevels(self.servers, self.conversations, self.rehearsals, self.log, info.may_know)
         methods = {**relay.methods, **relay.legacy_methods, "logging/setLevel": levels.set}
@@ -246,9 +244,9 @@ class Gateway(Parts):
         return ClientParts(lists, audience, sends, intro, self.upstream, modern, methods, other, self.soon, self.log)
 
     def _introduced(self) -> Introduction:
-        info = ServerInfo(self.servers, self.catalog, self.allows, lambda: self.config.gateway, self.version)
+        info = ServerInfo(self.servers, self.catalog, self.allows, self.active, self.version)
         own = self.catalog, self.own_tools, self.guides
-        return Introduction(info, *own, self.fleet, self.extensions, lambda: self.active.exposures)
+        return Introduction(info, *own, self.fleet, self.extensions, self.active)
 
     def left(self, conversation: Conversation) -> None:
         """A client is gone, and with it what was only for it."""

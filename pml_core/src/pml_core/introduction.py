@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, ServerStatus, Session
 
     from .catalog import LiveCatalog
-    from .config import GatewaySettings
     from .downstream import Server
-    from .exposures import Exposures
+    from .exposures import ActiveConfig
     from .extensions import Allows, Extensions
     from .guides import Guides
     from .own_tools import OwnTools
@@ -58,12 +57,12 @@ class ServerInfo:
         servers: Mapping[str, Server],
         catalog: LiveCatalog,
         allows: Allows,
-        settings: Callable[[], GatewaySettings],
+        active: ActiveConfig,
         version: str,
     ) -> None:
-        """``allows`` says what a session may have, by the names of patterns; ``settings`` gives those in force."""
+        """``allows`` says what a session may have, by the names of patterns."""
         self._servers, self._catalog, self._allows = servers, catalog, allows
-        self.settings, self._version = settings, version
+        self._active, self._version = active, version
 
     def only_server(self, session: Session) -> Server | None:
         """The server that is the only one for a client; None where there are several, or it may know of none."""
@@ -75,6 +74,10 @@ class ServerInfo:
             servers = [server for server in servers if server.name in known]
         return servers[0] if len(servers) == 1 else None
 
+    def shown_alone(self, session: Session) -> Server | None:
+        """The only server, where the client's mode lists its tools alone, as if there were no gateway."""
+        return self.only_server(session) if self._active.exposures.lists_servers_alone(session) else None
+
     def may_know(self, server: str, session: Session) -> bool:
         """Whether ``session`` may have anything of a server."""
         if any(status.name == server for status in self._catalog.servers(session)):
@@ -83,7 +86,7 @@ class ServerInfo:
 
     def gateway(self) -> Mapping[str, Any]:
         """Who the gateway is; the same object as long as it says the same."""
-        return _itself(self.settings().name, self._version)
+        return _itself(self._active.config.gateway.name, self._version)
 
     def about(self, session: Session) -> Mapping[str, Any]:
         """Who answers a client: its only server where that has said who it is, else the gateway.
@@ -122,23 +125,19 @@ class Introduction:
         guides: Guides,
         starts: FirstStarts,
         extensions: Extensions,
-        exposures: Callable[[], Exposures],
+        active: ActiveConfig,
     ) -> None:
-        """``exposures`` gives what is in force."""
+        """Make one for all clients."""
         self.server_info, self._catalog, self._extensions = server_info, catalog, extensions
         self._own_tools, self._guides, self._starts = own_tools, guides, starts
-        self._exposures = exposures
-
-    def shown_alone(self, session: Session) -> Server | None:
-        """A client's only server, where its mode lists that server's tools alone, as if there were no gateway."""
-        return self.server_info.only_server(session) if self._exposures().lists_servers_alone(session) else None
+        self._active = active
 
     def capabilities(self, session: Session) -> dict[str, Any]:
         """What a client may use: of a server that is shown alone what that declares, and the gateway's own.
 
         Where there are several, or that one has not been up, all that servers may have: nobody waits to hear it.
         """
-        possible, server = {**CAPABILITIES, **self._extensions.declared()}, self.shown_alone(session)
+        possible, server = {**CAPABILITIES, **self._extensions.declared()}, self.server_info.shown_alone(session)
         said = None if server is None else server.greeting.capabilities
         if server is None or said is None:
             return possible
@@ -157,14 +156,14 @@ class Introduction:
 
         ``hello`` tells servers of the client, which they wait for.
         """
-        info = self.server_info
+        info, patience_s = self.server_info, self._active.config.gateway.list_wait_s / 2  # the list gets the rest
         if (server := info.only_server(session)) is not None and self._starts.is_new(server):
             hello()
-            await self._starts.met(server, info.settings().list_wait_s / 2)  # the list gets the rest
+            await self._starts.met(server, patience_s)
         text = await self.text(session)
-        alone, client = self.shown_alone(session), current_client.get()
+        alone, client = info.shown_alone(session), current_client.get()
         if alone is not None and client is not None:
-            await alone.meet(client, info.settings().list_wait_s / 2)
+            await alone.meet(client, patience_s)
         is_servers = info.about(session) is not info.gateway()
         return {"instructions": text} if text else {}, {META_GATEWAY: info.gateway()} if is_servers else {}
 
@@ -181,7 +180,7 @@ class Introduction:
 
     async def _listed_own(self, session: Session) -> list[CatalogEntry] | None:
         """The gateway's own tools that a client finds in its list; None where its mode lists the servers' alone."""
-        if not (await self._exposures().of(session)).lists_meta_tools:
+        if not (await self._active.exposures.of(session)).lists_meta_tools:
             return None
         return [entry for entry in self._catalog if entry.meta and self._catalog.allows(entry, session)]
 

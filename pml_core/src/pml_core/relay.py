@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from .client import ConnectedClient
     from .dispatch import Dispatcher
     from .downstream import Server
+    from .exposures import ActiveConfig
     from .extensions import Allows, Extensions
     from .features import Features, Keeps
     from .guides import Guides
     from .identities import AccessWatchers
-    from .introduction import Introduction
+    from .introduction import ServerInfo
     from .listeners import Listener
     from .listing import Kind
     from .rehearsals import Rehearsals
@@ -62,20 +63,22 @@ class Relay:
         features: Features,
         guides: Guides,
         dispatcher: Dispatcher,
-        introduction: Introduction,
+        server_info: ServerInfo,
         log: Any,
         allows: Allows,
         status: Callable[[Session], dict[str, Any]],
+        active: ActiveConfig,
     ) -> None:
         """Make one for all clients.
 
         Args:
             allows: Says whether a session may have what patterns call by a name.
             status: Gives what the status resource shows a session.
+            active: Has the number of items on a page.
         """
         self._features, self._guides, self._dispatcher = features, guides, dispatcher
-        self._introduction, self._log = introduction, log
-        self._allows, self._status = allows, status
+        self._server_info, self._log = server_info, log
+        self._allows, self._status, self._active = allows, status, active
         self.methods: Mapping[str, Method] = {
             "resources/list": self._list_resources,
             "resources/templates/list": self._list_templates,
@@ -113,11 +116,9 @@ class Relay:
         """
         session = client.conversation.session
         keeps = self._keeps("prompt" if kind == "prompts" else "resource", session)
-        only = self._introduction.server_info.only_server(session)
-        listed = await self._features.listed(kind, keeps, only)
-        page_size = self._introduction.server_info.settings().page_size
-        items, size, cursor = [*listed, *more], page_size, params.get("cursor")
-        alone = self._introduction.shown_alone(session)
+        listed = await self._features.listed(kind, keeps, self._server_info.only_server(session))
+        items, size, cursor = [*listed, *more], self._active.config.gateway.page_size, params.get("cursor")
+        alone = self._server_info.shown_alone(session)
         its_pages = alone is not None and listed.ends and not size
         pages = servers_page(items, cursor, listed.ends) if its_pages else page(items, cursor, size)
         fresh_ms = listed.fresh_ms(alone.settings.relist_s) if client.modern and alone is not None else 0
