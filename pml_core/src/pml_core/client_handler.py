@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .conversation import Audience, ToolLists
     from .dispatch import Dispatcher
     from .introduction import Introduction
-    from .modern import Modern
     from .relay import LegacyMethod, OtherMethods
+    from .stateless_requests import StatelessRequests
     from .upstream import Upstream
 
 ENVELOPE = b"io.modelcontextprotocol"
@@ -39,7 +39,7 @@ class ClientParts:
     dispatcher: Dispatcher
     introduction: Introduction
     upstream: Upstream
-    modern: Modern
+    stateless: StatelessRequests
     """Requests without a handshake."""
     methods: Mapping[str, LegacyMethod]
     """Of clients with a handshake, besides those that are about the client itself and about tools."""
@@ -78,7 +78,7 @@ class ClientHandler:
         if stands_alone or ENVELOPE in params.raw:
             meta = meta_of(params)
             if stands_alone or not META_ENVELOPE.isdisjoint(meta):
-                return await self._parts.modern.request(conversation, method, params, meta, origin)
+                return await self._parts.stateless.request(conversation, method, params, meta, origin)
         if method in MODERN_ONLY:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {method} (not in revisions with a handshake)")
         exchange = LegacyExchange(conversation, origin.link)

@@ -229,8 +229,8 @@ class Gateway(Parts):
         """Made for the first client."""
         from .client_handler import ClientParts
         from .conversation import Audience, ToolLists
-        from .modern import Modern
         from .relay import LogLevels, OtherMethods, Relay
+        from .stateless_requests import StatelessRequests
 
         settled = partial(self.servers_settled, listing=True)
         sends, intro, info = self.dispatcher, self._introduction, self._introduction.server_info
@@ -240,8 +240,8 @@ class Gateway(Parts):
         other = OtherMethods(self.extensions, sends, self.access_watchers, self.allows)
         levels = LogLevels(self.servers, self.conversations, self.rehearsals, self.log, info.may_know)
         methods = {**relay.methods, **relay.legacy_methods, "logging/setLevel": levels.set}
-        modern = Modern(sends, self.tasks, self.parking, relay, other, intro, self.upstream, self.soon)
-        return ClientParts(lists, audience, sends, intro, self.upstream, modern, methods, other, self.soon, self.log)
+        stateless = StatelessRequests(sends, self.tasks, self.parking, relay, other, intro, self.upstream, self.soon)
+        return ClientParts(lists, audience, sends, intro, self.upstream, stateless, methods, other, self.soon, self.log)
 
     def _introduced(self) -> Introduction:
         info = ServerInfo(self.servers, self.catalog, self.allows, self.active, self.version)

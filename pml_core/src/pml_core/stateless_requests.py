@@ -56,7 +56,7 @@ FRESH_MS = 0
 """How long clients may keep what they are told: the gateway's lists change when a server's do [ms]."""
 
 
-class Modern:
+class StatelessRequests:
     """Answers requests, each on its own."""
 
     def __init__(
