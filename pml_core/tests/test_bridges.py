@@ -318,7 +318,7 @@ async def test_questions_answers_and_states_pass_as_they_are(stateless):
         asked = await client.send("tools/call", json.dumps(params).encode())
         assert question.raw[:-1] in asked.raw
         assert "ttlMs" not in asked
-        assert len(made.parking) == 0
+        assert len(made.pending_input) == 0
         again = json.dumps({**params, "requestState": "é", "inputResponses": {"q": "HERE"}})
         await client.send("tools/call", again.encode().replace(b'"HERE"', b'{"n":1E+2}'))
         assert b'"inputResponses":{"q":{"n":1E+2}}' in server.raw[-1][1].replace(b": ", b":")

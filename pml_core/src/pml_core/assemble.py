@@ -27,7 +27,7 @@ from .logs import Logs
 from .naming import entry_of
 from .nulls import MemoryStore
 from .own_tools import OwnTools
-from .parking import Parking
+from .pending_input import PendingInput
 from .redaction import Redactor
 from .rehearsals import Rehearsals
 from .remembered import Remembered
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .registry import Record
     from .starts import Starts
 
-MOST_PARKED = 10_000
+MOST_PENDING = 10_000
 """Requests that wait for their clients to come back with answers, at a time."""
 
 
@@ -94,7 +94,7 @@ class Parts:
         self.guides = Guides(())
         self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog.pages)
         self.links, self.extensions = Links(self.features, self.allows), Extensions(self.servers)
-        self.parking = Parking(self.config.gateway.answer_wait_s, MOST_PARKED)
+        self.pending_input = PendingInput(self.config.gateway.answer_wait_s, MOST_PENDING)
         self.identities, self.access_watchers = KnownIdentities((), self.log), AccessWatchers((), self.log)
 
     def _tell_and_serve(self) -> None:

@@ -125,7 +125,7 @@ class ModernExchange:
     """A request of a client without a handshake. Implements :class:`pml_core.client.Client`.
 
     Nobody can ask such a client anything: a server's question becomes the answer to the client's request, the request
-    is left waiting (parked), and goes on when the client comes back with what was asked for.
+    is left waiting (:mod:`pml_core.pending_input`), and goes on when the client comes back with what was asked for.
     """
 
     __slots__ = (

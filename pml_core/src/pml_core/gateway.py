@@ -119,7 +119,7 @@ class Gateway(Parts):
             await self.supervisor.enter(plugin, lifespan, required=False)
         check_required(self.config.gateway.required, self.assembly.records, self.supervisor.failed)
         self.supervisor.on_close(self.background.close)
-        self.supervisor.on_close(self.parking.close)
+        self.supervisor.on_close(self.pending_input.close)
         self.catalog.on_change(self.lists_may_differ)
         if self._connect:
             self.soon(self._open)
@@ -240,8 +240,9 @@ class Gateway(Parts):
         other = OtherMethods(self.extensions, sends, self.access_watchers, self.allows)
         levels = LogLevels(self.servers, self.conversations, self.rehearsals, self.log, info.may_know)
         methods = {**relay.methods, **relay.legacy_methods, "logging/setLevel": levels.set}
-        stateless = StatelessRequests(sends, self.tasks, self.parking, relay, other, intro, self.upstream, self.soon)
-        return ClientParts(lists, audience, sends, intro, self.upstream, stateless, methods, other, self.soon, self.log)
+        pending, soon = self.pending_input, self.soon
+        stateless = StatelessRequests(sends, self.tasks, pending, relay, other, intro, self.upstream, soon)
+        return ClientParts(lists, audience, sends, intro, self.upstream, stateless, methods, other, soon, self.log)
 
     def _introduced(self) -> Introduction:
         info = ServerInfo(self.servers, self.catalog, self.allows, self.active, self.version)

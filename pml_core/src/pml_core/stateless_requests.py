@@ -25,7 +25,7 @@ from .client import current_client
 from .exchange import LEVELS, ModernExchange
 from .listeners import Listener
 from .members import enclosed, join, meta_of, object_in, split, with_meta
-from .parking import Bound, Work
+from .pending_input import Bound, Work
 from .relay import hear_no_more
 from .tasks import LONGEST_ID, METHODS, Tasks, check_declared, with_tasks
 from .tool_calls import call_tool
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .conversation import Conversation
     from .dispatch import Dispatcher
     from .introduction import Introduction
-    from .parking import Parking
+    from .pending_input import PendingInput
     from .relay import OtherMethods, Relay
     from .upstream import Upstream
 
@@ -63,7 +63,7 @@ class StatelessRequests:
         self,
         dispatcher: Dispatcher,
         tasks: Tasks,
-        parking: Parking,
+        pending: PendingInput,
         relay: Relay,
         others: OtherMethods,
         introduction: Introduction,
@@ -71,7 +71,7 @@ class StatelessRequests:
         soon: Callable[..., None],
     ) -> None:
         """``soon`` does something in the background."""
-        self._dispatcher, self._tasks, self._parking = dispatcher, tasks, parking
+        self._dispatcher, self._tasks, self._pending = dispatcher, tasks, pending
         self._relay, self._others, self._introduction, self._upstream = relay, others, introduction, upstream
         self._soon = soon
         self._methods: dict[str, Answer] = {
@@ -103,7 +103,7 @@ class StatelessRequests:
                 result = await answer(params, exchange, origin)
             else:
                 result = RawObject.of(await self._maybe_asked(method, params, exchange, meta, origin))
-                self._parking.pass_on(result)
+                self._pending.pass_on(result)
         except RpcError as exc:
             # This revision has no code of its own for it (MCP 2026-07-28, resources).
             if exc.code == RESOURCE_NOT_FOUND and method == "resources/read":
@@ -220,9 +220,9 @@ class StatelessRequests:
             return await self._work(method, params, exchange, origin)
         bound_to = _bound_to(method, params, exchange)
         state = params.get("requestState") if b'"requestState"' in params.raw else None
-        if (parked := self._parking.take(state, bound_to)) is not None:
-            parked.exchange.come_back(object_in(split(params.raw), "inputResponses"), origin.link, meta)
-            return await self._until_asked(parked.exchange, parked.work, bound_to)
+        if (pending := self._pending.take(state, bound_to)) is not None:
+            pending.exchange.come_back(object_in(split(params.raw), "inputResponses"), origin.link, meta)
+            return await self._until_asked(pending.exchange, pending.work, bound_to)
         if not exchange.capabilities:  # then no server gets to ask it anything
             return await self._work(method, params, exchange, origin)
         work = asyncio.get_running_loop().create_task(
@@ -253,7 +253,7 @@ class StatelessRequests:
             raise
         # Also when the work is done: the question may be about another request of the same person's.
         if exchange.asks:
-            state = self._parking.park(exchange, work, bound_to)
+            state = self._pending.keep(exchange, work, bound_to)
             asked = {"inputRequests": exchange.questions().raw, "requestState": encode(state)}
             return join({"resultType": b'"input_required"', **asked})
         return work.result()

@@ -26,7 +26,7 @@ class Bound(NamedTuple):
     name: str
 
 
-class Parked(NamedTuple):
+class PendingRequest(NamedTuple):
     """A request that waits for its client to come back."""
 
     exchange: ModernExchange
@@ -40,7 +40,7 @@ OF_GATEWAYS = "pml."
 MEMBER = b'"requestState"'
 
 
-class Parking:
+class PendingInput:
     """All requests that wait for their clients, by ``requestState``."""
 
     def __init__(self, answer_wait_s: float, most: int) -> None:
@@ -48,23 +48,23 @@ class Parking:
         self._answer_wait_s, self._most = answer_wait_s, most
         self._prefix = f"{OF_GATEWAYS}{secrets.token_urlsafe(6)}."
         self._passed: OrderedDict[str, None] = OrderedDict()
-        self._waiting: dict[str, Parked] = {}
+        self._waiting: dict[str, PendingRequest] = {}
         self._orphans: set[Work] = set()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def park(self, exchange: ModernExchange, work: Work, bound_to: Bound) -> str:
+    def keep(self, exchange: ModernExchange, work: Work, bound_to: Bound) -> str:
         """Leave a request waiting; the state by which it is found again."""
         if len(self._waiting) >= self._most:
             self._give_up(next(iter(self._waiting)))
         state = self._prefix + secrets.token_urlsafe(24)
         expiry = asyncio.get_running_loop().call_later(self._answer_wait_s, self._give_up, state)
-        self._waiting[state] = Parked(exchange, work, bound_to, expiry)
+        self._waiting[state] = PendingRequest(exchange, work, bound_to, expiry)
         exchange.leave()
         return state
 
-    def take(self, state: object, bound_to: Bound) -> Parked | None:
+    def take(self, state: object, bound_to: Bound) -> PendingRequest | None:
         """The request that waits under ``state``, once; None when the state is a server's.
 
         Raises:
@@ -72,14 +72,14 @@ class Parking:
         """
         if not isinstance(state, str) or not state.startswith(OF_GATEWAYS) or state in self._passed:
             return None
-        parked = self._waiting.get(state)
-        if parked is None:
+        pending = self._waiting.get(state)
+        if pending is None:
             raise RpcError(INVALID_PARAMS, NOT_ASKED.message)
-        if parked.bound_to != bound_to:
+        if pending.bound_to != bound_to:
             raise RpcError(INVALID_PARAMS, "requestState belongs to another request")
         del self._waiting[state]
-        parked.expiry.cancel()
-        return parked
+        pending.expiry.cancel()
+        return pending
 
     def pass_on(self, result: RawObject) -> None:
         """Remember the state of another gateway's behind this one, which a client is given: it goes back there."""
@@ -91,12 +91,12 @@ class Parking:
                 self._passed.popitem(last=False)
 
     def _give_up(self, state: str) -> None:
-        parked = self._waiting.pop(state, None)
-        if parked is not None:
-            parked.expiry.cancel()
-            parked.exchange.give_up("the client did not come back with an answer")
-            self._orphans.add(parked.work)
-            parked.work.add_done_callback(self._orphan_ended)
+        pending = self._waiting.pop(state, None)
+        if pending is not None:
+            pending.expiry.cancel()
+            pending.exchange.give_up("the client did not come back with an answer")
+            self._orphans.add(pending.work)
+            pending.work.add_done_callback(self._orphan_ended)
 
     def _orphan_ended(self, work: Work) -> None:
         self._orphans.discard(work)

@@ -59,12 +59,12 @@ async def test_a_question_becomes_the_answer_and_the_answer_comes_with_the_next_
         assert list(asked["inputRequests"].values()) == [SURE]
         assert isinstance(asked["requestState"], str)
         assert {"ttlMs", "cacheScope"}.isdisjoint(asked)
-        assert len(made.parking) == 1
+        assert len(made.pending_input) == 1
         result = await retry(client, asked)
         assert (result["resultType"], result["structuredContent"]) == ("complete", {"told": 1})
         assert server.told == [YES]
         assert server.calls == [("do", {"x": 1})]
-        assert len(made.parking) == 0
+        assert len(made.pending_input) == 0
         assert client.late == []
 
 
@@ -112,7 +112,7 @@ async def test_questions_that_come_together_are_asked_together_and_what_is_left_
 
 
 @either_peer
-async def test_the_bytes_of_a_parked_question_and_its_answer_are_not_touched(stateless):
+async def test_the_bytes_of_a_pending_question_and_its_answer_are_not_touched(stateless):
     server = ScriptedServer(["do"])
     seen = []
 
@@ -185,12 +185,12 @@ async def test_a_server_whose_question_nobody_answers_is_told_in_time(stateless)
         asked = await client.call("a__do")
         await until(lambda: len(server.told) == 2)
         assert [(e.code, "did not come back" in e.message) for e in server.told] == [(-31999, True)] * 2
-        assert len(made.parking) == 0
+        assert len(made.pending_input) == 0
         assert (await error_of(retry(client, asked))).code == -32602
 
 
 async def test_of_too_many_waiting_requests_the_oldest_is_given_up(monkeypatch):
-    monkeypatch.setattr("pml_core.assemble.MOST_PARKED", 2)
+    monkeypatch.setattr("pml_core.assemble.MOST_PENDING", 2)
     server = asking(SURE)
     async with running({"a": server}) as made:
         client = newer(made, stateless=False)
@@ -367,7 +367,7 @@ async def test_taking_the_second_request_back_cancels_the_work(stateless):
         client = newer(made, stateless)
         asked = await client.call("a__do")
         again = asyncio.ensure_future(retry(client, asked))
-        await until(lambda: not made.parking)
+        await until(lambda: not made.pending_input)
         for _ in range(20):
             await asyncio.sleep(0)
         assert not ended.is_set()
@@ -422,10 +422,10 @@ async def test_nothing_is_left_of_a_request_that_waits_when_the_gateway_closes(s
     server = asking(SURE)
     async with running({"a": server}, answer_wait_s=600.0) as made:
         await newer(made, stateless).call("a__do")
-        assert len(made.parking) == 1
+        assert len(made.pending_input) == 1
     await asyncio.sleep(0)
     assert asyncio.all_tasks() - before == set()
-    assert len(made.parking) == 0
+    assert len(made.pending_input) == 0
 
 
 async def test_nothing_is_left_of_a_request_that_was_given_up_when_the_gateway_closes():
@@ -459,7 +459,7 @@ async def test_progress_and_messages_follow_the_client_to_its_next_request(state
 
         tell(1)
         question = asyncio.ensure_future(server.ask(SURE["method"], SURE["params"]))
-        await until(lambda: made.parking)
+        await until(lambda: made.pending_input)
         tell(2)
         await question
         tell(3)
