@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +14,7 @@ from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_ENVELOPE, METHOD_NO
 from .client import current_client
 from .conversation import Conversation
 from .exchange import LegacyExchange
-from .members import meta_of, read_strictly
+from .members import LONG_BYTES, meta_of, read_strictly
 from .relay import tell_servers
 from .tool_calls import call_tool
 
@@ -73,7 +74,8 @@ class ClientHandler:
         conversation = self.conversation
         if conversation.exposures is not self._parts.lists.active.exposures:
             conversation.keep_up()
-        params = await read_strictly(params)
+        is_long = len(params.raw) > LONG_BYTES
+        params = await asyncio.to_thread(read_strictly, params) if is_long else read_strictly(params)
         stands_alone = conversation.peer.stateless
         if stands_alone or ENVELOPE in params.raw:
             meta = meta_of(params)

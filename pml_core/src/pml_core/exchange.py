@@ -47,17 +47,13 @@ def severe_enough(params: RawObject, level: str | None) -> bool:
 class LegacyExchange:
     """A request of a client with a handshake, or that client at large. Implements :class:`pml_core.client.Client`."""
 
-    __slots__ = ("_link", "conversation")
+    __slots__ = ("_link", "conversation", "person")
     modern = away = False
 
     def __init__(self, conversation: ConnectedClient, link: Link) -> None:
         """``link`` is where what belongs to the request goes."""
         self.conversation, self._link = conversation, link
-
-    @property
-    def person(self) -> object:
-        """The connection: one human sits behind it."""
-        return self.conversation
+        self.person: object = conversation  # one human sits behind a connection
 
     @property
     def capabilities(self) -> Mapping[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Mapping
@@ -38,7 +37,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _read_strictly = json.JSONDecoder(object_pairs_hook=_object).decode
 
 
-async def read_strictly(params: RawObject) -> RawObject:
+def read_strictly(params: RawObject) -> RawObject:
     """``params`` of a client, read: everybody who reads them finds in them what a server will.
 
     JSON lets a member stand twice, and readers differ in which one counts: a policy or a human would judge the one,
@@ -49,7 +48,7 @@ async def read_strictly(params: RawObject) -> RawObject:
     """
     raw = params.raw
     try:
-        value = await asyncio.to_thread(_decoded, raw) if len(raw) > LONG_BYTES else _decoded(raw)
+        value = _decoded(raw)
     except RecursionError:
         raise RpcError(INVALID_PARAMS, "Invalid params: they are nested too deeply") from None
     except ValueError as exc:
