@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .dispatch import Dispatcher
     from .execution_run import RunOptions
-    from .tool_calls import Told
+    from .tool_calls import ProgressSink
 
 REFUSED = -31997
 """JSON-RPC code of our own, outside the range that JSON-RPC and MCP reserve: the gateway did not send a request on."""
@@ -35,7 +35,7 @@ async def send(
     dispatcher: Dispatcher,
     session: Session,
     request: ServerRequest,
-    client: Told | None,
+    client: ProgressSink | None,
     unknown: RpcError,
 ) -> Mapping[str, Any]:
     """Send ``request`` through the chain to its server; what that answers.

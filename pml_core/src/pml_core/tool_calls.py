@@ -49,7 +49,7 @@ LONGEST_SHOWN = 80
 _name = msgspec.json.Decoder(str).decode
 
 
-class Told(Protocol):
+class ProgressSink(Protocol):
     """Whoever hears of progress."""
 
     def progress(self, note: Mapping[str, Any]) -> None:
@@ -57,7 +57,9 @@ class Told(Protocol):
         ...
 
 
-async def call_tool(dispatcher: Dispatcher, session: Session, params: RawObject, client: Told) -> Mapping[str, Any]:
+async def call_tool(
+    dispatcher: Dispatcher, session: Session, params: RawObject, client: ProgressSink
+) -> Mapping[str, Any]:
     """Answer ``tools/call``: the ``CallToolResult`` as the tool's server sent it, or one of the gateway's own.
 
     Raises:
@@ -136,7 +138,7 @@ def dry_run_of(meta: Mapping[str, Any]) -> DryRun | None:
     raise RpcError(INVALID_PARAMS, f"_meta[{META_DRY_RUN!r}] must be true, false or 'reads', not {asked!r}")
 
 
-def progress_to(client: Told, token: Any) -> Callable[[float, float | None, str], None]:
+def progress_to(client: ProgressSink, token: Any) -> Callable[[float, float | None, str], None]:
     """A sink of progress that tells a client, under its own token."""
 
     def tell(done: float, total: float | None, message: str) -> None:
