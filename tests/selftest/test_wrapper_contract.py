@@ -137,6 +137,12 @@ class IsSlow(Good):
         while time.perf_counter() < until:
             pass
         return await call_next(task, run)
+
+
+class BlocksRefusals(Good):
+    def refusal(self, task):
+        time.sleep(0.2)
+        return super().refusal(task)
 """
 
 HEAD = """
@@ -185,6 +191,7 @@ EXPECTED = {
     "ForgetsTheId": {COMPLETE},
     "LivesInNoTimeZone": {COMPLETE},
     "MeasuresFractions": {COMPLETE},
+    "BlocksRefusals": {"test_keeps_the_event_loop_for_no_task"},
     "IsSlow": {"test_takes_at_most_50_us_of_its_own"},
 }
 """Wrapper to the contract tests that it fails."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 
 from wrong_stores import Good, GoodSecrets
@@ -106,3 +107,9 @@ class KeepsSecretsInMemory(Good):
 class TellsSecrets(Good):
     async def health(self):
         return {**await super().health(), "rows": [str(row) for row in self.rows["secret"].items()]}
+
+
+class BlocksTheLoop(Good):
+    async def statuses(self):
+        time.sleep(2.0)  # noqa: ASYNC251 - the fault
+        return await super().statuses()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import pytest
 
 from pml_hookspecs import Ended, ExecutionId, ExecutionQuery, RawObject, ServerStatus, Status, Store, encode
 from pml_hookspecs.store import GROUP
+from pml_kit.waits import STORE_S, Stepped
 
 from .fakes import FakeServices
 from .records import ALICE, BOB, EVERYONE, NOBODY, ended, execution, plain, tools
@@ -46,6 +47,13 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+async def kept(working: Awaitable[Any]) -> float:
+    """For how long it keeps the event loop at a time, at most [s]."""
+    stepped = Stepped(working)
+    await stepped
+    return stepped.longest_s
 
 
 @pytest.mark.anyio
@@ -140,6 +148,32 @@ class StoreContract(
         assert health
         assert plain(RawObject(encode(health))) == plain(health)
         assert statistics.median(taken) <= 0.02
+
+    async def test_keeps_the_event_loop_for_nothing(self, open_store: Callable[[], Store]) -> None:
+        """Wall time, with a wide margin: what takes long is awaited, or everybody waits."""
+        store = open_store()
+        kept_s = {"__aenter__": await kept(store.__aenter__())}
+        query = ExecutionQuery(scope=EVERYONE)
+        try:
+            many = [ended(n, execution(1).id) for n in range(500)]
+            for name, working in (
+                ("executions.put", lambda: store.executions.put(execution(1))),
+                ("executions.get", lambda: store.executions.get(execution(1).id, EVERYONE)),
+                ("executions.find", lambda: store.executions.find(query)),
+                ("executions.activity", lambda: store.executions.activity(query)),
+                ("executions.totals", lambda: store.executions.totals(query, "agent")),
+                ("traces.append", lambda: store.traces.append(many)),
+                ("traces.of", lambda: store.traces.of(execution(1).id, EVERYONE)),
+                ("catalog.replace", lambda: store.catalog.replace("files", "v1", tools(["read"]))),
+                ("catalog.statuses", store.catalog.statuses),
+                ("secrets.put", lambda: store.secrets.put("http", "git", "token")),
+                ("documents.put", lambda: store.documents.put("test", "a", {"n": 1})),
+                ("documents.find", lambda: store.documents.find("test")),
+            ):
+                kept_s[name] = await kept(working())
+        finally:
+            kept_s["__aexit__"] = await kept(store.__aexit__(None, None, None))
+        assert {name: took_s for name, took_s in kept_s.items() if took_s > STORE_S} == {}
 
     async def test_every_field_of_a_span_comes_back(self, store: Store) -> None:
         attributes = {"gen_ai.tool.name": "größe", "n": [1, 2.5, None], "deep": {"a": True}}

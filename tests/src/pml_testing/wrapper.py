@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pml_hookspecs import Failure, Outcome, Phase, Status, ToolCall, ToolId
+from pml_kit.waits import CALL_S, call_s
 
 from .fakes import FakeRun, outcome
 
@@ -170,3 +171,11 @@ class WrapperContract:
             await wrapper(unmatched, run, following)
             took.append((time.perf_counter() - started) * 1e6)
         assert statistics.median(took) <= MOST_US
+
+    async def test_keeps_the_event_loop_for_no_task(
+        self, wrapper: Wrapper, tasks: Sequence[Task], unmatched: Task, runs: Sequence[FakeRun]
+    ) -> None:
+        for run in runs:
+            for task in (unmatched, *tasks):
+                kept_s = await call_s(wrapper, task, run, Next())
+                assert kept_s <= CALL_S, f"{task.id!r} keeps everybody waiting for {kept_s:.2f} s"

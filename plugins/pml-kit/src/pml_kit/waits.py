@@ -14,7 +14,19 @@ from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 from typing import Any
 
-from pml_hookspecs import ExecutionQuery, Outcome, Scope, Session, Status, Store, ToolCall, ToolId, Wrapper
+from pml_hookspecs import (
+    CallNext,
+    ExecutionQuery,
+    Outcome,
+    Scope,
+    Session,
+    Status,
+    Store,
+    Task,
+    ToolCall,
+    ToolId,
+    Wrapper,
+)
 
 IMPORT_S = 0.5
 """An import that takes longer is told: every start waits for it [s]."""
@@ -79,13 +91,20 @@ def _rehearsal() -> Any:
     return SimpleNamespace(**about, **more, **said)
 
 
-async def call_s(wrapper: Wrapper) -> float:
-    """The longest time for which one rehearsed call of an unknown tool keeps the event loop in ``wrapper`` [s]."""
+async def call_s(wrapper: Wrapper, task: Task = CALL, run: Any = None, call_next: CallNext = _nothing) -> float:
+    """The longest time for which ``task`` keeps the event loop in ``wrapper``: the shortest of some tries [s].
+
+    Args:
+        wrapper: Whose time it is.
+        task: A call of an unknown tool, unless it is said.
+        run: A rehearsal, unless it is said.
+        call_next: Answers at once, unless it is said.
+    """
     shortest = float("inf")
     for _ in range(TRIES):
         begun_s = time.perf_counter()
         with suppress(Exception):  # there is no gateway around it: only how long it takes counts
-            timer = LoopTimer(wrapper(CALL, _rehearsal(), _nothing))
+            timer = LoopTimer(wrapper(task, run or _rehearsal(), call_next))
             called_s = time.perf_counter() - begun_s
             with suppress(Exception):
                 async with asyncio.timeout(PROBE_S):
