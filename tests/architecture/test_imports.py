@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from conftest import Budgets
 
 CONTRACT, CORE, KIT = "pml_hookspecs", "pml_core", "pml_testing"
-ALLOWED: Mapping[str, set[str]] = {CONTRACT: set(), CORE: {CONTRACT, "pml_clients", "pml_kit"}, KIT: {CONTRACT, CORE}}
+ALLOWED: Mapping[str, set[str]] = {
+    CONTRACT: set(),
+    CORE: {CONTRACT, "pml_clients", "pml_kit"},
+    KIT: {CONTRACT, CORE, "pml_kit"},
+}
 """All else are plugins and what plugins share: they may import the contract, and what plugins share."""
 ALSO_ALLOWED = {("pml_core.nulls", "pml_stores")}
 """The store in memory that stands in where no store is installed."""

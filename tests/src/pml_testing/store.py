@@ -18,7 +18,7 @@ import pytest
 
 from pml_hookspecs import Ended, ExecutionId, ExecutionQuery, RawObject, ServerStatus, Status, Store, encode
 from pml_hookspecs.store import GROUP
-from pml_kit.waits import STORE_S, Stepped
+from pml_kit.waits import STORE_S, LoopTimer
 
 from .fakes import FakeServices
 from .records import ALICE, BOB, EVERYONE, NOBODY, ended, execution, plain, tools
@@ -51,9 +51,9 @@ asyncio.run(main())
 
 async def kept(working: Awaitable[Any]) -> float:
     """For how long it keeps the event loop at a time, at most [s]."""
-    stepped = Stepped(working)
-    await stepped
-    return stepped.longest_s
+    timer = LoopTimer(working)
+    await timer
+    return timer.longest_s
 
 
 @pytest.mark.anyio
