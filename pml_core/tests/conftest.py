@@ -21,7 +21,7 @@ def quick(monkeypatch):
     sleep = asyncio.sleep
 
     async def noted(delay_s, result=None):
-        if sys._getframe(1).f_globals["__name__"] != "pml_core.downstream.instance":
+        if sys._getframe(1).f_globals["__name__"] != "pml_core.servers.connection.instance":
             return await sleep(delay_s, result)
         pauses.append(delay_s)
         return await sleep(0, result)

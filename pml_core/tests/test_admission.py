@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from pml_core.admission import Filters, not_connected
 from pml_core.errors import OperatorError
+from pml_core.kernel.admission import Filters, not_connected
 from pml_hookspecs import ExecutionQuery, RpcError, Scope, Session, Status, ToolCall, hookimpl
 from pml_testing.fakes import FakeLog, entry
 from pml_testing.gateway import Client, ScriptedServer, running

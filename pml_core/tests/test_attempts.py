@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_core.attempts import ATTEMPTS, Attempts
-from pml_core.nulls import MemoryStore
+from pml_core.kernel.attempts import ATTEMPTS, Attempts
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import ExecutionId, Failure, Status, Workflow
 from pml_testing.fakes import FakeLog, FakeRun, outcome
 

@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pml_core.background.references import References, SecretGoneError
 from pml_core.identifiers import execution_id
-from pml_core.nulls import MemoryStore
-from pml_core.redaction import Redactor
-from pml_core.references import References, SecretGoneError
+from pml_core.plugins.nulls import MemoryStore
+from pml_core.settings.redaction import Redactor
 from pml_hookspecs import (
     ExecutionQuery,
     ExecutionRecord,
@@ -79,7 +79,7 @@ def plan(**arguments):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("pml_core.background.BEAT_S", 0.02)
+    monkeypatch.setattr("pml_core.background.executions.BEAT_S", 0.02)
 
 
 def gateway(server, **more):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core import bm25
-from pml_core.bm25 import Bm25Index, stem, terms
+from pml_core.catalog import bm25
+from pml_core.catalog.bm25 import Bm25Index, stem, terms
 from pml_hookspecs import CatalogEntry
 from pml_testing.fakes import entry, some_entries
 from pml_testing.work import counted

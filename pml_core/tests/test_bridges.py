@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from pml_core.downstream import rounds
+from pml_core.servers.connection import rounds
 from pml_hookspecs import MetaTool, RawObject, RpcError, ToolCall, Workflow, hookimpl
 from pml_hookspecs.protocol import (
     META_CLIENT_CAPABILITIES,

@@ -5,8 +5,8 @@ import hashlib
 
 import pytest
 
-from pml_core.bm25 import Bm25Index
-from pml_core.catalog import LiveCatalog, make_entry
+from pml_core.catalog.bm25 import Bm25Index
+from pml_core.catalog.live import LiveCatalog, make_entry
 from pml_hookspecs import Match, MetaTool, RawObject, ServerStatus, Session
 from pml_testing.fakes import FakeLog
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pml_core.chain import Wrapped, fold
+from pml_core.kernel.chain import Wrapped, fold
 from pml_hookspecs import Phase, Status, ToolCall
 from pml_kit.order import in_order
 from pml_testing.fakes import FakeLog, FakeRun, outcome

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pml_core import registry
-from pml_core.catalog import make_entry
+from pml_core.catalog.live import make_entry
 from pml_core.cli import main
 from pml_core.cli.with_services import prepare
-from pml_core.config import load
 from pml_core.gateway import Gateway
-from pml_core.nulls import MemoryStore
+from pml_core.plugins import registry
+from pml_core.plugins.nulls import MemoryStore
+from pml_core.settings.config import load
 from pml_hookspecs import InvalidArguments, Session, ToolCall, hookimpl
 
 STARTED = datetime(2026, 1, 2, tzinfo=UTC)

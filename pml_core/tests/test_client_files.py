@@ -11,7 +11,7 @@ import pytest
 from pml_clients import client_files
 from pml_clients.client_configs import ClientConfigError
 from pml_core.cli import main
-from pml_core.config import load
+from pml_core.settings.config import load
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pml_core import config_files, trust
-from pml_core.config import GatewaySettings, ServerSettings, load
 from pml_core.errors import OperatorError
+from pml_core.settings import config_files, trust
+from pml_core.settings.config import GatewaySettings, ServerSettings, load
 from pml_hookspecs import setting
 
 HARMLESS = "gateway.log_level='info'"
@@ -249,7 +249,7 @@ def test_the_short_way_does_not_import_pydantic(place):
 
     path = place.write("mcp.json", json.dumps(CLIENT))
     code = (
-        "import sys; from pathlib import Path; from pml_core.config import load; "
+        "import sys; from pathlib import Path; from pml_core.settings.config import load; "
         "load(Path(sys.argv[1]), mode='hybrid'); assert not {'pydantic', 'yaml'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(path)], check=True, timeout=30)

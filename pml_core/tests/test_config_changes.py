@@ -8,8 +8,9 @@ from importlib import resources
 import pytest
 import yaml
 
-from pml_core.cli import main, presets
-from pml_core.config import load
+from pml_core.cli import main
+from pml_core.cli.setup import presets
+from pml_core.settings.config import load
 from pml_testing.commands import installed
 
 HYBRID = """
@@ -48,7 +49,7 @@ def gateway(place, installation):
 
 @pytest.mark.seed("EXP-27", "EXP-28", "EXP-29", "EXP-30", "EXP-31")
 def test_the_file_of_presets_is_as_the_original_has_it():
-    text = resources.files("pml_core.cli").joinpath("gateway-presets.yaml").read_text(encoding="utf-8")
+    text = resources.files("pml_core.cli.setup").joinpath("gateway-presets.yaml").read_text(encoding="utf-8")
     assert yaml.safe_load(text) == {
         "meta_only": {"tools_exposure": "meta_only"},
         "hybrid_balanced": {"tools_exposure": "hybrid", "hybrid": BALANCED},

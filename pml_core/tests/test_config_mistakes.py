@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from pml_core.assembly import secrets_in
-from pml_core.config import GatewaySettings, load
 from pml_core.errors import OperatorError
+from pml_core.plugins.assembly import secrets_in
+from pml_core.settings.config import GatewaySettings, load
 from pml_hookspecs import setting
 
 HARMLESS = "gateway.log_level='info'"

@@ -7,7 +7,7 @@ import pytest
 
 from pml_clients import edited_file, jsonc
 from pml_core.cli import main
-from pml_core.cli.connect_places import CLIENTS
+from pml_core.cli.setup.connect_places import CLIENTS
 
 TOKEN = "ghp_" + "a1B2" * 9
 KEYS = {"vscode": "servers"}

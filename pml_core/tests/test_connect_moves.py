@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pml_clients import edited_file, jsonc, text_merge, toml_edit
 from pml_core.cli import main
-from pml_core.cli.connect_places import CLIENTS, IMPORTED_AS
+from pml_core.cli.setup.connect_places import CLIENTS, IMPORTED_AS
 
 TOKEN = "ghp_" + "a1B2" * 9
 FILES = {

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pml_core import definitions
-from pml_core.catalog import make_entry
-from pml_core.definitions import Definitions, HeldError, changed
+from pml_core.catalog import definitions
+from pml_core.catalog.definitions import Definitions, HeldError, changed
+from pml_core.catalog.live import make_entry
 
 
 def entry(name="a", **members):

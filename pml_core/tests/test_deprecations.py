@@ -7,10 +7,10 @@ import types
 import pluggy
 import pytest
 
-from pml_core import drivers, hooks, registry
-from pml_core.assembly import Assembly
-from pml_core.hooks import HookManager
-from pml_core.registry import State, discover, provide
+from pml_core.plugins import drivers, hooks, registry
+from pml_core.plugins.assembly import Assembly
+from pml_core.plugins.hooks import HookManager
+from pml_core.plugins.registry import State, discover, provide
 from pml_hookspecs import hookimpl, hookspec
 from pml_kit import shapes
 from pml_testing.fakes import FakeLog, FakeServices
@@ -41,7 +41,7 @@ def manager(monkeypatch):
             self.add_hookspecs(Specs)
 
     monkeypatch.setattr(hooks, "HookManager", Later)
-    monkeypatch.setattr("pml_core.assembly.HookManager", Later)
+    monkeypatch.setattr("pml_core.plugins.assembly.HookManager", Later)
     return Later()
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_core.clock import timeout_s
-from pml_core.direct import says_error, text_of, tool_result
+from pml_core.kernel.clock import timeout_s
+from pml_core.servers.direct import says_error, text_of, tool_result
 from pml_hookspecs import RawObject
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_core.dispatch import DEEPEST
+from pml_core.kernel.dispatch import DEEPEST
 from pml_hookspecs import (
     CodeRun,
     Phase,

@@ -6,10 +6,10 @@ import json
 import pytest
 
 from pml_core.cli import main
-from pml_core.config import load
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
+from pml_core.settings.config import load
 from pml_testing.gateway import until
 
 TRANSPORT = """

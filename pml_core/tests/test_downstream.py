@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from pml_core import registry
-from pml_core.config import ServerSettings
-from pml_core.downstream import pauses
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.servers.connection import pauses
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RawObject, TransportError
 from pml_testing.downstream import Lister, named, state, tools_of, until
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, running

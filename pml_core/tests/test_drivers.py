@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from pml_core.drivers import DriverError, load
-from pml_core.registry import State, discover, provide
+from pml_core.plugins.drivers import DriverError, load
+from pml_core.plugins.registry import State, discover, provide
 
 SOURCE = "class Store:\n    truth = False\n    def __bool__(self): raise AssertionError\n"
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.config import ServerSettings
-from pml_core.endpoints import endpoint_of, scheme_of
+from pml_core.settings.config import ServerSettings
+from pml_core.settings.endpoints import endpoint_of, scheme_of
 from pml_hookspecs import TransportError
 
 

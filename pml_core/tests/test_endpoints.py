@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pml_core import registry
 from pml_core.cli import main
-from pml_core.config import EndpointSettings, load
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import EndpointSettings, load
 from pml_hookspecs import Peer, Selection
 from pml_testing.downstream import Everything, a_while, until
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from pml_core.admission import Filters
-from pml_core.catalog import LiveCatalog, make_entry
-from pml_core.config import Config, GatewaySettings
-from pml_core.exposure import KEPT, Exposure, MetaOnlyView
-from pml_core.rehearsals import Rehearsals
+from pml_core.catalog.live import LiveCatalog, make_entry
+from pml_core.exposure.lists import KEPT, Exposure, MetaOnlyView
+from pml_core.kernel.admission import Filters
+from pml_core.kernel.rehearsals import Rehearsals
+from pml_core.settings.config import Config, GatewaySettings
 from pml_hookspecs import MetaTool, Selection, Session
 from pml_testing.fakes import FakeLog
 from pml_testing.gateway import Client, ScriptedServer, running

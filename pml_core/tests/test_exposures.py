@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pml_core import registry
-from pml_core.config import EndpointSettings
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
+from pml_core.plugins import registry
+from pml_core.settings.config import EndpointSettings
 from pml_hookspecs import RpcError, Selection, View, hookimpl, setting
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, until
 

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from pml_core import features
+from pml_core.servers import features
 from pml_hookspecs import Guide, RawObject, RpcError, encode, hookimpl
 from pml_testing.downstream import a_while, until
 from pml_testing.gateway import Client, ScriptedServer, running

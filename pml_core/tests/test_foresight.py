@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from pml_core import foresight
+from pml_core.kernel import foresight
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, MetaTool, Session, ToolCall, Verdict, Workflow, hookimpl
 from pml_testing.fakes import outcome
 from pml_testing.gateway import ScriptedServer, running

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pml_core import registry, supervisor
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
-from pml_core.nulls import MemoryStore
+from pml_core.plugins import registry, supervisor
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import (
     CodeRun,
     Match,
@@ -422,7 +422,7 @@ async def test_serving_at_an_address_that_no_transport_serves_is_a_message():
 async def test_secrets_of_the_configuration_are_known_from_the_start(capsys):
     from dataclasses import replace
 
-    from pml_core.config import ServerSettings
+    from pml_core.settings.config import ServerSettings
 
     config = replace(configuration([]), servers={"git": ServerSettings(command="x", env={"API_KEY": "very-secret"})})
     async with Gateway(config, records=[registry.provide("pml.transport", "stdio", boom)]) as made:

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from pml_core.guides import Guides
-from pml_core.introduction import MOST_CHARACTERS
+from pml_core.clients.introduction import MOST_CHARACTERS
+from pml_core.plugins.guides import Guides
 from pml_hookspecs import Guide, MetaTool, RpcError, Selection, hookimpl
 from pml_testing.gateway import Client, ScriptedServer, running
 

@@ -7,8 +7,8 @@ from typing import Any
 import pluggy
 import pytest
 
-from pml_core.hooks import HookManager
-from pml_core.registry import State, discover, provide
+from pml_core.plugins.hooks import HookManager
+from pml_core.plugins.registry import State, discover, provide
 from pml_hookspecs import hookimpl
 from pml_kit.shapes import ShapeError
 

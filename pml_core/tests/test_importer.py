@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pml_core.cli import importer
+from pml_core.cli.setup import importer
 
 TOKEN = "ghp_" + "a1B2" * 9
 CURSOR = {
@@ -398,6 +398,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(project, capsys
 
 
 def test_declaring_the_command_imports_nothing_heavy():
-    code = "import sys, pml_core.cli.importer; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    code = "import sys, pml_core.cli.setup.importer; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pydantic", "rich", "mcp", "yaml", "structlog"} & set(loaded)

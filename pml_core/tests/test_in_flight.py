@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from pml_core.downstream.calls import InFlight
+from pml_core.servers.connection.calls import InFlight
 from pml_hookspecs import TransportError
 from pml_testing.downstream import a_while, moving_clock
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.config import ServerSettings
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RpcError, TransportError
 from pml_testing.downstream import (
     Connections,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.addresses import alias, template_alias, unaliased
-from pml_core.features import Claims
-from pml_core.links import Links
+from pml_core.mcp.addresses import alias, template_alias, unaliased
+from pml_core.servers.features import Claims
+from pml_core.servers.links import Links
 from pml_hookspecs import RawObject
 from pml_testing.gateway import Client, running
 from pml_testing.scripted import offering

@@ -8,8 +8,8 @@ from importlib import metadata
 
 import pytest
 
-from pml_core import registry
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
 from pml_hookspecs import RawObject, RpcError, Selection, TransportError
 from pml_hookspecs.protocol import (
     META_SERVER_INFO,

@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from pml_core import local_plugins
 from pml_core.cli import main
-from pml_core.config import load
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
-from pml_core.registry import State
+from pml_core.plugins import local_plugins
+from pml_core.plugins.registry import State
+from pml_core.settings.config import load
 from pml_testing.fakes import FakeLog
 from pml_testing.gateway import Client, until
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pml_core.logs import Logs
-from pml_core.redaction import MASK, Redactor
+from pml_core.settings.redaction import MASK, Redactor
 from pml_testing.fakes import FakeLog
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.members import enclosed, join, read_strictly, split, with_meta, without_envelope
+from pml_core.mcp.members import enclosed, join, read_strictly, split, with_meta, without_envelope
 from pml_hookspecs import RawObject, RpcError
 
 

@@ -8,8 +8,8 @@ from importlib import metadata
 
 import pytest
 
-from pml_core.introduction import CAPABILITIES
-from pml_core.members import split
+from pml_core.clients.introduction import CAPABILITIES
+from pml_core.mcp.members import split
 from pml_hookspecs import RawObject, RpcError, Status
 from pml_hookspecs.protocol import (
     META_CLIENT_CAPABILITIES,

@@ -7,10 +7,10 @@ import types
 
 import pytest
 
-from pml_core.config import ServerSettings
 from pml_core.logs import Logs
-from pml_core.named_tools import is_said, named_by_servers, unmatched
-from pml_core.tool_rules import ToolRules
+from pml_core.plugins.named_tools import is_said, named_by_servers, unmatched
+from pml_core.settings.config import ServerSettings
+from pml_core.settings.tool_rules import ToolRules
 from pml_hookspecs import NamedTools, hookimpl
 from pml_testing.fakes import FakeCatalog, entry
 from pml_testing.gateway import ScriptedServer, running, until

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core.catalog import make_entry
-from pml_core.naming import LONGEST, expose, plain_name
+from pml_core.catalog.live import make_entry
+from pml_core.mcp.naming import LONGEST, expose, plain_name
 from pml_hookspecs import CatalogEntry
 
 CLIENT_SAFE = re.compile(r"[A-Za-z0-9_.-]{1,64}")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import InvalidArguments, MetaTool, Scope, Session, Status, ToolCall, hookimpl
 from pml_hookspecs.clock import Clock
 from pml_testing.fakes import FakeRun

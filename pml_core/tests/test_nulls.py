@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.nulls import REMEMBERED, MemoryStore
+from pml_core.plugins.nulls import REMEMBERED, MemoryStore
 from pml_hookspecs import ExecutionQuery, Scope
 from pml_testing.records import execution
 from pml_testing.store import StoreContract

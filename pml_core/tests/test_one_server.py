@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from pml_core.config import ServerSettings
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RawObject, Selection, hookimpl
 from pml_testing.downstream import Connections, Lister, connected, named
 from pml_testing.gateway import Client, ScriptedServer, running

@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.catalog import make_entry
-from pml_core.client import current_client
-from pml_core.config import ServerSettings
-from pml_core.tool_rules import ToolRules
-from pml_core.tool_tables import ToolLists
+from pml_core.catalog.live import make_entry
+from pml_core.catalog.tool_tables import ToolLists
+from pml_core.mcp.client import current_client
+from pml_core.settings.config import ServerSettings
+from pml_core.settings.tool_rules import ToolRules
 from pml_hookspecs import RpcError, hookimpl
 from pml_hookspecs.protocol import META_CLIENT_CAPABILITIES
 from pml_testing.downstream import Connections, a_while, connected, named, tools_of, until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.client import NO_CLIENT
+from pml_core.mcp.client import NO_CLIENT
 from pml_hookspecs import Identity, Origin, RawObject, RpcError, encode
 from pml_testing.gateway import Client, ScriptedServer, running
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from pml_core.config import ServerSettings
-from pml_core.downstream.pauses import FIRST_S, GIVES_UP_AFTER, LONGEST_S, STABLE_S, Pauses
+from pml_core.servers.connection.pauses import FIRST_S, GIVES_UP_AFTER, LONGEST_S, STABLE_S, Pauses
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import TransportError
 from pml_testing.downstream import Connections, a_while, connected, moving_clock, state, until
 from pml_testing.gateway import Client, ScriptedServer
@@ -111,7 +111,7 @@ async def test_after_five_failures_status_and_calls_say_so_and_when_it_is_tried_
 
 
 async def _tools(made):
-    from pml_core.catalog import make_entry
+    from pml_core.catalog.live import make_entry
 
     return [make_entry("fs", {"name": "read"})]
 

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.config import ServerSettings
-from pml_core.downstream.server import LISTED_S
+from pml_core.servers.server import LISTED_S
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RawObject, RpcError
 from pml_testing.downstream import Connections, a_while, connected, moving_clock, named, state, tools_of, until
 from pml_testing.gateway import Client, ScriptedServer

@@ -9,10 +9,10 @@ from textwrap import dedent
 import pytest
 
 from pml_core.cli import main
-from pml_core.config import load
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
+from pml_core.settings.config import load
 
 pytestmark = pytest.mark.anyio
 HOOKS = """

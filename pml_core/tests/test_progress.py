@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from pml_core.admin.doctor import examine
 from pml_core.cli import progress
-from pml_core.config import Config, GatewaySettings, ServerSettings
-from pml_core.doctor import examine
-from pml_core.registry import provide
+from pml_core.plugins.registry import provide
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings
 from pml_hookspecs import ServerStatus
 from pml_testing.gateway import ScriptedServer, ScriptedTransport
 
@@ -50,7 +50,7 @@ async def test_the_doctor_asks_servers_side_by_side_and_gives_each_its_own_time(
     servers["good"] = ServerSettings(address="scripted:good")
     servers["lazy"] = ServerSettings(address="scripted:lazy", start="lazy")
     records = [provide("pml.transport", "scripted", ScriptedTransport(scripted))]
-    monkeypatch.setattr("pml_core.local_plugins.found", lambda config, thorough: records)
+    monkeypatch.setattr("pml_core.plugins.local_plugins.found", lambda config, thorough: records)
     config = Config(GatewaySettings(start_timeout_s=600.0), servers, {}, ())
     seen = []
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core.config import ServerSettings
-from pml_core.execution_run import ExecutionRun, Terms
-from pml_core.nulls import MemoryStore
-from pml_core.recorder import HEAD_BYTES, Recorder, kind_and_target, request_of
-from pml_core.redaction import MASK, Redactor
+from pml_core.kernel.execution_run import ExecutionRun, Terms
+from pml_core.kernel.recorder import HEAD_BYTES, Recorder, kind_and_target, request_of
+from pml_core.plugins.nulls import MemoryStore
+from pml_core.settings.config import ServerSettings
+from pml_core.settings.redaction import MASK, Redactor
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, RawObject, Session, Status, ToolCall, Workflow, encode
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, configuration, running
@@ -133,8 +133,8 @@ async def test_a_servers_secret_is_in_no_record_of_its_calls(monkeypatch):
         return {"content": [{"type": "text", "text": f"wrong password {SECRET}"}], "isError": True}
 
     servers = {"fs": ScriptedServer(["read"], leaks)}
-    from pml_core import registry
     from pml_core.gateway import Gateway
+    from pml_core.plugins import registry
     from pml_testing.gateway import ScriptedTransport
 
     config = configuration([])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core.redaction import MASK, SHORTEST, Redactor
+from pml_core.settings.redaction import MASK, SHORTEST, Redactor
 from pml_hookspecs import ExecutionQuery, Scope, encode
 from pml_testing.gateway import Client, ScriptedServer, running
 

@@ -5,7 +5,7 @@ from importlib import metadata
 
 import pytest
 
-from pml_core.registry import Record, State, canonical, discover, provide
+from pml_core.plugins.registry import Record, State, canonical, discover, provide
 
 GOOD = {"pml.store": {"memo": "memo_plugin:Store"}}
 BOOM = {"memo_plugin": "raise RuntimeError('imported')"}

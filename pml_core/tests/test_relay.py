@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from pml_core.clock import Clock
-from pml_core.features import matches
+from pml_core.kernel.clock import Clock
+from pml_core.servers.features import matches
 from pml_hookspecs import RawObject, RpcError
 from pml_testing.gateway import Client, ScriptedServer, running
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core import fleet
-from pml_core.config import ServerSettings
-from pml_core.downstream import lists
+from pml_core.servers import fleet
+from pml_core.servers.connection import lists
+from pml_core.settings.config import ServerSettings
 from pml_testing.downstream import Connections, Lister, a_while, connected, moving_clock, named, tools_of, until
 from pml_testing.gateway import Client, ScriptedServer
 

@@ -10,12 +10,13 @@ from typing import ClassVar
 
 import pytest
 
-from pml_core import registry, restarts
-from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSettings, Source
-from pml_core.config_files import state_of
 from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
+from pml_core.plugins import registry
+from pml_core.settings import restarts
+from pml_core.settings.config import Config, EndpointSettings, GatewaySettings, ServerSettings, Source
+from pml_core.settings.config_files import state_of
 from pml_hookspecs import MetaTool, Peer, RpcError, Selection, hookimpl, setting
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, until
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pml_core import registry
-from pml_core.catalog import make_entry
-from pml_core.config import ServerSettings
+from pml_core.catalog.live import make_entry
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import Origin, Peer, RawObject, RpcError, Status, TransportError, encode
 from pml_testing.downstream import Lister, named, records
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, ScriptedTransport, configuration, running

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pml_core.config import ServerSettings
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RawObject, Session, Status, ToolCall, TransportError, encode
 from pml_testing.downstream import Connections, a_while, connected, moving_clock, state, until
 from pml_testing.gateway import Client, ScriptedServer

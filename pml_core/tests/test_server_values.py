@@ -9,9 +9,9 @@ import pytest
 
 from pml_clients.client_configs import references
 from pml_clients.secret_values import found_in
-from pml_core.config import ServerSettings, load
-from pml_core.endpoints import endpoint_of
 from pml_core.errors import OperatorError
+from pml_core.settings.config import ServerSettings, load
+from pml_core.settings.endpoints import endpoint_of
 from pml_hookspecs import TransportError
 
 FILE = "# mine\nexport TOKEN='tok-${HOME}-1'\nHOST=h.example\nEMPTY=\nPATH=/only/this\n"

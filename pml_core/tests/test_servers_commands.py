@@ -8,9 +8,9 @@ import tomllib
 import pytest
 import yaml
 
-from pml_core import restarts
 from pml_core.cli import main
-from pml_core.config import load
+from pml_core.settings import restarts
+from pml_core.settings.config import load
 
 FILE = """# mine
 [gateway]

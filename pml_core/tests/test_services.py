@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import hookimpl
 from pml_testing.gateway import running
 

@@ -6,9 +6,9 @@ from typing import Literal
 import pytest
 from jsonschema import Draft202012Validator
 
-from pml_core.config import GatewaySettings, ServerSettings, Source, load
 from pml_core.errors import OperatorError
-from pml_core.settings import json_schema, merge, model_of, source_of, validate_table
+from pml_core.settings.config import GatewaySettings, ServerSettings, Source, load
+from pml_core.settings.validation import json_schema, merge, model_of, source_of, validate_table
 from pml_hookspecs import setting
 
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.config import ServerSettings
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
+from pml_core.settings.config import ServerSettings
 from pml_testing.downstream import Connections, connected, named, until
 from pml_testing.gateway import Client, ScriptedServer
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pml_core import identities
-from pml_core.identities import KnownIdentities
+from pml_core.kernel import identities
+from pml_core.kernel.identities import KnownIdentities
 from pml_hookspecs import Identity, Session, Status, ToolCall, UnauthenticatedError, hookimpl
 from pml_testing.fakes import FakeLog
 from pml_testing.gateway import Client, ScriptedServer, running

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from pml_core import starts
-from pml_core.starts import LEAST_AT_ONCE, LONGEST_S, Starts
+from pml_core.servers.connection import starts
+from pml_core.servers.connection.starts import LEAST_AT_ONCE, LONGEST_S, Starts
 from pml_hookspecs import Session, Status, ToolCall
 from pml_testing.downstream import moving_clock
 from pml_testing.gateway import Client, ScriptedServer, running, until

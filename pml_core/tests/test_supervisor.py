@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core import supervisor
 from pml_core.errors import OperatorError
-from pml_core.supervisor import Supervisor
+from pml_core.plugins import supervisor
+from pml_core.plugins.supervisor import Supervisor
 from pml_testing.fakes import FakeLog
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from pml_core.identities import may_act_on
-from pml_core.tasks import EXTENSION
+from pml_core.clients.tasks import EXTENSION
+from pml_core.kernel.identities import may_act_on
 from pml_hookspecs import MetaTool, RpcError, Scope, Session, ToolCall, UnauthenticatedError, hookimpl
 from pml_hookspecs.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
 from pml_testing.gateway import Client, ScriptedServer, running

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.config import load
 from pml_core.errors import OperatorError
-from pml_core.tool_rules import ToolRules
+from pml_core.settings.config import load
+from pml_core.settings.tool_rules import ToolRules
 from pml_hookspecs import Session, Status, ToolCall
 from pml_testing.gateway import Client, ScriptedServer, running
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pml_core import tracing
-from pml_core.tracing import NamedTracer, Tracing, span_name
+from pml_core.kernel import tracing
+from pml_core.kernel.tracing import NamedTracer, Tracing, span_name
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Status, ToolCall, Workflow
 from pml_testing.fakes import FakeLog, outcome
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.downstream import lists
-from pml_core.features import LOOKED_S, of_the_kind
+from pml_core.servers.connection import lists
+from pml_core.servers.features import LOOKED_S, of_the_kind
 from pml_hookspecs import RpcError, hookimpl
 from pml_testing.downstream import moving_clock
 from pml_testing.gateway import Client, ScriptedServer, running

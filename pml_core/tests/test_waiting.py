@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core import registry
-from pml_core.downstream import eras
 from pml_core.gateway import Gateway
-from pml_core.naming import servers_of
-from pml_core.nulls import MemoryStore
+from pml_core.mcp.naming import servers_of
+from pml_core.plugins import registry
+from pml_core.plugins.nulls import MemoryStore
+from pml_core.servers.connection import eras
 from pml_hookspecs import MetaTool, RpcError, Selection, Session, Status, ToolCall, hookimpl
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, until
 

@@ -24,7 +24,7 @@ ALLOWED: Mapping[str, set[str]] = {
     KIT: {CONTRACT, CORE, "pml_kit"},
 }
 """All else are plugins and what plugins share: they may import the contract, and what plugins share."""
-ALSO_ALLOWED = {("pml_core.nulls", "pml_stores")}
+ALSO_ALLOWED = {("pml_core.plugins.nulls", "pml_stores")}
 """The store in memory that stands in where no store is installed."""
 NOT_UNDER_THE_CORE = {"mcp", "mcp_types", "starlette"}
 """What neither the core nor anything that it may import imports."""
@@ -125,17 +125,20 @@ REGISTERED = '[project.entry-points."pml.plugins"]\nit = "it"\n'
 PLANTED = {
     ("plugins/pml-one", "from pml_two.inner import thing"): "pml_one: pml_two.inner.thing",
     ("plugins/pml-two", "def late():\n    import pml_one"): "pml_two: pml_one",
-    ("plugins/pml-one", "if TYPE_CHECKING:\n    from pml_core.chain import fold"): "pml_one: pml_core.chain.fold",
+    (
+        "plugins/pml-one",
+        "if TYPE_CHECKING:\n    from pml_core.kernel.chain import fold",
+    ): "pml_one: pml_core.kernel.chain.fold",
     ("plugins/pml-one", "from pml_testing import fakes"): "pml_one: pml_testing.fakes",
     ("plugins/pml-shared", "import pml_one.inner as inner"): "pml_shared: pml_one.inner",
-    ("plugins/pml-shared", "from pml_core import chain"): "pml_shared: pml_core.chain",
+    ("plugins/pml-shared", "from pml_core.kernel import chain"): "pml_shared: pml_core.kernel.chain",
     ("plugins/pml-shared", "import starlette.routing"): "pml_shared: starlette.routing",
     ("pml_core", "import pml_one"): "pml_core: pml_one",
     ("pml_core", "from pml_shared import it"): "pml_core: pml_shared.it",
     ("pml_core", "import pml_testing"): "pml_core: pml_testing",
     ("tests", "from pml_shared import it"): "pml_testing: pml_shared.it",
     ("tests", "try:\n    import pml_two\nexcept ImportError:\n    pass"): "pml_testing: pml_two",
-    ("hookspecs", "from pml_core import chain"): "pml_hookspecs: pml_core.chain",
+    ("hookspecs", "from pml_core.kernel import chain"): "pml_hookspecs: pml_core.kernel.chain",
     ("hookspecs", "from mcp import types"): "pml_hookspecs: mcp.types",
 }
 """By folder and text, what is to be found."""

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from pml_core import doctor, registry
-from pml_core.config import GatewaySettings, ServerSettings, load
-from pml_core.registry import State
+from pml_core.admin import doctor
+from pml_core.plugins import registry
+from pml_core.plugins.registry import State
+from pml_core.settings.config import GatewaySettings, ServerSettings, load
 
 RECORDS = [record for record in registry.discover() if not record.dist.startswith("pml-broken-")]
 

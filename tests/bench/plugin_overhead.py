@@ -30,8 +30,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from pml_core.chain import Wrapped, fold
-from pml_core.tracing import NamedTracer, Tracing
+from pml_core.kernel.chain import Wrapped, fold
+from pml_core.kernel.tracing import NamedTracer, Tracing
 from pml_hookspecs import CallNext, Outcome, Phase, Run, Status, Task, ToolCall, ToolId
 from pml_testing.fakes import FakeLog, FakeRun, outcome
 

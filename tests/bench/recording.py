@@ -30,9 +30,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_dry_run import plugin
 from pml_dry_run.recording_rate import ProcessorBudget
 from pml_hookspecs import encode

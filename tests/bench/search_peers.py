@@ -61,7 +61,7 @@ class Bm25:
     """The index of the core."""
 
     def __init__(self, tools):
-        from pml_core.bm25 import Bm25Index
+        from pml_core.catalog.bm25 import Bm25Index
         from pml_hookspecs import CatalogEntry, ToolId
 
         self._index = Bm25Index()

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from pml_core.hooks import HookManager
-from pml_core.registry import State, discover
+from pml_core.plugins.hooks import HookManager
+from pml_core.plugins.registry import State, discover
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

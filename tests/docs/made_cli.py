@@ -11,8 +11,8 @@ from made import cell, distributions
 
 from pml_core.cli import CORE_COMMANDS
 from pml_core.cli.with_services import prepare
-from pml_core.hooks import HookManager
-from pml_core.registry import provide
+from pml_core.plugins.hooks import HookManager
+from pml_core.plugins.registry import provide
 
 INTRODUCTION = """\
 # Command line

@@ -20,7 +20,7 @@ import pytest
 from made_hooks import EXAMPLES, every_hook
 
 import pml_hookspecs
-from pml_core import registry
+from pml_core.plugins import registry
 from pml_hookspecs import ToolCall, UnauthenticatedError
 from pml_testing.fakes import FakeRun
 from pml_testing.gateway import ScriptedServer, running

@@ -9,7 +9,7 @@ import pytest
 from generate import COMMAND, PAGES, outdated, text_of
 from made import distributions, prose
 
-from pml_core.config import GatewaySettings
+from pml_core.settings.config import GatewaySettings
 
 
 def test_the_pages_made_from_the_code_are_current():

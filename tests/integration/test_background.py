@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from pml_core import registry
-from pml_core.client import current_client
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.mcp.client import current_client
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.this_process import Process
 from pml_executor_dag import Dag, tool
 from pml_executor_dbos import Dbos
@@ -202,7 +202,7 @@ async def test_any_other_is_recorded_as_lost_and_not_repeated(tmp_path):
 
 
 async def test_a_plan_that_somebody_waited_for_does_not_run_for_ever_in_the_history(tmp_path, monkeypatch):
-    monkeypatch.setattr("pml_core.background.SKEW", timedelta())
+    monkeypatch.setattr("pml_core.background.executions.SKEW", timedelta())
     id = killed(tmp_path, keep=False, waited=True)
     go(tmp_path)
     async with gateway(tmp_path) as (started, _):
@@ -212,7 +212,7 @@ async def test_a_plan_that_somebody_waited_for_does_not_run_for_ever_in_the_hist
 
 
 async def test_a_durable_one_that_somebody_waited_for_is_not_taken_for_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr("pml_core.background.SKEW", timedelta())
+    monkeypatch.setattr("pml_core.background.executions.SKEW", timedelta())
     id = killed(tmp_path, keep=True, waited=True)
     go(tmp_path)
     async with gateway(tmp_path, keep=True) as (started, _):

@@ -15,9 +15,9 @@ import pytest
 
 import pml_access.plugin
 from pml_access.keys import Keys
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_executor_dag import Dag, tool
 from pml_executor_dbos import Dbos
 from pml_executor_dbos import hooks as durable
@@ -109,7 +109,7 @@ async def held(folder):
 
 
 async def test_a_plan_whose_key_is_revoked_ends_at_its_next_task(tmp_path, monkeypatch):
-    monkeypatch.setattr("pml_core.identities.FRESH_S", 0.0)
+    monkeypatch.setattr("pml_core.kernel.identities.FRESH_S", 0.0)
     async with gateway(tmp_path) as started:
         key, session = await key_of(started)
         id = await started.background.start(ADD_HOLD_ADD, session, {})

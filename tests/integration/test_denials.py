@@ -149,7 +149,7 @@ class Steps(ScriptedServer):
 
 
 async def test_work_in_the_background_ends_when_its_key_is_revoked(rows, monkeypatch):
-    monkeypatch.setattr("pml_core.identities.FRESH_S", 0.0)
+    monkeypatch.setattr("pml_core.kernel.identities.FRESH_S", 0.0)
     server = Steps()
     async with listening(server=server) as (gateway, _):
         services = gateway.assembly.services("access")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_executor_dag import Dag, tool
 from pml_executor_dbos import Dbos
 from pml_executor_dbos import hooks as durable

@@ -10,8 +10,8 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pml_core.bm25 import Bm25Index
-from pml_core.catalog import LiveCatalog, make_entry
+from pml_core.catalog.bm25 import Bm25Index
+from pml_core.catalog.live import LiveCatalog, make_entry
 from pml_search.index import Index
 from pml_search_tools.search_tools import SearchTools
 from pml_testing.fakes import FakeRun, FakeServices

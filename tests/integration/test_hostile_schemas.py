@@ -12,8 +12,9 @@ import pytest
 from pml_argument_validation import hint
 from pml_argument_validation import plugin as argument_validation
 from pml_argument_validation import signature as argument_signature
-from pml_core import bm25, exposure, listing
-from pml_core.catalog import make_entry
+from pml_core.catalog import bm25, listing
+from pml_core.catalog.live import make_entry
+from pml_core.exposure import lists as exposure
 from pml_dry_run import sample, validators
 from pml_dry_run.argument_echo import ArgumentEcho
 from pml_dry_run.preflight import arguments, shapes
@@ -191,8 +192,8 @@ def test_the_bounds_tell_what_grows_without_end_from_what_does_not():
 
 READS = re.compile(r"""definition(\.get\(|\[)["'](inputSchema|outputSchema)["']""")
 OF_OUR_OWN = {
-    "pml_core/src/pml_core/listing.py",  # looks at the type only
-    "pml_core/src/pml_core/rehearsals.py",  # of the gateway's own tools
+    "pml_core/src/pml_core/catalog/listing.py",  # looks at the type only
+    "pml_core/src/pml_core/kernel/rehearsals.py",  # of the gateway's own tools
     "plugins/pml-search/src/pml_search/tool_text.py",  # is given definitions by tool_of
     "plugins/pml-search/src/pml_search/structure.py",
 }

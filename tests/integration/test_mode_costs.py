@@ -25,7 +25,7 @@ META_TOOLS = 3
 INTENT = "create a calendar event and invite an attendee"
 CONTEXT = 100_000
 """Tokens of the context that the original's percentages are of."""
-PRESETS = yaml.safe_load(files("pml_core.cli").joinpath("gateway-presets.yaml").read_text(encoding="utf-8"))
+PRESETS = yaml.safe_load(files("pml_core.cli.setup").joinpath("gateway-presets.yaml").read_text(encoding="utf-8"))
 KINDS = {"pml.exposure_mode": "exposure_mode", "pml.executor": "executor", "pml.plugins": "hooks"}
 LEFT_OUT = ("demo", "measure")
 

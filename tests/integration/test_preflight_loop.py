@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_dry_run import plugin as dry_run
 from pml_dry_run.preflight import plugin as preflight
 from pml_executor_dag import Dag, tool

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pml_core.config import load
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
-from pml_core.registry import Record, State, discover
+from pml_core.plugins.registry import Record, State, discover
+from pml_core.settings.config import load
 from pml_hookspecs import Session
 from pml_testing.gateway import Client
 

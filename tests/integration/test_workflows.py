@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_executor_dag import Dag, tool
 from pml_hookspecs import Failure, Phase, Status, ToolCall
 from pml_testing.dispatching import Code, hooks, records

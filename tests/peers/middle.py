@@ -25,10 +25,10 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from pml_core import local_plugins, registry
-from pml_core.config import Config, GatewaySettings, ServerSettings
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
+from pml_core.plugins import local_plugins, registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings
 from pml_hookspecs import Endpoint, Handler, Link, Transport, TransportError
 from pml_transport_stdio.connection import Connection
 from pml_transport_stdio.listener import serve_over

@@ -13,7 +13,7 @@ from pml_access.agents import Agents
 from pml_access.identities import KeyIdentities
 from pml_access.keys import Keys
 from pml_access.settings import Settings
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_testing.fakes import FakeServices
 
 

@@ -9,7 +9,7 @@ from agents_kit import chat, client_of, gateway, happens, lives, pids, worker
 from pml_agents import chat_tool as chat_module
 from pml_agents.agents import Agents
 from pml_agents.settings import Settings
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import Failure, Identity, Phase, Scope, Session, Status, ToolCall, UnauthenticatedError, hookimpl
 from pml_testing.dispatching import InOrder, hooks
 from pml_testing.downstream import records

@@ -106,7 +106,7 @@ async def test_the_queue_shows_who_runs_and_who_waits(capsys):
     from pml_agents import plugin
     from pml_agents.run_queue import RunQueue
     from pml_agents.settings import Agent
-    from pml_core.nulls import MemoryStore
+    from pml_core.plugins.nulls import MemoryStore
     from pml_testing.fakes import FakeServices
 
     services = FakeServices("agents", store=MemoryStore())

@@ -10,7 +10,7 @@ from agents_kit import chat, gateway, happens, worker
 from pml_agents import run_queue
 from pml_agents.run_queue import QueueFullError, RunQueue, all_turns
 from pml_agents.settings import Agent
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_testing.fakes import FakeServices
 
 pytestmark = pytest.mark.anyio

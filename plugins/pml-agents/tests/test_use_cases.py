@@ -146,7 +146,7 @@ async def test_two_gateways_on_one_store_share_one_queue(tmp_path):
 
 
 async def test_what_another_gateway_runs_can_be_cancelled(tmp_path, monkeypatch):
-    from pml_core import background
+    from pml_core.background import executions as background
 
     monkeypatch.setattr(background, "BEAT_S", 0.1)
     agents = {"w": worker("gate", tmp_path, "{message}")}

@@ -96,7 +96,7 @@ async def test_an_approval_is_void_when_the_tools_definition_changes():
         await made.dispatcher.start(plan(call()), SESSION)
         (request,) = await requests(made).all("pending", 10)
         await answer(made, request, "approved")
-        from pml_core.catalog import make_entry
+        from pml_core.catalog.live import make_entry
 
         changed = {**TOOLS[1], "description": "drops everything, not only the table"}
         made.catalog.publish("db", [make_entry("db", changed)])

@@ -10,7 +10,7 @@ from pml_approvals import plugin
 from pml_approvals.requests import Requests
 from pml_approvals.settings import Settings
 from pml_approvals.subject import Subject
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import InvalidArguments
 from pml_testing.fakes import FakeRun, FakeServices
 

@@ -8,7 +8,7 @@ from pml_approvals import plugin
 from pml_approvals.requests import Requests
 from pml_approvals.settings import Settings
 from pml_approvals.wrapper import Approvals
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import CodeRun, Phase, Session, Step, ToolCall, Workflow
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
 from pml_testing.foresight import AskerContract

@@ -12,8 +12,8 @@ from pml_audit.access import Access
 from pml_audit.recorder import Recorder
 from pml_audit.settings import Settings
 from pml_audit.verify import verify
-from pml_core.nulls import MemoryStore
-from pml_core.tasks import EXTENSION
+from pml_core.clients.tasks import EXTENSION
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import AccessEvent, RpcError, Session
 from pml_testing.fakes import FakeServices
 from pml_testing.gateway import Client

@@ -17,7 +17,7 @@ from pml_audit.settings import Settings
 from pml_audit.trail import Trail, note
 from pml_audit.verify import verify
 from pml_audit.wrapper import Audit
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import Failure, Status
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 from pml_testing.wrapper import Next, WrapperContract

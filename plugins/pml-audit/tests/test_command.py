@@ -9,7 +9,7 @@ import pytest
 from pml_audit import plugin
 from pml_audit.heads import Heads
 from pml_audit.trail import Trail, note
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import InvalidArguments
 from pml_testing.fakes import FakeServices
 

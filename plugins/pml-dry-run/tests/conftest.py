@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_dry_run import plugin
 from pml_hookspecs import RawObject, Session, Status, ToolCall, encode
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, outcome

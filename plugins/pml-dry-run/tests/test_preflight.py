@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_dry_run.preflight import examination, plugin
 from pml_dry_run.preflight.examination import preflight
 from pml_hookspecs import (

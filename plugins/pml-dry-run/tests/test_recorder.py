@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_dry_run import recorder, recording_rate
 from pml_hookspecs import RawObject, ToolCall
 from pml_testing.fakes import FakeRun, entry, outcome

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_exposure_hybrid import Hybrid, Settings
 from pml_hookspecs import ExecutionId, ExecutionRecord, ServerStatus, Session, Status
 from pml_testing.exposure_mode import ExposureModeContract

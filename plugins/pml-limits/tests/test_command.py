@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import Session, ToolCall
 from pml_limits import housekeeping, plugin
 from pml_limits.settings import Rule, Settings

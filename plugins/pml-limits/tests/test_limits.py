@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pml_core.errors import OperatorError
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import MetaTool, Session, Status, ToolCall, Workflow
 from pml_limits import plugin, windows
 from pml_limits.settings import Rule, Settings

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import Status, ToolCall, leases
 from pml_limits import slots
 from pml_limits.settings import Rule, Settings

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import Session, Status, ToolCall, Workflow
 from pml_limits.settings import Rule, Settings
 from pml_limits.wrapper import Limiter

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_dry_run import plugin
 from pml_dry_run.session_file import lines
 from pml_hookspecs import RawObject, RpcError, encode

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings, Source
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_hookspecs import Endpoint, RpcError, TransportError
 from pml_replay import Replay, Settings
 from pml_replay.command import environment

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import ExecutionId, ExecutionRecord, Scope, Session, Status, Task
 from pml_hookspecs.plain import kind_of
 from pml_schedules.scheduler import Scheduler

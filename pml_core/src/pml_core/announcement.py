@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from . import health
-from .assembly import unknown_tables
-from .config_tables import DEFAULT_ENDPOINT
-from .doubts import doubts
-from .named_tools import HOOK, is_said, named_by_plugins, named_by_servers, unmatched
+from .plugins import health
+from .plugins.assembly import unknown_tables
+from .plugins.named_tools import HOOK, is_said, named_by_plugins, named_by_servers, unmatched
+from .settings.config_tables import DEFAULT_ENDPOINT
+from .settings.doubts import doubts
 
 if TYPE_CHECKING:
     from pml_hookspecs import Store
 
-    from .catalog import LiveCatalog
-    from .exposures import ActiveConfig
-    from .rehearsals import Rehearsals
-    from .supervisor import Supervisor
+    from .catalog.live import LiveCatalog
+    from .exposure.exposures import ActiveConfig
+    from .kernel.rehearsals import Rehearsals
+    from .plugins.supervisor import Supervisor
 
 AFTER_FIRST_LIST_S = 0.3
 

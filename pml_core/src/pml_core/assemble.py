@@ -8,46 +8,46 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pml_hookspecs import Store, TransportError
 
-from . import local_plugins
-from .admission import Filters
 from .announcement import Announcement
-from .assembly import Assembly
-from .bm25 import Bm25Index
-from .catalog import LiveCatalog
-from .downstream import Server
+from .catalog.bm25 import Bm25Index
+from .catalog.live import LiveCatalog
+from .clients.pending_input import PendingInput
+from .clients.status import StatusResource
 from .errors import OperatorError
-from .exposures import ActiveConfig, Exposures
-from .extensions import Extensions
-from .features import Features
-from .fleet import Fleet
-from .guides import Guides
-from .identities import AccessWatchers, KnownIdentities
-from .links import Links
+from .exposure.exposures import ActiveConfig, Exposures
+from .kernel.admission import Filters
+from .kernel.identities import AccessWatchers, KnownIdentities
+from .kernel.own_tools import OwnTools
+from .kernel.rehearsals import Rehearsals
+from .kernel.tracing import NamedTracer, Tracing
 from .logs import Logs
-from .naming import entry_of
-from .nulls import MemoryStore
-from .own_tools import OwnTools
-from .pending_input import PendingInput
-from .redaction import Redactor
-from .rehearsals import Rehearsals
-from .remembered import Remembered
+from .mcp.naming import entry_of
+from .mcp.upstream import Upstream
+from .plugins import local_plugins
+from .plugins.assembly import Assembly
+from .plugins.guides import Guides
+from .plugins.nulls import MemoryStore
+from .plugins.supervisor import Supervisor
+from .servers import Server
+from .servers.extensions import Extensions
+from .servers.features import Features
+from .servers.fleet import Fleet
+from .servers.links import Links
+from .servers.remembered import Remembered
 from .services import PluginServices, ServiceParts
-from .status import StatusResource
-from .supervisor import Supervisor
-from .tool_rules import refusal
-from .tracing import NamedTracer, Tracing
-from .upstream import Upstream
+from .settings.redaction import Redactor
+from .settings.tool_rules import refusal
 from .views import LiveViews
 
 if TYPE_CHECKING:
     from pml_hookspecs import Session, Transport
 
-    from .config import Config
-    from .config_tables import ServerSettings
-    from .conversation import Conversation
-    from .executors import Executors
-    from .registry import Record
-    from .starts import Starts
+    from .clients.conversation import Conversation
+    from .kernel.executors import Executors
+    from .plugins.registry import Record
+    from .servers.connection.starts import Starts
+    from .settings.config import Config
+    from .settings.config_tables import ServerSettings
 
 MOST_PENDING = 10_000
 """Requests that wait for their clients to come back with answers, at a time."""

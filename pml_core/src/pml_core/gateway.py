@@ -9,36 +9,36 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pml_kit.order import in_order
 
-from .admission import Admission
 from .assemble import Parts, open_executors, open_store, open_tracers, refuse
-from .assembly import check_required
-from .attempts import Attempts
-from .background import Background
-from .chain import HOOK, Wrapped, fold
-from .direct import DirectExecutor
-from .dispatch import Dispatcher
-from .downstream import Downstream
-from .executors import DURABLE, Executors
-from .foresight import Foresight
-from .guides import Guides
-from .hooks import Fault
-from .identities import Standing
-from .introduction import Introduction, ServerInfo
-from .recorder import Recorder
-from .references import References
+from .background.executions import Background
+from .background.references import References
+from .clients.introduction import Introduction, ServerInfo
+from .clients.tasks import Tasks
+from .kernel.admission import Admission
+from .kernel.attempts import Attempts
+from .kernel.chain import HOOK, Wrapped, fold
+from .kernel.dispatch import Dispatcher
+from .kernel.executors import DURABLE, Executors
+from .kernel.foresight import Foresight
+from .kernel.identities import Standing
+from .kernel.recorder import Recorder
+from .plugins.assembly import check_required
+from .plugins.guides import Guides
+from .plugins.hooks import Fault
+from .servers import Downstream
+from .servers.direct import DirectExecutor
 from .services import Runners
-from .tasks import Tasks
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Handler, Link, Peer, Store
 
-    from . import registry
-    from .client_handler import ClientParts
-    from .config import Config
-    from .conversation import Conversation
+    from .clients.conversation import Conversation
+    from .clients.handler import ClientParts
+    from .kernel.tracing import Tracing
     from .logs import Logs
+    from .plugins import registry
     from .reload import Reload
-    from .tracing import Tracing
+    from .settings.config import Config
 
 
 class Gateway(Parts):
@@ -204,7 +204,7 @@ class Gateway(Parts):
         Raises:
             OperatorError: No transport serves such an address.
         """
-        from .serving import serve
+        from .clients.serving import serve
 
         tell = started or (lambda bound: self.log.debug("listening", address=bound))
         drain = partial(self.background.drain, self.config.gateway.drain_s)
@@ -218,7 +218,7 @@ class Gateway(Parts):
         Raises:
             LookupError: There is no such endpoint.
         """
-        from .client_handler import ClientHandler
+        from .clients.handler import ClientHandler
 
         handler = ClientHandler(self._client_parts, link, peer, self.left)
         self.conversations.add(handler.conversation)
@@ -227,10 +227,10 @@ class Gateway(Parts):
     @cached_property
     def _client_parts(self) -> ClientParts:
         """Made for the first client."""
-        from .client_handler import ClientParts
-        from .conversation import Audience, ToolLists
-        from .relay import LogLevels, OtherMethods, Relay
-        from .stateless_requests import StatelessRequests
+        from .clients.conversation import Audience, ToolLists
+        from .clients.handler import ClientParts
+        from .clients.relay import LogLevels, OtherMethods, Relay
+        from .clients.stateless_requests import StatelessRequests
 
         settled = partial(self.servers_settled, listing=True)
         sends, intro, info = self.dispatcher, self._introduction, self._introduction.server_info

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from .redaction import Redactor
+from .settings.redaction import Redactor
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import AccessEvent, ToolFilter
 
-from . import restarts
-from .assembly import check_required
-from .config import Config
-from .config_files import State, state_of
-from .config_tables import GatewaySettings
 from .errors import OperatorError
+from .plugins.assembly import check_required
+from .settings import restarts
+from .settings.config import Config
+from .settings.config_files import State, state_of
+from .settings.config_tables import GatewaySettings
 
 if TYPE_CHECKING:
-    from .admission import Filters
     from .announcement import Announcement
-    from .assembly import Assembly
-    from .catalog import LiveCatalog
-    from .exposures import ActiveConfig, Exposures
-    from .fleet import Fleet
-    from .identities import AccessWatchers
+    from .catalog.live import LiveCatalog
+    from .exposure.exposures import ActiveConfig, Exposures
+    from .kernel.admission import Filters
+    from .kernel.identities import AccessWatchers
+    from .kernel.own_tools import OwnTools
     from .logs import Logs
-    from .own_tools import OwnTools
-    from .redaction import Redactor
-    from .supervisor import Supervisor
+    from .plugins.assembly import Assembly
+    from .plugins.supervisor import Supervisor
+    from .servers.fleet import Fleet
+    from .settings.redaction import Redactor
 
 POLL_S = 1.0
 """How often the files are looked at [s]."""

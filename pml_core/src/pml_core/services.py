@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import encode
 
-from .client import current_client
-from .identities import by_operator, peer_of, session_of
+from .kernel.identities import by_operator, peer_of, session_of
+from .mcp.client import current_client
 
 if TYPE_CHECKING:
     from pml_hookspecs import (
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
         Views,
     )
 
-    from .background import Background
-    from .dispatch import Dispatcher
-    from .execution_run import RunOptions
-    from .foresight import Foresight
-    from .identities import AccessWatchers, KnownIdentities
-    from .own_tools import OwnTools
-    from .redaction import Redactor
-    from .supervisor import Supervisor
+    from .background.executions import Background
+    from .kernel.dispatch import Dispatcher
+    from .kernel.execution_run import RunOptions
+    from .kernel.foresight import Foresight
+    from .kernel.identities import AccessWatchers, KnownIdentities
+    from .kernel.own_tools import OwnTools
+    from .plugins.supervisor import Supervisor
+    from .settings.redaction import Redactor
 
 
 class Runners(NamedTuple):

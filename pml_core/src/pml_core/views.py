@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, Session, View
 
-from .config_files import Source
 from .errors import OperatorError
-from .exposure import Exposure, MetaOnlyView
-from .exposures import META_ONLY
+from .exposure.exposures import META_ONLY
+from .exposure.lists import Exposure, MetaOnlyView
+from .settings.config_files import Source
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExposureMode
 
-    from .admission import Filters
-    from .catalog import LiveCatalog
-    from .exposures import ActiveConfig
-    from .rehearsals import Rehearsals
+    from .catalog.live import LiveCatalog
+    from .exposure.exposures import ActiveConfig
+    from .kernel.admission import Filters
+    from .kernel.rehearsals import Rehearsals
     from .services import PluginServices
 
 

@@ -20,7 +20,7 @@ from faults import IN_SANDBOXES, KINDS, STOPPED, Breaker, Planted
 from plans import Plan, Planner
 from sandboxes import WithSandboxes
 
-from pml_core.catalog import LiveCatalog
+from pml_core.catalog.live import LiveCatalog
 from pml_core.identifiers import execution_id
 from pml_dry_run import plugin
 from pml_dry_run.digests import shape_of

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from pml_approvals.settings import Settings as Policy
 from pml_approvals.wrapper import Approvals
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import CodeRun, Run, Session, Task, ToolCall, Verdict
 from pml_sandbox_deno import Deno
 from pml_sandbox_monty import Monty

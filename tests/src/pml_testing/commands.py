@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 import stevedore
 
-from pml_core import trust
 from pml_core.cli import main
-from pml_core.config_files import PRESETS, PROJECT_FILES
 from pml_core.errors import OperatorError
+from pml_core.settings import trust
+from pml_core.settings.config_files import PRESETS, PROJECT_FILES
 
 OUR_API = "pml-hookspecs>=0.2,<1"
 KEPT = ("pml-core", "pml-hookspecs", "pml-testing")

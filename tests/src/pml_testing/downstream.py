@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pml_core import registry
-from pml_core.config import ServerSettings
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import ServerSettings
 from pml_hookspecs import Catalog, ExecutionQuery, ExecutionRecord, Scope, Selection, ServerStatus, Session
 
 from .gateway import ScriptedServer, ScriptedTransport, configuration

@@ -103,7 +103,7 @@ def _put(old: type, new: type, modules: list[ModuleType]) -> None:
 
 def _concerned(extra: tuple[ModuleType, ...]) -> list[ModuleType]:
     """Modules of the gateway, of plugins, and those given."""
-    from pml_core.registry import discover
+    from pml_core.plugins.registry import discover
 
     ours = {record.target.partition(":")[0].partition(".")[0] for record in discover()}
     ours |= {"pml_core", "pml_hookspecs", "pml_testing"}

@@ -10,17 +10,17 @@ from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pml_core import registry
-from pml_core.config import ServerSettings
-from pml_core.endpoints import scheme_of
 from pml_core.gateway import Gateway
+from pml_core.plugins import registry
+from pml_core.settings.config import ServerSettings
+from pml_core.settings.endpoints import scheme_of
 
 from .downstream import Everything
 from .fixtures_recordings import ServerRecording, over
 from .gateway import Client, ScriptedServer, ScriptedTransport, configuration
 
 if TYPE_CHECKING:
-    from pml_core.registry import Record
+    from pml_core.plugins.registry import Record
     from pml_hookspecs import Store
 
 SIGNS = (

@@ -56,7 +56,7 @@ def recorded_at(path: Path, source: str, *, recording: bool) -> ServerRecording:
         ValueError: There is nothing to replay, or nothing to record from; the message says what to do.
         LookupError: What replays is not installed.
     """
-    from pml_core.registry import discover
+    from pml_core.plugins.registry import discover
 
     if recording and not source:
         raise ValueError(f"{path.name} cannot be recorded: recorded({path.name!r}, ADDRESS) needs the server's address")

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import fields
 from typing import Any
 
-from pml_core import registry
-from pml_core.config import Config, GatewaySettings, ServerSettings
-from pml_core.config_files import Source
 from pml_core.gateway import Gateway
 from pml_core.logs import Logs
+from pml_core.plugins import registry
+from pml_core.settings.config import Config, GatewaySettings, ServerSettings
+from pml_core.settings.config_files import Source
 from pml_hookspecs import Handler, Identity, Origin, Peer, RawObject, encode
 from pml_hookspecs.protocol import (
     META_CLIENT_CAPABILITIES,

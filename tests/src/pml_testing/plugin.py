@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "installed" not in metafunc.fixturenames or metafunc.cls is None:
         return
     # Imported here: a pytest plugin's module is imported by every pytest run.
-    from pml_core.registry import State, discover
+    from pml_core.plugins.registry import State, discover
 
     names = set(filter(None, (metafunc.config.option.pml_contract or "").split(",")))
     records = [r for r in discover() if r.group == metafunc.cls.group and r.state is State.FOUND]
@@ -102,7 +102,7 @@ def session() -> Session:
 @pytest.fixture
 def store() -> Store:
     """An empty store in memory, ready to use."""
-    from pml_core.nulls import MemoryStore
+    from pml_core.plugins.nulls import MemoryStore
 
     return MemoryStore(remembered=REMEMBERED)
 

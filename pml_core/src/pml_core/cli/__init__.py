@@ -14,12 +14,12 @@ from pml_hookspecs import InvalidArguments
 
 CORE_COMMANDS = {
     "serve": "serve",
-    "import": "importer",
+    "import": "setup.importer",
     "config": "config",
     "plugins": "plugins",
     "auth": "auth",
-    "connect": "connect",
-    "disconnect": "disconnect",
+    "connect": "setup.connect",
+    "disconnect": "setup.disconnect",
     "servers": "servers",
     "trust": "trust",
     "untrust": "trust",
@@ -45,8 +45,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _add_plugin_commands(subcommands: Any) -> None:
-    from pml_core.hooks import HookManager
-    from pml_core.registry import discover
+    from pml_core.plugins.hooks import HookManager
+    from pml_core.plugins.registry import discover
 
     from .with_services import prepare
 

@@ -26,7 +26,7 @@ def add(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Log in or out; the exit status."""
-    from pml_core.logins import log_in, log_out
+    from pml_core.admin.logins import log_in, log_out
 
     config = load_as_told(arguments)
     if arguments.verb == "logout":

@@ -10,14 +10,14 @@ from typing import Any
 
 from pml_clients import secret_values
 from pml_clients.secret_values import SECRET_NAME
-from pml_core.config import Config, EndpointSettings, GatewaySettings, ServerSettings
-from pml_core.config_files import dig
-from pml_core.doubts import BY_INTENT, of_mode
 from pml_core.errors import OperatorError
-from pml_core.redaction import MASK
+from pml_core.settings.config import Config, EndpointSettings, GatewaySettings, ServerSettings
+from pml_core.settings.config_files import dig
+from pml_core.settings.doubts import BY_INTENT, of_mode
+from pml_core.settings.redaction import MASK
 from pml_kit.terminal import print_columns, print_json
 
-from .config_change import add_options
+from .setup.config_change import add_options
 from .sources import add_sources, load_as_told
 
 ONLY_FOR_CHANGES = ("to", "user", "project", "print", "dry_run", "yes", "answers", "answer")
@@ -64,7 +64,7 @@ def add(subcommands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print every value that is set or has a default, with its source; or change the file as asked."""
     if arguments.wizard:
-        from . import wizard
+        from .setup import wizard
 
         return wizard.run(arguments)
     if arguments.preset is not None:
@@ -107,8 +107,8 @@ def _masked(name: str, value: Any) -> Any:
 
 def settings_types(config: Config) -> dict[str, type[Any]]:
     """The settings class of every plugin that loads, by plugin name; of those that are blocked, too."""
-    from pml_core.local_plugins import found as plugins
-    from pml_core.registry import State
+    from pml_core.plugins.local_plugins import found as plugins
+    from pml_core.plugins.registry import State
     from pml_kit.shapes import settings_problem
 
     types: dict[str, type[Any]] = {}
@@ -187,7 +187,7 @@ def _masked_layer(field: Any, path: str, value: Any) -> Any:
 
 def run_schema(arguments: argparse.Namespace) -> int:
     """Print the JSON Schema."""
-    from pml_core.settings import json_schema
+    from pml_core.settings.validation import json_schema
 
     try:
         config = load_as_told(arguments)
@@ -201,10 +201,10 @@ def run_check(arguments: argparse.Namespace) -> int:
     """Validate everything; 1 and one line per problem when something does not fit."""
     import asyncio
 
-    from pml_core.check import problems
-    from pml_core.doubts import doubts
-    from pml_core.live import unmatched_names
-    from pml_core.named_tools import is_said
+    from pml_core.admin.check import problems
+    from pml_core.admin.live import unmatched_names
+    from pml_core.plugins.named_tools import is_said
+    from pml_core.settings.doubts import doubts
 
     found = problems(lambda: load_as_told(arguments), settings_types)
     doubtful = []
@@ -231,7 +231,7 @@ def _dropped(config: Config, types: Mapping[str, type[Any]]) -> list[str]:
 
 def run_presets(arguments: argparse.Namespace) -> int:
     """Print the presets."""
-    from . import presets
+    from .setup import presets
 
     found = list(presets.known(Path.cwd()).values())
     if arguments.json:
@@ -244,7 +244,7 @@ def run_presets(arguments: argparse.Namespace) -> int:
 
 def _run_preset(arguments: argparse.Namespace) -> int:
     """Make the configuration say what a preset does."""
-    from . import config_change, presets
+    from .setup import config_change, presets
 
     if arguments.answers is not None or arguments.answer:
         raise OperatorError("--answers: means something only with --wizard", "Leave it out.")

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from pml_core import local_plugins, registry
+from pml_core.plugins import local_plugins, registry
 from pml_kit.terminal import print_columns, print_json
 
 from .sources import add_sources, load_as_told
@@ -84,19 +84,19 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 
 
 async def _examined(config: Any, *, connect: bool) -> list[Any]:
-    from pml_core.doctor import examine
+    from pml_core.admin.doctor import examine
 
     from .progress import until_started
 
     lines = await examine(config, connect=connect, watch=until_started)
-    from pml_core.live import findings
+    from pml_core.admin.live import findings
 
     return [*lines, *[line async for line in findings(config, lines, connect=connect)]]
 
 
 def run_chain(arguments: argparse.Namespace) -> int:
     """Print the wrappers in order."""
-    from pml_core.doctor import chain_of
+    from pml_core.admin.doctor import chain_of
     from pml_kit.order import Order
 
     chain, problems = chain_of(load_as_told(arguments))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .sources import add_sources
 
 if TYPE_CHECKING:
-    from pml_core.config import Config
-    from pml_core.config_files import State
     from pml_core.gateway import Gateway
+    from pml_core.settings.config import Config
+    from pml_core.settings.config_files import State
 
 BY_HAND = (
     "pml serve speaks MCP on standard input and output: your MCP client starts it, nobody types into it.\n"
@@ -59,10 +59,10 @@ def add(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the client goes away or a signal comes; the exit status."""
-    from pml_core import restarts
-    from pml_core.config import load
-    from pml_core.config_files import state_of
-    from pml_core.trust import candidates, store
+    from pml_core.settings import restarts
+    from pml_core.settings.config import load
+    from pml_core.settings.config_files import state_of
+    from pml_core.settings.trust import candidates, store
 
     overrides = [*arguments.overrides, *(["gateway.strict=true"] if arguments.strict else [])]
     read = functools.partial(load, arguments.config, overrides=overrides, mode=arguments.mode)
@@ -86,8 +86,8 @@ def _owned(read: Callable[[], Config]) -> Config:
     Raises:
         OperatorError: It does not fit, or one has none.
     """
-    from pml_core import local_plugins
-    from pml_core.assembly import check_owned
+    from pml_core.plugins import local_plugins
+    from pml_core.plugins.assembly import check_owned
 
     config = read()
     if config.tables:
@@ -104,7 +104,7 @@ class Served(NamedTuple):
     known: State
     """How the files were when the configuration was read."""
     restarts: Mapping[str, str]
-    """The restarts that had been asked for by then, as :func:`pml_core.restarts.asked` has them."""
+    """The restarts that had been asked for by then, as :func:`pml_core.settings.restarts.asked` has them."""
 
 
 def _say_where(bound: str, path: str) -> None:
@@ -114,9 +114,9 @@ def _say_where(bound: str, path: str) -> None:
 async def _serve(
     served: Served, address: str, *, one_client: bool, started: Callable[[str], None] | None = None
 ) -> int:  # fmt: skip
-    from pml_core import local_plugins
     from pml_core.garbage import seldom_collected
     from pml_core.gateway import Gateway
+    from pml_core.plugins import local_plugins
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stopped_by: list[signal.Signals] = []

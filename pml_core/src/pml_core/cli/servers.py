@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pml_core.errors import OperatorError
 from pml_kit.terminal import print_json, printable
 
-from . import servers_change, servers_view
+from . import servers_view
+from .setup import servers_change
 from .sources import add_sources
 
 if TYPE_CHECKING:
-    from pml_core.definitions import Change
+    from pml_core.catalog.definitions import Change
 
 NOT_ACCEPTED = "Nothing was accepted; say yes to it with --yes."
 
@@ -95,9 +96,9 @@ def run_accept(arguments: argparse.Namespace) -> int:
 
 
 async def _accept(config: Any, arguments: argparse.Namespace) -> int:
-    from pml_core.definitions import accept_kept, changes_kept
+    from pml_core.catalog.definitions import accept_kept, changes_kept
     from pml_core.gateway import Gateway
-    from pml_core.identities import by_operator
+    from pml_core.kernel.identities import by_operator
     from pml_core.logs import Logs
     from pml_hookspecs import AccessEvent
 

@@ -14,7 +14,7 @@ from pml_kit.terminal import print_columns, print_json, printable
 if TYPE_CHECKING:
     import argparse
 
-    from pml_core.config import Config, ServerSettings
+    from pml_core.settings.config import Config, ServerSettings
     from pml_hookspecs import CatalogEntry, ServerStatus
 
 NOT_SEEN = "not seen yet"

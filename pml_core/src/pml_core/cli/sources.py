@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pml_core.config import Config
+    from pml_core.settings.config import Config
 
 
 def add_sources(parser: argparse.ArgumentParser, *, below: bool = False) -> None:
@@ -41,7 +41,7 @@ def load_as_told(arguments: argparse.Namespace) -> Config:
     Raises:
         OperatorError: It cannot be read or does not fit.
     """
-    from pml_core.config import load
+    from pml_core.settings.config import load
 
     config = load(arguments.config, overrides=arguments.overrides, mode=arguments.mode)
     for line in config.ignored.values():

@@ -16,8 +16,8 @@ from pml_hookspecs.gateway import Trial
 from .sources import load_as_told
 
 if TYPE_CHECKING:
-    from pml_core.config import Config
     from pml_core.gateway import Gateway
+    from pml_core.settings.config import Config
     from pml_hookspecs import CallNext, Tracer, Wrapper
 
 RunOnTrial = Callable[[argparse.Namespace, Any, Trial], Awaitable[int]]
@@ -49,9 +49,9 @@ def run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace) -> int
 
 
 async def _run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace, config: Config) -> int:
-    from pml_core import local_plugins
     from pml_core.gateway import Gateway
     from pml_core.logs import Logs
+    from pml_core.plugins import local_plugins
 
     from .plugins import as_json
 
@@ -67,8 +67,8 @@ async def _run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace,
 
 
 def _trial(gateway: Gateway, found: Sequence[Mapping[str, str]], tracers: Sequence[str]) -> Trial:
-    from pml_core.chain import HOOK, Wrapped, fold
-    from pml_core.tracing import NamedTracer, Tracing
+    from pml_core.kernel.chain import HOOK, Wrapped, fold
+    from pml_core.kernel.tracing import NamedTracer, Tracing
 
     async def driver(kind: str, name: str) -> Any:
         made = gateway.assembly.driver(kind, name)

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pml_clients import secret_values
-from pml_core import trust
-from pml_core.config import normalise
-from pml_core.config_files import PRESETS, PROJECT_FILES, parsed, raw_of
 from pml_core.errors import OperatorError
+from pml_core.settings import trust
+from pml_core.settings.config import normalise
+from pml_core.settings.config_files import PRESETS, PROJECT_FILES, parsed, raw_of
 from pml_kit.terminal import print_columns, print_json, printable
 
 

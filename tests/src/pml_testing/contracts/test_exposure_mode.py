@@ -9,7 +9,7 @@ import pytest
 from pml_testing.exposure_mode import ExposureModeContract
 
 if TYPE_CHECKING:
-    from pml_core.registry import Record
+    from pml_core.plugins.registry import Record
 
 
 class TestInstalledExposureMode(ExposureModeContract):

@@ -14,7 +14,7 @@ from pml_testing.transport import MANY, TransportContract
 from pml_testing.transport_ends import NO_SUCH_COMMAND, listener_over_stdio, over_stdio
 
 if TYPE_CHECKING:
-    from pml_core.registry import Record
+    from pml_core.plugins.registry import Record
     from pml_hookspecs import Transport
 
 SCRIPTED = ("stdio", "http")

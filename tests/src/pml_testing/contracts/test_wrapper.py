@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_core.registry import State, discover
+from pml_core.plugins.registry import State, discover
 from pml_hookspecs import ToolCall
 from pml_testing.fakes import FakeCatalog, FakeServices, entry, some_entries
 from pml_testing.wrapper import GROUP, WrapperContract

@@ -1,0 +1,1 @@
+"""Commands that write configurations: the gateway's own, and those of clients."""

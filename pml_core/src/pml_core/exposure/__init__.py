@@ -1,0 +1,1 @@
+"""Which tools each client is shown: the modes, and their lists."""

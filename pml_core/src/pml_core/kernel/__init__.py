@@ -1,0 +1,1 @@
+"""How a task runs: resolved, wrapped, executed, recorded, traced."""

@@ -1,0 +1,367 @@
+"""The one way through: every task, whoever made it, is resolved, traced, wrapped, run and recorded here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Unpack
+
+from pml_core.mcp.client import current_client
+from pml_hookspecs import (
+    EMPTY,
+    CallNext,
+    CodeRun,
+    DryRun,
+    ExecutionId,
+    ExecutionRecord,
+    Failure,
+    InvalidArguments,
+    Journal,
+    Outcome,
+    Run,
+    ServerRequest,
+    Session,
+    Status,
+    Task,
+    ToolCall,
+    ToolId,
+    Workflow,
+)
+from pml_hookspecs.clock import Clock
+
+from .chain import ELSEWHERE, EXECUTOR_FAULT, NOT_ASKED, ended
+from .execution_run import Budget, ExecutionRun, Kept, RunOptions, Terms
+from .lookup import Lookup
+
+if TYPE_CHECKING:
+    from pml_core.catalog.live import LiveCatalog
+
+    from .own_tools import OwnTools
+    from .recorder import Recorder
+    from .rehearsals import Rehearsals
+    from .tracing import Tracing
+
+DEEPEST = 32
+"""Tasks within tasks; deeper is taken for a plan that calls itself."""
+TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
+
+
+class Dispatcher:
+    """Runs tasks through the chain."""
+
+    def __init__(
+        self,
+        catalog: LiveCatalog,
+        own_tools: OwnTools,
+        tracing: Tracing,
+        recorder: Recorder,
+        log: Any,
+        *,
+        rehearsals: Rehearsals,
+        servers_settled: Callable[[str | None], Awaitable[None]],
+        read_again: Callable[[str], Awaitable[None]],
+    ) -> None:
+        """Without :attr:`chain` it cannot run anything yet.
+
+        Args:
+            own_tools: Those that stand for tasks become them.
+            servers_settled: Waits, within a bound, for the servers that may have the tool of a name; None: for the
+                whole catalog.
+            read_again: Has a server's list of tools read again, within a bound.
+            rehearsals: Says of each task whether it is one.
+        """
+        self._catalog, self._own_tools, self._tracing, self._recorder = catalog, own_tools, tracing, recorder
+        self._log, self.rehearsals = log, rehearsals
+        self._lookup = Lookup(catalog, own_tools, servers_settled, read_again)
+        self.chain: CallNext = _not_started
+        """Set once by the gateway when the wrappers are folded."""
+        self.in_background: Callable[[Task, Session, RunOptions], Awaitable[ExecutionId]] = _no_background
+        """Set once by the gateway: begins with a task that nobody waits for."""
+        self.begins: Callable[[ExecutionId], Awaitable[None]] = _nothing
+        """Set once by the gateway: awaited before something begins that waited for its turn."""
+
+    async def start(self, task: Task, session: Session, **asked: Unpack[RunOptions]) -> Outcome:
+        """Run a task for a client."""
+        return (await self.start_resolved(task, session, asked))[1]
+
+    async def start_resolved(self, task: Task, session: Session, asked: RunOptions) -> tuple[Task, Outcome]:
+        """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
+        named = task
+        task, problem = self._of_server(task, session) or await self.resolve(task, session)
+        if isinstance(named, ToolCall) and "requestState" in named.extra and not self._is_of_server(task):
+            problem = problem or NOT_ASKED
+        if (id := asked.get("id")) is not None and (refusal := self.rehearsals.refusal(session)) is not None:
+            problem = problem or (refusal if await self._recorder.began_for_real(id) else None)
+        if isinstance(task, Workflow) and not task.wait:
+            return task, await self._in_background(task, session, asked, problem)
+        run = self._run_of(task, session, asked)
+        run.indirect = self._stands_for_more(named, session)
+        journal = asked.get("journal")
+        if journal is not None:
+            run.kept = Kept(journal, "")
+        return task, await self._execute(task, run, problem)
+
+    async def begin(self, id: ExecutionId) -> None:
+        """Record that what waited for its turn begins; it must not begin before this returns."""
+        await self.begins(id)
+        await self._recorder.begun(id)
+
+    def pending(self, task: Task, session: Session, asked: RunOptions) -> ExecutionRecord:
+        """The row of an execution that has not begun yet."""
+        return self._recorder.pending(task, self._run_of(task, session, asked))
+
+    def _run_of(self, task: Task, session: Session, asked: RunOptions) -> ExecutionRun:
+        dry_run = asked_of(task, asked.get("dry_run"))
+        terms = Terms(
+            session=session,
+            intent=intent_of(task) or asked.get("intent", ""),
+            dry_run=self.rehearsals.mode(session, dry_run),
+            deadline=asked.get("deadline"),
+            trigger=asked.get("trigger", "mcp"),
+            client=current_client.get(),
+            agent=self._own_tools.agent_of(task) or asked.get("agent", ""),
+            schedule=asked.get("schedule", ""),
+            meta=asked.get("meta", EMPTY),
+        )
+        return ExecutionRun(self, None, task, terms, progress=asked.get("progress"), id=asked.get("id"))
+
+    async def _in_background(
+        self, task: Workflow, session: Session, asked: RunOptions, problem: Failure | None
+    ) -> Outcome:
+        """Answer with the id of an execution that goes on by itself."""
+        started_at = datetime.now(UTC)
+        if problem is not None:
+            return ended(task, started_at, Status.ERROR, failure=problem)
+        try:
+            id = await self.in_background(task, session, asked)
+        except Exception as exc:
+            self._log.error("work in the background could not be recorded, and was not begun", problem=str(exc))
+            # What the store says may name its address.
+            message = "It was not begun: it cannot be recorded; the gateway's log says why."
+            failure = Failure("execution.unrecorded", message, retryable=True)
+            return ended(task, started_at, Status.ERROR, failure=failure)
+        return ended(task, started_at, Status.OK, output={"execution_id": id, "status": "pending"})
+
+    async def dispatch(self, task: Task, above: ExecutionRun, journal: Journal | None = None) -> Outcome:
+        """Run a task for another one. A rehearsal stays one all the way down.
+
+        Args:
+            task: What to run.
+            above: Who dispatches it.
+            journal: Keeps what ``task`` dispatches; None for the one that keeps what ``above`` dispatches.
+        """
+        # Code in a sandbox calls tools from a context of its own; they are called for the client all the same.
+        token = None if current_client.get() is above.terms.client else current_client.set(above.terms.client)
+        try:
+            if (kept := above.kept) is None or journal is not None:
+                return await self._dispatch(task, above, None if journal is None else Kept(journal, ""))
+            path = kept.path(task)
+            below = Kept(kept.journal, path)
+            return await kept.journal.keep(path, task, lambda: self._dispatch(task, above, below))
+        finally:
+            if token is not None:
+                current_client.reset(token)
+
+    async def _dispatch(self, task: Task, above: ExecutionRun, kept: Kept | None) -> Outcome:
+        task, problem = self._of_server(task, above.session) or await self.resolve(task, above.session)
+        if above.depth >= DEEPEST:
+            problem = TOO_DEEP
+        intent, terms = intent_of(task), above.terms
+        dry_run = stricter(terms.dry_run, wanted_of(task))
+        if intent or dry_run is not terms.dry_run:
+            terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run)
+        if agent := self._own_tools.agent_of(task):
+            terms = terms._replace(agent=agent)
+        run = ExecutionRun(self, above, task, terms)
+        # What code dispatches is kept, too: it begins anew when it is gone on with.
+        run.kept = None if isinstance(task, ToolCall) else kept
+        if isinstance(task, ToolCall) and run.budget is not None:
+            problem = problem or run.budget.take_call()
+        outcome = await self._execute(task, run, problem)
+        above.tool_calls += [task.tool] if isinstance(task, ToolCall) else run.tool_calls
+        if outcome.cost_usd is not None:
+            above.agents_usd += outcome.cost_usd if agent else min(run.agents_usd, outcome.cost_usd)
+        return outcome
+
+    def _of_server(self, task: Task, session: Session) -> tuple[Task, None] | None:
+        """A call of a server's tool under its canonical id; None for all else, of which there is more to find out."""
+        if not isinstance(task, ToolCall):
+            return None
+        entry = self._catalog.resolve(task.tool, session)
+        return None if entry is None or entry.id in self._own_tools else (_called(task, entry.id), None)
+
+    def _is_of_server(self, task: Task) -> bool:
+        return isinstance(task, ToolCall) and task.tool not in self._own_tools
+
+    def _stands_for_more(self, named: Task, session: Session) -> bool:
+        """Whether ``named`` calls a tool of the gateway's own that another task is run for."""
+        entry = self._catalog.resolve(named.tool, session) if isinstance(named, ToolCall) else None
+        own = None if entry is None else self._own_tools.get(entry.id)
+        return own is not None and own.task is not None
+
+    async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+        """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
+        found, problem = self.resolved(task, session)
+        if problem is None and isinstance(task, ToolCall) and (needed := self._lookup.needed(found, session)):
+            await self._lookup.wait(needed, session)
+            found, problem = self.resolved(task, session)
+            if problem is None and isinstance(found, ToolCall) and (id := self._lookup.unlisted(found.tool, session)):
+                found = _called(found, id)
+        return found, problem
+
+    def resolved(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+        """As :meth:`resolve`, by what is known now."""
+        for _ in range(DEEPEST):
+            if not isinstance(task, ToolCall):
+                return task, None
+            entry = self._catalog.resolve(task.tool, session)
+            if entry is None:
+                return task, None  # what is hidden as well, under the name that it was called by
+            task = _called(task, entry.id)
+            meta = self._own_tools.get(entry.id)
+            if meta is None or meta.task is None or not self._catalog.allows(entry, session):
+                return task, None
+            try:
+                task = _in_place_of(task, meta.task(task.arguments))
+            except InvalidArguments as exc:
+                return task, Failure("arguments.invalid", str(exc))
+            except Exception:
+                self._log.exception("a tool of the gateway's own failed to make its task", tool=entry.id)
+                return task, Failure("tool.fault", f"The gateway's tool {entry.name!r} failed; see the gateway's log.")
+        return task, TOO_DEEP
+
+    def is_listed(self, call: ToolCall, session: Session) -> bool:
+        """Whether ``session`` may know of the tool that is called."""
+        return self._catalog.resolve(call.tool, session) is not None
+
+    async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
+        span = self._tracing.start(task, run)
+        outcome: Outcome | None = None
+        if self._own_tools.agent_of(task):
+            self._recorder.queued(task, run)
+        elif not isinstance(task, (ToolCall, ServerRequest)):
+            self._recorder.started(task, run)
+            if isinstance(task, Workflow) and not (task.max_tool_calls is None and task.max_cost_usd is None):
+                run.budget = Budget(task.max_tool_calls, task.max_cost_usd, run.budget)
+        try:
+            if problem is not None:
+                outcome = self._over(task, run, Status.ERROR, problem)
+            elif run.deadline is None:
+                outcome = await self.chain(task, run)
+            else:
+                outcome = await self._in_time(task, run, run.deadline)
+        finally:
+            if outcome is None:  # only cancellation gets out of the chain
+                failure = Failure("task.cancelled", "Cancelled before it ended.")
+                outcome = self._over(task, run, Status.CANCELLED, failure)
+            if run.notes is not None and outcome.cost_usd is None and "cost_usd" in run.notes:
+                outcome = replace(outcome, cost_usd=run.notes["cost_usd"])
+            outcome, record = self._record(task, run, outcome)
+            if outcome.cost_usd is not None and run.budget is not None and not isinstance(task, Workflow):
+                run.budget.spend(outcome.cost_usd)
+            self._tracing.end(span, outcome)
+            if record is not None:
+                await self._recorder.keep(record, first=self._is_kept_first(task, run, outcome))
+        return outcome
+
+    def _record(self, task: Task, run: ExecutionRun, outcome: Outcome) -> tuple[Outcome, ExecutionRecord | None]:
+        """Record the end; an output that is not JSON is a fault of whoever made it."""
+        if self._is_unrecorded(task, run, outcome):
+            return outcome, None
+        try:
+            return outcome, self._recorder.ended(task, run, outcome)
+        except (TypeError, ValueError) as exc:
+            self._log.error("the output of a task is not JSON", task=task.id, execution=run.id, problem=str(exc))
+            outcome = self._over(task, run, Status.ERROR, Failure("executor.fault", EXECUTOR_FAULT))
+            return outcome, self._recorder.ended(task, run, outcome)
+
+    def _is_kept_first(self, task: Task, run: ExecutionRun, outcome: Outcome) -> bool:
+        """Whether its end is durable before it is answered; else who was answered may find it failed after a crash.
+
+        So it is with what cost or noted something, with tools that plugins publish, such as agents, and with what a
+        client asked for and history shows as running. What a plan or code did besides is written before their own end.
+        """
+        if run.notes is not None or outcome.cost_usd is not None:
+            return True
+        if isinstance(task, ToolCall):
+            return task.tool in self._own_tools and self._own_tools.has_turns(task.tool)
+        return run.parent is None and not isinstance(task, ServerRequest)
+
+    def _is_unrecorded(self, task: Task, run: ExecutionRun, outcome: Outcome) -> bool:
+        """Another gateway or another execution records it, or it only looked at what is recorded."""
+        if run.parent is None and run.notes is not None and "recorded_as" in run.notes:
+            return True
+        if outcome.failure is not None and outcome.failure.code == ELSEWHERE:
+            return True
+        own = self._own_tools.get(task.tool) if isinstance(task, ToolCall) else None
+        return own is not None and not own.recorded
+
+    async def _in_time(self, task: Task, run: ExecutionRun, deadline: datetime) -> Outcome:
+        try:
+            async with Clock(run, (deadline - datetime.now(UTC)) / timedelta(seconds=1)):
+                return await self.chain(task, run)
+        except TimeoutError:
+            return self._over(
+                task, run, Status.TIMED_OUT, Failure("task.timed_out", "The deadline passed.", retryable=True)
+            )
+
+    def _over(self, task: Task, run: ExecutionRun, status: Status, failure: Failure) -> Outcome:
+        return ended(task, run.started_at, status, failure=failure)
+
+
+async def _no_background(_task: Task, _session: Session, _asked: RunOptions) -> ExecutionId:
+    raise RuntimeError("the gateway has not started")
+
+
+async def _nothing(_id: ExecutionId) -> None:
+    """Nobody has to hear of it."""
+
+
+def _not_started(_task: Task, _run: Run) -> Awaitable[Outcome]:
+    raise RuntimeError("the gateway has not started")
+
+
+def _called(call: ToolCall, tool: ToolId) -> ToolCall:
+    """``call`` with the tool under its canonical id."""
+    if call.tool == tool:
+        return call
+    # Not dataclasses.replace, which costs as much as resolving ten times over.
+    return ToolCall(
+        id=call.id,
+        tool=tool,
+        arguments=call.arguments,
+        extra=call.extra,
+        needs=call.needs,
+        step=call.step,
+        dry_run=call.dry_run,
+    )
+
+
+def stricter(above: DryRun, own: DryRun | None) -> DryRun:
+    """How a workflow runs inside another task: a rehearsal stays one, and may become one that reads nothing."""
+    if above is False or own is True:
+        return own or above
+    return above
+
+
+def asked_of(task: Task, asked: DryRun | None) -> DryRun | None:
+    """What a task is to be run as, where its request asks for ``asked``; None for nothing."""
+    wanted = wanted_of(task)
+    return asked if wanted is None else wanted
+
+
+def wanted_of(task: Task) -> DryRun | None:
+    """What a task says itself about being rehearsed; None for nothing."""
+    return task.dry_run if isinstance(task, (Workflow, ToolCall)) else None
+
+
+def intent_of(task: Task) -> str:
+    """What the task itself says that it is for; ``""`` when it does not say."""
+    return task.intent if isinstance(task, (Workflow, CodeRun)) else ""
+
+
+def _in_place_of(call: ToolCall, task: Task) -> Task:
+    """``task`` where ``call`` stood: its id, its place in a workflow, what came along with it."""
+    placed = replace(task, id=call.id, needs=call.needs, step=call.step)
+    return replace(placed, extra={**call.extra, **placed.extra}) if isinstance(placed, ToolCall) else placed

@@ -1,0 +1,213 @@
+"""What every execution leaves in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    ExecutionId,
+    ExecutionRecord,
+    Failure,
+    Json,
+    Outcome,
+    RawObject,
+    RecordStatus,
+    Scope,
+    ServerRequest,
+    Task,
+    ToolCall,
+    Workflow,
+    encode,
+)
+
+if TYPE_CHECKING:
+    from pml_core.settings.redaction import Redactor
+    from pml_hookspecs import Executions
+
+    from .execution_run import ExecutionRun
+
+NOTHING: Mapping[str, Any] = {}
+DIGITS = 9
+"""Of a difference of costs: more than any store keeps, and fewer than a float gets wrong."""
+HEAD_BYTES = 2048
+"""How much of an overlong request or response is kept."""
+
+
+def _own_cost(run: ExecutionRun, cost_usd: float | None) -> float | None:
+    """Without what is recorded of the agents that ran inside [USD]."""
+    if cost_usd is None or not run.agents_usd:
+        return cost_usd
+    return round(max(cost_usd - run.agents_usd, 0.0), DIGITS)
+
+
+def kind_and_target(task: Task) -> tuple[str, str]:
+    """How history names a task."""
+    if isinstance(task, ToolCall):
+        return "tool", task.tool
+    if isinstance(task, CodeRun):
+        return "code", task.language
+    if isinstance(task, CapabilityRun):
+        return "capability", task.capability_id
+    if isinstance(task, ServerRequest):
+        return task.kind, task.name
+    return "workflow", ""
+
+
+def request_of(task: Task) -> Any:
+    """What was asked: a tool's arguments, a sandbox's inputs and source, a workflow's tasks."""
+    if isinstance(task, ToolCall):
+        return task.arguments
+    if isinstance(task, CodeRun):
+        return {"language": task.language, "source": task.source, "inputs": task.inputs}
+    if isinstance(task, CapabilityRun):
+        return task.inputs
+    if isinstance(task, ServerRequest):
+        return {"method": task.method, "params": task.params}
+    plan: dict[str, Any] = {"tasks": [_node(node) for node in task.tasks]}
+    return {**plan, "durable": True} if task.durable else plan
+
+
+def _node(task: Task) -> dict[str, Any]:
+    kind, target = kind_and_target(task)
+    return {"id": task.id, "type": kind, "target": target, "needs": list(task.needs), "request": request_of(task)}
+
+
+class Recorder:
+    """Turns a task, its run and its outcome into a record, secrets out, overlong parts cut."""
+
+    def __init__(
+        self, executions: Executions, redactor: Redactor, limit_bytes: int, log: Any, *, full: bool = False
+    ) -> None:
+        """``full``: every execution is answered once its row is durable."""
+        self._executions, self._redactor, self._limit_bytes = executions, redactor, limit_bytes
+        self._log, self._full = log, full
+
+    def started(self, task: Task, run: ExecutionRun) -> None:
+        """Record that something long has begun."""
+        self._executions.record(self._record(task, run, "running", None))
+
+    def queued(self, task: Task, run: ExecutionRun) -> None:
+        """Record that something waits for its turn; whoever gives turns says when it has begun."""
+        self._executions.record(self.pending(task, run))
+
+    async def begun(self, id: ExecutionId) -> None:
+        """Record that what is pending has begun, before it does; so nobody takes it for something that has not."""
+        try:
+            record = await self._executions.get(id, Scope(principals=None))
+            if record is not None and record.status == "pending":
+                await self.keep(replace(record, status="running"), first=True)
+        except Exception as exc:  # what runs matters more
+            self._log.warning("not recorded as running", execution=id, problem=str(exc))
+
+    def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> ExecutionRecord:
+        """The row of the end, for :meth:`keep`."""
+        return self._record(task, run, outcome.status, outcome)
+
+    async def keep(self, record: ExecutionRecord, *, first: bool) -> None:
+        """Record the end; ``first``: it is durable before it is answered.
+
+        What has happened is answered also when it cannot be recorded.
+        """
+        if not (first or self._full):
+            self._executions.record(record)
+            return
+        try:
+            await self._executions.put(record)
+        except asyncio.CancelledError:
+            self._executions.record(record)
+            raise
+        except Exception as exc:
+            self._log.error("an execution is not recorded yet", execution=record.id, problem=str(exc))
+            self._executions.record(record)
+
+    async def began_for_real(self, id: ExecutionId) -> bool:
+        """Whether there is an execution ``id`` that is no rehearsal; so it is taken where that cannot be known."""
+        try:
+            record = await self._executions.get(id, Scope(principals=None))
+        except Exception as exc:
+            self._log.error("it cannot be known how an execution began", execution=id, problem=str(exc))
+            return True
+        return record is not None and not record.dry_run
+
+    def pending(self, task: Task, run: ExecutionRun) -> ExecutionRecord:
+        """Of an execution that has not begun."""
+        return self._record(task, run, "pending", None)
+
+    def _record(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
+        kind, target = kind_and_target(task)
+        session, terms, noted = run.session, run.terms, (run.notes or NOTHING).get
+        return ExecutionRecord(
+            id=run.id,
+            parent=run.parent,
+            kind=kind,
+            target=target,
+            principal=session.principal,
+            agent=terms.agent or session.actor,
+            as_agent=bool(terms.agent or session.agent),
+            trigger=run.trigger,
+            intent=self._redactor.text(run.intent),
+            status=status,
+            started_at=run.started_at,
+            duration_ms=None if outcome is None else outcome.duration_ms,
+            dry_run=run.dry_run,
+            request=self._request(task),
+            response=None if outcome is None else self._json(outcome.output),
+            failure=None if outcome is None else self._failure(outcome.failure),
+            cost_usd=None if outcome is None else _own_cost(run, outcome.cost_usd),
+            tool_calls=tuple(run.tool_calls),
+            endpoint=session.endpoint,
+            mode=session.mode,
+            access_key=session.access_key,
+            schedule=terms.schedule,
+            tokens_in=noted("tokens_in"),
+            tokens_out=noted("tokens_out"),
+            context_used=noted("context_used"),
+            context_max=noted("context_max"),
+            transcript=self._transcript(noted("transcript")),
+        )
+
+    def _request(self, task: Task) -> RawObject:
+        """What was asked; that a plan is durable also when it is too long to be kept whole."""
+        kept = self._object(request_of(task))
+        if isinstance(task, Workflow) and task.durable and kept.get("durable") is not True:
+            return RawObject.of({**kept, "durable": True})
+        return kept
+
+    def _transcript(self, lines: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
+        return None if lines is None else [RawObject(self._redactor.raw(encode(line))) for line in lines]
+
+    def _failure(self, failure: Failure | None) -> Failure | None:
+        """Messages may quote arguments."""
+        if failure is None:
+            return None
+        message = self._redactor.text(failure.message)
+        if len(message) > HEAD_BYTES:
+            message = f"{message[:HEAD_BYTES]}… ({len(message)} characters)"
+        return Failure(failure.code, message, failure.retryable, self._object(failure.details).value)
+
+    def _object(self, value: Any) -> RawObject:
+        raw = encode(value)
+        kept = self._kept(raw)
+        return value if kept is raw and type(value) is RawObject else RawObject(kept)
+
+    def _json(self, value: Json) -> Json:
+        if value is None or type(value) is RawObject:
+            return None if value is None else self._object(value)
+        raw = self._kept(encode(value))
+        if raw[:1] == b"{":
+            return RawObject(raw)
+        wrapped: Json = RawObject(b'{"value":' + raw + b"}")["value"]
+        return wrapped
+
+    def _kept(self, raw: bytes) -> bytes:
+        """``raw`` without secrets, or its head when it is overlong."""
+        if len(raw) <= self._limit_bytes:
+            return self._redactor.raw(raw)
+        # Secrets are taken out before the last cut, so that none is cut in two and missed.
+        head = self._redactor.raw(raw[: 2 * HEAD_BYTES])[:HEAD_BYTES].decode(errors="replace")
+        return encode({"truncated": True, "size_bytes": len(raw), "head": head})

@@ -1,0 +1,1 @@
+"""Plugins: found, loaded, checked, supervised, and what they are handed."""
