@@ -185,7 +185,7 @@ async def test_whatever_is_asked_the_answer_is_ordered_and_within_bounds(
 
 ANSWER = """
 import asyncio, json
-from pml_core.bm25 import Bm25Index
+from pml_core.catalog.bm25 import Bm25Index
 from pml_testing.fakes import some_entries
 
 async def main():

@@ -140,7 +140,7 @@ def pml_lifespan(services):
     return [living()]
 """
 STORE = """
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 KEPT = MemoryStore()
 class Store(MemoryStore):
     def __init__(self, settings, services):

@@ -73,7 +73,7 @@ def test_a_driver_that_cannot_be_imported_names_itself_and_the_cause(installatio
 
 
 def test_nothing_of_stevedore_or_pluggy_is_imported_by_looking_for_plugins():
-    code = "import sys; from pml_core import drivers, registry; registry.discover(); "
+    code = "import sys; from pml_core.plugins import drivers, registry; registry.discover(); "
     subprocess.run(
         [sys.executable, "-c", code + "assert not {'stevedore', 'pluggy'} & set(sys.modules)"], check=True, timeout=30
     )

@@ -169,7 +169,7 @@ MISTAKES = (
         "store_blocks",
         """
         import time
-        from pml_core.nulls import MemoryStore
+        from pml_core.plugins.nulls import MemoryStore
         class D(MemoryStore):
             async def __aenter__(self):
                 time.sleep(5.8)

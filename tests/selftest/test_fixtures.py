@@ -307,7 +307,7 @@ def test_afterwards_time_goes_on():
     assert time.time() != time.time() or datetime.now(UTC).year > 2000
     from datetime import datetime as real
     assert datetime is real and type(real) is type
-    import pml_core.recorder, pml_testing.fakes
+    import pml_core.kernel.recorder, pml_testing.fakes
     assert pml_testing.fakes.datetime is real
 """
     passes(run, tests, 5)

@@ -47,7 +47,7 @@ def pml_filter_tools(services):
 DRIVERS = """
 import time
 time.sleep(0.05)
-from pml_core.nulls import MemoryStore as Store
+from pml_core.plugins.nulls import MemoryStore as Store
 
 class Tracer:
     def __init__(self, settings, services):

@@ -38,7 +38,7 @@ class Settings:
 STORE = (
     SETTINGS
     + """
-from pml_core.nulls import MemoryStore
+from pml_core.plugins.nulls import MemoryStore
 class Store(MemoryStore):
     settings_type = Settings
 """
