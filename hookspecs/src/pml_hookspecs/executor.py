@@ -210,12 +210,7 @@ CallNext: TypeAlias = Callable[["Task", "Run"], Awaitable["Outcome"]]
 
 
 class Wrapper(Protocol):
-    """Runs around every task: policy, caching, retries, dry run.
-
-    One may have members ``before`` and ``after``, tuples of plugins' names: within its phase it then is outside of the
-    wrappers of the former, and inside of those of the latter. ``core`` is the gateway's own, and a name that ends with
-    ``?`` is that of a plugin that need not be there.
-    """
+    """Runs around every task; see :class:`Phase` for ``before`` and ``after``, which it may have."""
 
     @property
     def phase(self) -> Phase:

@@ -293,7 +293,11 @@ class Outcome:
 
 
 class Phase(IntEnum):
-    """Where a wrapper sits; lower is further out. Within one, wrappers say what they run before and after."""
+    """Where a wrapper sits; lower is further out.
+
+    Within one, a wrapper may have members ``before`` and ``after``, tuples of plugins' names: it is outside of the
+    wrappers of the former, and inside of those of the latter. ``core`` is the gateway's own; ``name?`` need not be there.
+    """
 
     OBSERVE = 100
     AUDIT = 200

@@ -31,8 +31,7 @@ from pml_core.settings.endpoints import endpoint_of, scheme_of
 from pml_core.settings.redaction import Redactor
 from pml_hookspecs import CatalogEntry, Check, ServerStatus, Store, TransportError
 from pml_kit import waits
-from pml_kit.hints import near, unchosen
-from pml_kit.order import in_order
+from pml_kit.order import in_order, near, unchosen
 from pml_kit.shapes import ShapeError, item_problem
 
 Statuses: TypeAlias = Callable[[], Sequence[ServerStatus]]

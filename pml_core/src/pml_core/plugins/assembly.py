@@ -11,7 +11,7 @@ from typing import Any
 from pml_core.errors import OperatorError
 from pml_core.settings.config import Config
 from pml_kit import shapes
-from pml_kit.hints import chosen, near
+from pml_kit.order import chosen, near
 
 from . import drivers
 from .hooks import HookManager
@@ -196,7 +196,7 @@ class Assembly:
         return shapes.fitting(hook, found, on_fault)
 
     def provided(self, hook: str, on_fault: Callable[[str, str, Exception], None]) -> list[tuple[str, Any]]:
-        """What counts of what plugins offer by ``hook`` (:func:`pml_kit.hints.chosen`), with their names."""
+        """What counts of what plugins offer by ``hook`` (:func:`pml_kit.order.chosen`), with their names."""
         try:
             found, problem = chosen(hook, self.gather(hook, on_fault), self._config.gateway.providers)
         except LookupError as exc:

@@ -6,8 +6,12 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+<<<<<<< HEAD:pml_core/src/pml_core/plugins/drivers.py
 from pml_core.errors import OperatorError
-from pml_kit.hints import near
+from pml_kit.order import near
+=======
+from pml_kit.order import near
+>>>>>>> 0304dd0 (kit: what counts and in which order is one module):pml_core/src/pml_core/drivers.py
 
 from .registry import Advice, Record, State, cause
 
