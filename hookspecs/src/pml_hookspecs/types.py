@@ -296,7 +296,7 @@ class Phase(IntEnum):
     """Where a wrapper sits; lower is further out.
 
     Within one, a wrapper may have members ``before`` and ``after``, tuples of plugins' names: it is outside of the
-    wrappers of the former, and inside of those of the latter. ``core`` is the gateway's own; ``name?`` need not be there.
+    wrappers of the former, and inside of those of the latter. ``core`` is the gateway's own; ``name?`` may be missing.
     """
 
     OBSERVE = 100
