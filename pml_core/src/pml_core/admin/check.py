@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-<<<<<<< HEAD:pml_core/src/pml_core/admin/check.py
 from pml_core.errors import OperatorError
 from pml_core.plugins import local_plugins, registry
 from pml_core.plugins.assembly import named_drivers, unknown_tables
 from pml_core.settings.config import Config
 from pml_kit.order import near
-=======
-from pml_kit.order import near
->>>>>>> 0304dd0 (kit: what counts and in which order is one module):pml_core/src/pml_core/check.py
 
 
 def problems(read: Callable[[], Config], settings_types: Callable[[Config], dict[str, type[Any]]]) -> list[str]:

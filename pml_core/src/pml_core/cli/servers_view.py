@@ -8,15 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pml_clients import secret_values
 from pml_core.errors import OperatorError
-<<<<<<< HEAD
 from pml_kit.order import near
 from pml_kit.terminal import print_columns, print_json, printable
-=======
-from pml_kit.order import near
-from pml_kit.terminal import printable
-
-from .output import print_columns, print_json
->>>>>>> 0304dd0 (kit: what counts and in which order is one module)
 
 if TYPE_CHECKING:
     import argparse

@@ -6,12 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-<<<<<<< HEAD:pml_core/src/pml_core/plugins/drivers.py
 from pml_core.errors import OperatorError
-from pml_kit.order import near
-=======
-from pml_kit.order import near
->>>>>>> 0304dd0 (kit: what counts and in which order is one module):pml_core/src/pml_core/drivers.py
 
 from .registry import Advice, Record, State, cause
 
@@ -24,6 +19,8 @@ class DriverError(OperatorError):
 
 
 def _missing(records: Sequence[Record], kind: str, name: str) -> DriverError:
+    from pml_kit.order import near  # it imports the contract, and with it pluggy
+
     names = sorted(r.name for r in records)
     ours = kind == "transport" and name in TRANSPORTS
     remedy = f"Install pml-transport-{name}." if ours else "Install the package that provides it."
