@@ -194,6 +194,7 @@ READS = re.compile(r"""definition(\.get\(|\[)["'](inputSchema|outputSchema)["']"
 OF_OUR_OWN = {
     "pml_core/src/pml_core/catalog/listing.py",  # looks at the type only
     "pml_core/src/pml_core/kernel/rehearsals.py",  # of the gateway's own tools
+    "plugins/pml-kit/src/pml_kit/shapes.py",  # looks whether a plugin's own tool has one
     "plugins/pml-search/src/pml_search/tool_text.py",  # is given definitions by tool_of
     "plugins/pml-search/src/pml_search/structure.py",
 }

@@ -169,7 +169,7 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Sequence
     def visible(**context: Any) -> Iterator[importlib.metadata.Distribution]:
         for dist in everything(**context):
             text = dist.read_text("entry_points.txt") or ""
-            stays = dist.metadata["Name"] in (*KEPT, *kept)
+            stays = "Name" in dist.metadata and dist.metadata["Name"] in (*KEPT, *kept)
             if "[pml." not in text or stays or Path(str(dist.locate_file(""))) == folder:
                 yield dist
 

@@ -86,7 +86,7 @@ class TransportContract:
         @asynccontextmanager
         async def connect(script: str = "obliging", *, handler: Any = None, name: str = "git") -> AsyncIterator[Link]:
             endpoint = Endpoint(name=name, address=address(script))
-            async with asyncio.timeout(2 * SOON_S), transport.connect(endpoint, handler or Recorder()) as link:
+            async with asyncio.timeout(6 * SOON_S), transport.connect(endpoint, handler or Recorder()) as link:
                 yield link
 
         return connect
