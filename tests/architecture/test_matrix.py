@@ -205,7 +205,7 @@ def test_the_lane_of_the_examples_runs_their_tests_and_contracts(lanes: configpa
                 contracted |= set(entries)
     assert commands == [
         "pytest examples tests/architecture/test_installed.py",
-        f"pytest --pml-contract={','.join(sorted(contracted))}",
+        f"pytest --pml-contract={','.join(sorted(contracted))} examples",
         "pml plugins list",
     ]
 
