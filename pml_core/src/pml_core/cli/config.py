@@ -18,7 +18,7 @@ from pml_core.settings.redaction import MASK
 from pml_kit.terminal import print_columns, print_json
 
 from .setup.config_change import add_options
-from .sources import add_sources, load_as_told
+from .sources import add_sources, load_as_told, settings_types
 
 ONLY_FOR_CHANGES = ("to", "user", "project", "print", "dry_run", "yes", "answers", "answer")
 
@@ -103,26 +103,6 @@ def _masked(name: str, value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _masked(k, v) for k, v in value.items()}
     return MASK if isinstance(value, str) and SECRET_NAME.search(name) and not value.startswith("${") else value
-
-
-def settings_types(config: Config) -> dict[str, type[Any]]:
-    """The settings class of every plugin that loads, by plugin name; of those that are blocked, too."""
-    from pml_core.plugins.local_plugins import found as plugins
-    from pml_core.plugins.registry import State
-    from pml_kit.shapes import settings_problem
-
-    types: dict[str, type[Any]] = {}
-    for record in plugins(replace(config, gateway=replace(config.gateway, block=()))):
-        blocked = record.file and {record.name, record.dist} & set(config.gateway.block)
-        if record.state is State.FOUND and not blocked:
-            try:
-                plugin = record.entry_point.load()
-                found = None if settings_problem(plugin) else getattr(plugin, "settings_type", None)
-            except (Exception, SystemExit):  # noqa: S112 - the doctor reports it
-                continue
-            if found is not None:
-                types[record.name] = found
-    return types
 
 
 def run_explain(arguments: argparse.Namespace) -> int:

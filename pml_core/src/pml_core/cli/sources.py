@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pml_core.settings.config import Config
@@ -49,3 +50,23 @@ def load_as_told(arguments: argparse.Namespace) -> Config:
             print(f"pml: {line}", file=sys.stderr)
             _told.add(line)
     return config
+
+
+def settings_types(config: Config) -> dict[str, type[Any]]:
+    """The settings class of every plugin that loads, by plugin name; of those that are blocked, too."""
+    from pml_core.plugins.local_plugins import found as plugins
+    from pml_core.plugins.registry import State
+    from pml_kit.shapes import settings_problem
+
+    types: dict[str, type[Any]] = {}
+    for record in plugins(replace(config, gateway=replace(config.gateway, block=()))):
+        blocked = record.file and {record.name, record.dist} & set(config.gateway.block)
+        if record.state is State.FOUND and not blocked:
+            try:
+                plugin = record.entry_point.load()
+                found = None if settings_problem(plugin) else getattr(plugin, "settings_type", None)
+            except (Exception, SystemExit):  # noqa: S112 - the doctor reports it
+                continue
+            if found is not None:
+                types[record.name] = found
+    return types

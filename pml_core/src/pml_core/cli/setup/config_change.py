@@ -110,7 +110,7 @@ def _check(path: Path, text: str, *, existed: bool) -> None:
         OperatorError: Names the mistakes.
     """
     from pml_core.admin.check import problems
-    from pml_core.cli.config import settings_types
+    from pml_core.cli.sources import settings_types
 
     def found(file: Path, without: Path | None = None) -> list[str]:
         lines = problems(lambda: load(file, without=without), settings_types)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from pml_clients import client_configs, secret_values
 from pml_kit.terminal import printable
 
-from .importer import DEFAULT_TARGET
+from .import_report import DEFAULT_TARGET
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .importer import Item, Report
+    from .import_report import Item, Report
 
 
 def show(report: Report) -> None:

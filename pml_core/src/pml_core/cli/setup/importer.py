@@ -8,62 +8,23 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from pml_clients import client_configs, client_files, secret_values, toml_edit
 from pml_core.settings import trust
 from pml_kit.terminal import printable
 
-DEFAULT_TARGET = "pml.toml"
+from .import_report import DEFAULT_TARGET, Item, Report, Variable
+
 BAD_INPUT = 2
 STANDARD_INPUT = "standard input"
 BYTE_ORDER_MARK = "\ufeff"
 
-Action: TypeAlias = Literal["found", "added", "replaced", "unchanged", "skipped"]
-
 
 class ImportCommandError(Exception):
     """The command cannot do what it was asked to. The message says what, where and what to do."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
-    """An environment variable that takes the place of a secret."""
-
-    name: str
-    secret: secret_values.Secret
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """One server that was found, and what became of it."""
-
-    server: client_configs.ImportedServer
-    source: str
-    """The file it stands in, or ``standard input``."""
-    client: str = ""
-    table: dict[str, Any] = field(repr=False)
-    """As it is to be written."""
-    variables: tuple[Variable, ...] = ()
-    action: Action = "found"
-    reason: str = ""
-    """Why it was skipped; ``""`` when it was not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What the command found and did."""
-
-    items: tuple[Item, ...]
-    unread: tuple[tuple[str, str], ...] = ()
-    """Files and clients of which something could not be read, with the reason."""
-    target: Path | None = None
-    """The file to write; None when nothing was to be imported yet."""
-    written: bool = False
-    dry_run: bool = False
-    notes: tuple[str, ...] = ()
 
 
 def add(subcommands: Any) -> None:
