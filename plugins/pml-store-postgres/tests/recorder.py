@@ -10,19 +10,19 @@ from pml_store_postgres import PostgresStore, Settings, session
 from pml_testing.store_kills import record_until_killed
 
 told: list[str] = []
-write = session.write_executions
+transaction = session.ServerSession.transaction
 
 
-def write_and_tell(connection, rows):
+def transact_and_tell(*work):
     told.append(f"w {time.monotonic()}\n")
     try:
-        write(connection, rows)
+        transaction(*work)
     finally:
         told.append(f"d {time.monotonic()}\n")
 
 
 async def main(url, schema, first, per_s, *how):
-    session.write_executions = write_and_tell
+    session.ServerSession.transaction = transact_and_tell
     async with PostgresStore(Settings(url=url, schema=schema)) as store:
         await record_until_killed(store, int(first), int(per_s), reading="reading" in how, told=told)
 

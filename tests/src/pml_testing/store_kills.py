@@ -120,12 +120,12 @@ class KilledRecorder:
         late = [(float(line[1]), float(line[2])) for line in lines if line[0] == "s"]
         at_once_s = max([late_s for late_s, _ in late], default=0.0)
         of_late_s = sum(late_s for late_s, at in late if reading and at > end - LATELY_S)
-        # A server is a process of its own, and what waits for it was recorded before; what is to be written next waits
-        # for the same.
+        # A server is a process of its own: what was recorded while a transaction began is written by the next one, so
+        # it waits for two of them.
         sent = [float(line[1]) for line in lines if line[0] == "w"]
         answered = [float(line[1]) for line in lines if line[0] == "d"]
         took_s = [there - then for then, there in zip(sent, [*answered, end], strict=False)]
         server_s = max([0.0, *(each_s - SERVER_S for each_s in took_s)])
-        durable_s = DURABLE_S + max(4 * at_once_s, 2 * of_late_s) + server_s
+        durable_s = DURABLE_S + max(4 * at_once_s, 2 * of_late_s) + 2 * server_s
         self.old = [n for n, at in recorded if at < end - durable_s]
         self.last = max([n for n, _ in recorded] + self.put, default=first)
