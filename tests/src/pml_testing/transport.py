@@ -38,8 +38,7 @@ AT_ONCE_S = 10.0
 """Longest for what must not wait for a limit, which is :data:`LONG_S` here [s]."""
 SHORT_S = 0.2
 BIG = 10 * 1000 * 1000
-MANY = 10_000
-AT_A_TIME = 50
+MANY, AT_A_TIME = 10_000, 50
 ASK = {"method": "roots/list", "params": {"n": 1}}
 Connect: TypeAlias = Callable[..., Any]
 
@@ -81,12 +80,14 @@ class TransportContract:
 
     @pytest.fixture
     def connect(self, transport: Transport, address: Callable[[str], str]) -> Connect:
-        """``async with connect(script, handler=…, name=…) as link``."""
+        """``async with connect(script, handler=…, name=…, within_s=…) as link``, which opens and closes within that."""
 
         @asynccontextmanager
-        async def connect(script: str = "obliging", *, handler: Any = None, name: str = "git") -> AsyncIterator[Link]:
+        async def connect(
+            script: str = "obliging", *, handler: Any = None, name: str = "git", within_s: float = 2 * SOON_S
+        ) -> AsyncIterator[Link]:
             endpoint = Endpoint(name=name, address=address(script))
-            async with asyncio.timeout(6 * SOON_S), transport.connect(endpoint, handler or Recorder()) as link:
+            async with asyncio.timeout(within_s), transport.connect(endpoint, handler or Recorder()) as link:
                 yield link
 
         return connect
@@ -205,7 +206,7 @@ class TransportContract:
             gc.collect()
             return sum(isinstance(thing, (asyncio.Future, RawObject)) for thing in gc.get_objects())
 
-        async with connect() as link:
+        async with connect(within_s=2 * LONG_S) as link:
 
             async def work() -> None:
                 for n in range(many // AT_A_TIME):
