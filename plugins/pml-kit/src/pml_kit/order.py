@@ -1,4 +1,7 @@
-"""Which of what plugins contribute counts, and in which order: as they and a setting say, never by the alphabet."""
+"""Which of what plugins contribute counts, and in which order: as they and a setting say.
+
+Names only decide where nobody says anything, so that it is the same on every start.
+"""
 
 from __future__ import annotations
 
@@ -96,10 +99,7 @@ def _unknown(found: Sequence[PluginWrapper]) -> Iterator[str]:
                 told = f"the wrapper of {one.plugin!r} in {one.wrapper.phase.name} is to run {how} {name!r}"
                 mine = int(one.wrapper.phase)
                 if where is None and not name.endswith(OPTIONAL):
-                    near = difflib.get_close_matches(name, phases, n=1)
-                    hint = (
-                        f"did you mean {near[0]!r}?" if near else f"write {name + OPTIONAL!r} if it need not be there"
-                    )
+                    hint = near(name, phases, f"write {name + OPTIONAL!r} if it need not be there")
                     yield f"{told}, which wraps nothing here; {hint}"
                 elif where and all(p < mine if how == "before" else p > mine for p in where):
                     yield f"{told}, whose phase says the opposite; give one of them another phase"

@@ -38,6 +38,8 @@ TRIES = 3
 """Measurements of what seems slow; the shortest counts."""
 PROBE_S = 5.0
 """Longest that one call of a wrapper is waited for [s]."""
+SECOND_IMPORT_S = 60.0
+"""Longest that the second import is waited for; one that lasts so long is as slow as the first [s]."""
 IMPORTED = """
 import importlib, sys, time
 import pml_hookspecs
@@ -143,8 +145,15 @@ def import_s(entry_point: EntryPoint) -> float:
         return took_s
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = (sys.executable, "-c", IMPORTED, module)
-    done = subprocess.run(command, capture_output=True, check=False, env=environment, stdin=subprocess.DEVNULL)
     try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            check=False,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=SECOND_IMPORT_S,
+        )
         return min(took_s, float(done.stdout.splitlines()[-1]))
-    except (IndexError, ValueError):
+    except (IndexError, ValueError, subprocess.TimeoutExpired):
         return took_s
