@@ -61,7 +61,7 @@ class Distribution:
         return self.folder / "src" / self.module
 
     @property
-    def library(self) -> bool:
+    def is_library(self) -> bool:
         """Whether it registers nothing: plugins share it, as they share the hook specs."""
         return "entry-points" not in self.project
 

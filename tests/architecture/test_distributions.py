@@ -93,7 +93,7 @@ def test_it_asks_for_the_hook_specs_with_a_range_and_for_nothing_else_of_ours(
     plugin: Distribution, plugins: list[Distribution]
 ) -> None:
     ours = {"pml-gateway", "pml-core", "pml-testing", "pml-hookspecs", *(one.name for one in plugins)}
-    libraries = set() if plugin.library else {one.name for one in plugins if one.library}
+    libraries = set() if plugin.is_library else {one.name for one in plugins if one.is_library}
     asked = {found.group(): line for line in plugin.project["dependencies"] if (found := REQUIREMENT_NAME.match(line))}
     assert (ours & asked.keys()) - libraries == {"pml-hookspecs"}
     for name in ours & asked.keys():
@@ -123,7 +123,7 @@ def test_tox_gives_its_tests_what_they_ask_for_and_no_other_plugin(
     ours = {one.name: f"./{one.path}" for one in plugins}
     named = {need: found.group() for need in asked if (found := REQUIREMENT_NAME.match(need))}
     assert {ours.get(named[need], need) for need in plugin.needs_for_tests if named[need] != "pml-testing"} <= {*given}
-    libraries = {f"./{one.path}" for one in plugins if one.library}
+    libraries = {f"./{one.path}" for one in plugins if one.is_library}
     asked_for = {ours[name] for name in named.values() if name in ours} | {f"./{plugin.path}"}
     assert ({*given} & {*ours.values()}) - libraries <= asked_for
 
@@ -184,7 +184,7 @@ def test_the_demo_runs_on_the_standard_set(
 
 def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
     text = (root / "plugins" / "pml-gateway" / "pyproject.toml").read_text(encoding="utf-8")
-    assert plugin.library or f'"{plugin.name}~=' in text
+    assert plugin.is_library or f'"{plugin.name}~=' in text
 
 
 def test_tox_has_a_lane_for_everything_there_is_to_hold(lanes: configparser.ConfigParser) -> None:

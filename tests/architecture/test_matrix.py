@@ -176,7 +176,7 @@ def test_an_example_has_what_a_distribution_has(example: Path, plugins: list[Dis
     ours = {line for line in told["dependencies"] if line.startswith("pml")}
     api = {"pml-hookspecs>=0.1,<1", "pml-hookspecs>=0.2,<1"}
     assert len(ours & api) == 1
-    assert ours <= {*api, *(f"{one.name}>=0.1,<1" for one in plugins if one.library)}
+    assert ours <= {*api, *(f"{one.name}>=0.1,<1" for one in plugins if one.is_library)}
     assert f"[{example.name}]({example.name})" in (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
 
 

@@ -66,7 +66,7 @@ def test_commands_that_only_look_import_little(tmp_path: Path, command: str, unw
 
 
 def test_listing_imports_no_plugin(tmp_path: Path, plugins: list[Distribution]) -> None:
-    registering = {one.module for one in plugins if not one.library}
+    registering = {one.module for one in plugins if not one.is_library}
     assert modules(tmp_path, RUN_MAIN, ["plugins", "list"]) & registering == set()
 
 
@@ -77,5 +77,5 @@ def test_importing_a_plugin_is_cheap_and_brings_neither_the_core_nor_another_plu
     targets = {target.partition(":")[0] for names in groups.values() for target in names.values()} or {plugin.module}
     imported = modules(tmp_path, IMPORT, sorted(targets))
     unwanted = {*HEAVY, "pydantic", "structlog", "pml_core", "pml_testing"}
-    others = {other.module for other in plugins if other != plugin and not other.library}
+    others = {other.module for other in plugins if other != plugin and not other.is_library}
     assert imported & (unwanted | others) == set()

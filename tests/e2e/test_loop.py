@@ -34,7 +34,7 @@ def rss_bytes(pid, name="VmRSS"):
     raise AssertionError(name)
 
 
-class Watched:
+class RecordedGateway:
     """A gateway whose turns are written down."""
 
     def __init__(self, client, turns):
@@ -118,7 +118,7 @@ def attacked(folder):
     command = f'local = ["{WATCH}"]\n[plugins.preflight]\n[servers.bad]\ncommand = {json.dumps(sys.executable)}\n'
     command += f"args = {json.dumps([str(folder / 'bad.py'), str(folder / 'tools.lines')])}"
     with Site(folder).serving(f"{command}\n", environment={"LOOP_WATCH": str(turns)}) as client:
-        watched = Watched(client, turns)
+        watched = RecordedGateway(client, turns)
         watched.attack("list every hostile schema, and a name of 20 MiB", ("tools/list", {}))
         idle = rss_bytes(client.process.pid)
         # What is imported for the first call of its kind is no input's doing.

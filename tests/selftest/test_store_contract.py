@@ -382,7 +382,7 @@ EXPECTED: dict[str, set[str]] = {
 
 def contract_of(store: str) -> str:
     spared = [] if store == "Good" else [test for test in LONG if test not in EXPECTED[store]]
-    made = TEMPLATE.format(name=store, watched="watching.Watched, " if store == "Good" else "")
+    made = TEMPLATE.format(name=store, watched="watching.CallRecorder, " if store == "Good" else "")
     return made + "\n" + "".join(f"    {test} = None\n" for test in spared)
 
 

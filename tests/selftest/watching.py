@@ -21,7 +21,7 @@ UNWATCHED = "test_what_was_put_survives_a_kill"
 """Its store is in a process of its own."""
 
 
-class Watched:
+class CallRecorder:
     """Mixed into the contract of the good store: writes down what each test calls."""
 
     called: dict[str, list[str]] = {}  # noqa: RUF012 - of all tests

@@ -20,7 +20,7 @@ from .kernel.chain import HOOK, Wrapped, fold
 from .kernel.dispatch import Dispatcher
 from .kernel.executors import DURABLE, Executors
 from .kernel.foresight import Foresight
-from .kernel.identities import Standing
+from .kernel.identities import KeyRecheck
 from .kernel.recorder import Recorder
 from .plugins.assembly import check_required
 from .plugins.guides import Guides
@@ -177,7 +177,7 @@ class Gateway(Parts):
 
     def _chain(self, store: Store, executors: Executors) -> CallNext:
         attempts = Attempts(store, self.config.gateway.max_resumes, self.log)
-        standing = Standing(self.identities, self.log)
+        standing = KeyRecheck(self.identities, self.log)
         closed, found_by = self.supervisor.closed, self._introduction.finders
         admission = Admission(self.catalog, self.filters, standing, attempts, self.access_watchers, closed, found_by)
         wrappers = [Wrapped("core", admission), *(Wrapped(*one) for one in self._gather(HOOK))]

@@ -6,7 +6,7 @@ from typing import Any
 
 from ._numpy import np
 from .lexical import FIELDS
-from .ranker import Ranker, Ranking
+from .ranker import RankedTools, Ranker
 
 FIELD_TITLES = dict(
     zip(FIELDS, ("name", "server", "first sentence", "description", "parameters", "parameter texts"), strict=True)
@@ -14,7 +14,7 @@ FIELD_TITLES = dict(
 SHOWN_DIGITS = 3
 
 
-def of_query(found: Ranking) -> dict[str, Any]:
+def of_query(found: RankedTools) -> dict[str, Any]:
     """How the query was read, and how much anything fits it."""
     parts = found.evidence.parts
     return {
@@ -25,7 +25,7 @@ def of_query(found: Ranking) -> dict[str, Any]:
     }
 
 
-def of_match(ranker: Ranker, found: Ranking, rank: int) -> dict[str, Any]:
+def of_match(ranker: Ranker, found: RankedTools, rank: int) -> dict[str, Any]:
     """What speaks for the tool at ``rank``, counted from 0."""
     evidence, tool = found.evidence, int(found.tools[rank])
     clause = int(evidence.total[1:, tool].argmax()) + 1 if len(evidence.parts) > 1 else 0
@@ -45,7 +45,7 @@ def of_match(ranker: Ranker, found: Ranking, rank: int) -> dict[str, Any]:
     }
 
 
-def _words(ranker: Ranker, found: Ranking, tool: int) -> list[dict[str, Any]]:
+def _words(ranker: Ranker, found: RankedTools, tool: int) -> list[dict[str, Any]]:
     """The words of the query that the tool has: as asked, as written there, where, and what they add to the score."""
     data, evidence = ranker.data, found.evidence
     start = int(data.rows.sizes[:tool].sum())

@@ -101,7 +101,7 @@ class UsageEvidence(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class RankedTools:
     """Tools in the order of their relevance."""
 
     tools: NDArray[np.int64]
@@ -116,11 +116,11 @@ class Ranking:
     past: dict[int, float] = field(default_factory=dict)
     """By place in the index: how much the past speaks for a tool [0 to 1]."""
 
-    def first(self, limit: int) -> Ranking:
+    def first(self, limit: int) -> RankedTools:
         """The first of them."""
         return self if limit >= len(self.tools) else self.at(slice(limit))
 
-    def at(self, places: NDArray[np.int64] | slice) -> Ranking:
+    def at(self, places: NDArray[np.int64] | slice) -> RankedTools:
         """The tools at ``places``, in this order."""
         return replace(
             self,
@@ -153,7 +153,7 @@ class Ranker:
         """The query and then its clauses; nothing when nothing is asked or there are no tools."""
         return self._reader.prepare(query) if self.data.ids else []
 
-    def search(self, query: str, limit: int, among: Collection[str] | None = None) -> Ranking | None:
+    def search(self, query: str, limit: int, among: Collection[str] | None = None) -> RankedTools | None:
         """The best ``limit`` tools; None when nothing is asked or there is nothing to find.
 
         Args:
@@ -171,7 +171,7 @@ class Ranker:
         *,
         model: EmbeddingModel | None = None,
         past: UsageEvidence | None = None,
-    ) -> Ranking | None:
+    ) -> RankedTools | None:
         """As :meth:`search`, for a query that was made ready, with what a model and the past have to say."""
         if not parts:
             return None
@@ -194,7 +194,7 @@ class Ranker:
         shaped = evidence.structure[tools] >= np.float32(self.weights.shapes or np.inf)
         tools, fits = tools[order], calibration.fit(fit, evidence.cosine[:, tools], shaped)[order]
         probability = calibration.probability(fits)
-        found = Ranking(tools, calibration.relevance(probability), probability, fits, evidence)
+        found = RankedTools(tools, calibration.relevance(probability), probability, fits, evidence)
         return found.first(limit) if past is None else self._recalled(found, past).first(limit)
 
     def _with_steps(
@@ -204,7 +204,7 @@ class Ranker:
         best = [self._order(evidence.total[row], FOR_A_STEP, allowed) for row in steps]
         return np.array(list(dict.fromkeys(np.concatenate([tools, *best]).tolist())), np.int64)
 
-    def _recalled(self, found: Ranking, past: UsageEvidence) -> Ranking:
+    def _recalled(self, found: RankedTools, past: UsageEvidence) -> RankedTools:
         """In the order that the past makes of the first tools; the others keep their places."""
         tools = found.tools.tolist()
         speaking = past.evidence(self, found.evidence.parts[0], list(zip(tools, found.relevance.tolist(), strict=True)))

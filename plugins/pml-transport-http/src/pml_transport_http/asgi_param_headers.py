@@ -75,7 +75,7 @@ class ListingPage(NamedTuple):
     cursor: str | None
 
 
-class Listing:
+class HeaderParameters:
     """What a handler's tools say about headers.
 
     Listing all tools can cost more than calling one, so what they say is believed for a while; but nobody is refused

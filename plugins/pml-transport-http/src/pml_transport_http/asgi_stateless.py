@@ -23,7 +23,7 @@ from .asgi_active_requests import SUBSCRIPTION, ActiveRequests
 from .asgi_exchange import CANCELLED, ActiveRequest, Exchange
 from .asgi_handshake import no_endpoint
 from .asgi_headers import check_envelope, check_version
-from .asgi_param_headers import Listing
+from .asgi_param_headers import HeaderParameters
 from .asgi_replies import ACCEPTED, OK, Access, HttpError, Request, reply
 from .streams import PING_S, Stream
 
@@ -84,7 +84,7 @@ class Client:
 
     def __init__(self, handler: Handler, log: Any) -> None:
         self.handler = handler
-        self.listing = Listing(handler, log)
+        self.listing = HeaderParameters(handler, log)
         self.active_requests: set[ActiveRequest] = set()
 
 

@@ -41,7 +41,7 @@ MOST_PAGES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListMethod:
     """How one kind of feature is listed (MCP, server features)."""
 
     method: str
@@ -50,10 +50,10 @@ class Listing:
     capability: str
 
 
-LISTINGS: Mapping[Kind, Listing] = {
-    "resources": Listing("resources/list", "resources", "uri", "resources"),
-    "templates": Listing("resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
-    "prompts": Listing("prompts/list", "prompts", "name", "prompts"),
+LISTINGS: Mapping[Kind, ListMethod] = {
+    "resources": ListMethod("resources/list", "resources", "uri", "resources"),
+    "templates": ListMethod("resources/templates/list", "resourceTemplates", "uriTemplate", "resources"),
+    "prompts": ListMethod("prompts/list", "prompts", "name", "prompts"),
 }
 
 

@@ -81,7 +81,7 @@ def _trial(gateway: Gateway, found: Sequence[Mapping[str, str]], tracers: Sequen
         chain: CallNext = fold([Wrapped(*one) for one in wrappers], last, gateway.log)
         gateway.dispatcher.chain = chain
         # The gateway is nobody's but the command's.
-        gateway.dispatcher._tracing = Tracing([NamedTracer(*one) for one in tracers], gateway.log)  # noqa: SLF001
+        gateway.dispatcher.tracing = Tracing([NamedTracer(*one) for one in tracers], gateway.log)
         return chain
 
     return Trial(

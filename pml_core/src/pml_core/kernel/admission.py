@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pml_core.catalog.live import LiveCatalog
 
     from .attempts import Attempts
-    from .identities import AccessWatchers, Standing
+    from .identities import AccessWatchers, KeyRecheck
 
 
 AWAY = ("starting", "down")
@@ -128,7 +128,7 @@ class Admission:
         self,
         catalog: LiveCatalog,
         filters: Filters,
-        standing: Standing | None = None,
+        standing: KeyRecheck | None = None,
         attempts: Attempts | None = None,
         watchers: AccessWatchers | None = None,
         closed: Mapping[str, str] = {},

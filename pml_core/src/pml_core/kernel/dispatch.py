@@ -71,7 +71,7 @@ class Dispatcher:
             read_again: Has a server's list of tools read again, within a bound.
             rehearsals: Says of each task whether it is one.
         """
-        self._catalog, self._own_tools, self._tracing, self._recorder = catalog, own_tools, tracing, recorder
+        self._catalog, self._own_tools, self.tracing, self._recorder = catalog, own_tools, tracing, recorder
         self._log, self.rehearsals = log, rehearsals
         self._lookup = Lookup(catalog, own_tools, servers_settled, read_again)
         self.chain: CallNext = _not_started
@@ -236,7 +236,7 @@ class Dispatcher:
         return self._catalog.resolve(call.tool, session) is not None
 
     async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
-        span = self._tracing.start(task, run)
+        span = self.tracing.start(task, run)
         outcome: Outcome | None = None
         if self._own_tools.agent_of(task):
             self._recorder.queued(task, run)
@@ -260,7 +260,7 @@ class Dispatcher:
             outcome, record = self._record(task, run, outcome)
             if outcome.cost_usd is not None and run.budget is not None and not isinstance(task, Workflow):
                 run.budget.spend(outcome.cost_usd)
-            self._tracing.end(span, outcome)
+            self.tracing.end(span, outcome)
             if record is not None:
                 await self._recorder.keep(record, first=self._is_kept_first(task, run, outcome))
         return outcome

@@ -143,7 +143,7 @@ class KnownIdentities:
         return Scope(principals=None if SYSTEM in session.scopes else frozenset({session.principal}))
 
 
-class Standing:
+class KeyRecheck:
     """Refuses tasks of work for which no client waits, when the key that it was begun with does not count any more.
 
     Where a client waits, its listener sees to it: it ends what the client has open.
