@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+
+from pml_hookspecs import replace
 
 CLASS = re.compile(r"(\S+): class(\(.*?\))?((?: @.*)?)")
 FUNCTION = re.compile(r"\S+[^:] (@|async \(|\()")
@@ -51,6 +53,11 @@ class Entry:
         return self.path if self.node is None else self.path.split(".", 2)[2]
 
     @property
+    def module(self) -> str:
+        """Where its line says that it stands; ``""`` for an export."""
+        return "" if self.node is None else self.line.split(".")[1]
+
+    @property
     def private(self) -> bool:
         """In a module that is nobody's business; what of it is exported is told by its export."""
         return self.node is not None and self.path.split(".")[1].startswith("_")
@@ -89,6 +96,8 @@ class Entry:
         """``keywords``, ``positions`` or ``""``: how objects of a class without ``__init__`` of its own are made."""
         if "NamedTuple" in self.bases:
             return "positions"
+        if "kw_only" in {word.arg for word in getattr(self.node, "keywords", [])}:
+            return "keywords"
         made = [one for one in self.decorators if one.startswith("dataclass")]
         return "" if not made else "keywords" if "kw_only=True" in made[0] else "positions"
 
@@ -193,15 +202,41 @@ EXPORTED = "pml_hookspecs.exported."
 
 def exports(text: str) -> frozenset[str]:
     """Names that the package exports."""
-    return frozenset(line.removeprefix(EXPORT) for line in text.splitlines() if line.startswith(EXPORT))
+    lines = text.splitlines()
+    told = {line.removeprefix(EXPORT) for line in lines if line.startswith(EXPORT)}
+    return frozenset(told | {name for line in lines if (name := _without_module(line).partition(".")[0])})
+
+
+def _without_module(line: str) -> str:
+    """The path of what the package exports, as it is told since 0.2: no module stands before it. ``""`` for others."""
+    _, _, name = re.split(r":? ", line, maxsplit=1)[0].partition(".")
+    return name if "." not in name or name[0].isupper() else ""
 
 
 def read(text: str, exported: Collection[str] = ()) -> dict[str, Entry]:
-    """By path; an export's is the bare name. What is ``exported`` may stand in any module."""
-    found = {}
+    """By path; an export's is the bare name. What is ``exported`` may stand in any module.
+
+    Classes have what those have that they inherit from.
+    """
+    found = {name: Entry(name, EXPORT + name, None) for name in exports(text)}
     for one in (entry(line) for line in text.splitlines() if line):
-        named = one.node is not None and one.name.partition(".")[0] in exported
-        if not one.private:
-            path = EXPORTED + one.name if named else one.path
-            found[path] = replace(one, path=path)
-    return found
+        if one.private or one.node is None:
+            continue
+        name = _without_module(one.line) or one.name
+        path = EXPORTED + name if name.partition(".")[0] in exported else one.path
+        found[path] = replace(one, path=path)
+    return {**_inherited(found), **found}
+
+
+def _inherited(found: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Members of bases, under the classes that have those, however far up they stand."""
+    classes = {one.own: one for one in found.values() if one.kind == "class"}
+    made: dict[str, Entry] = {}
+    for one in classes.values():
+        left = [classes[base] for base in one.bases if base in classes]
+        while left:
+            base = left.pop()
+            left += [classes[above] for above in base.bases if above in classes]
+            members = [member for member in found.values() if member.owner == base.path]
+            made |= {(path := f"{one.path}.{member.own}"): replace(member, path=path) for member in members}
+    return made

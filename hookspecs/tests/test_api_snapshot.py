@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from api_lines import exports
+
 import pml_hookspecs
 
 FOLDER = Path(__file__).parents[1]
@@ -28,7 +30,9 @@ def signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
 
 
 def of_class(node: ast.ClassDef, path: str) -> Iterator[str]:
-    about = [f"({', '.join(ast.unparse(base) for base in node.bases)})" if node.bases else ""]
+    words = [f"{one.arg}={ast.unparse(one.value)}" for one in node.keywords]
+    given = [*map(ast.unparse, node.bases), *words]
+    about = [f"({', '.join(given)})" if given else ""]
     about += [f" @{ast.unparse(decorator)}" for decorator in node.decorator_list]
     yield f"{path}: class{''.join(about)}"
     for member in node.body:
@@ -52,13 +56,23 @@ def of_statement(node: ast.stmt, path: str) -> Iterator[str]:
             yield f"{path}.{ast.unparse(target)} = {ast.unparse(node.value)}"
 
 
+def defined_by(node: ast.stmt) -> str:
+    """The name that a statement defines; ``""`` for none."""
+    match node:
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return name
+        case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
+
+
 def snapshot() -> str:
+    """What the package exports stands without its module."""
     lines = []
     for file in sorted(PACKAGE.glob("*.py")):
-        path = "pml_hookspecs" if file.stem == "__init__" else f"pml_hookspecs.{file.stem}"
+        module = "pml_hookspecs" if file.stem == "__init__" else f"pml_hookspecs.{file.stem}"
         for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            lines += of_statement(node, path)
-    lines += [f"pml_hookspecs exports {name}" for name in pml_hookspecs.__all__]
+            lines += of_statement(node, "pml_hookspecs" if defined_by(node) in pml_hookspecs.__all__ else module)
     return "\n".join(lines) + "\n"
 
 
@@ -81,13 +95,7 @@ def test_what_the_package_exports_is_there_sorted_and_told_once() -> None:
     names = pml_hookspecs.__all__
     assert len(names) == len(set(names))
     assert [name for name in names if not hasattr(pml_hookspecs, name)] == []
-    defined = {
-        name
-        for line in SNAPSHOT.read_text(encoding="utf-8").splitlines()
-        if " exports " not in line
-        for name in [line.split(".", 2)[-1].partition(":")[0].partition(" ")[0]]
-    }
-    assert [name for name in names if name not in defined] == []
+    assert exports(SNAPSHOT.read_text(encoding="utf-8")) == {*names}
 
 
 if __name__ == "__main__":

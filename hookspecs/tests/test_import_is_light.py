@@ -13,7 +13,6 @@ UNWANTED = {
     "asyncio",
     "mcp",
     "mcp_types",
-    "msgspec",
     "pml_core",
     "pydantic",
     "pydantic_settings",

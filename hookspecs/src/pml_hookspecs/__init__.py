@@ -1,34 +1,30 @@
 """The contract between the PML gateway and its plugins.
 
-A plugin imports this package and its own dependencies, and nothing else of PML. Five kinds of driver are found by
-entry point and named in the configuration (:class:`ExposureMode`, :class:`Executor`, :class:`Transport`,
-:class:`Tracer`, :class:`Store`); hook plugins take effect because they are installed.
+A plugin imports this package and its own dependencies, among which may be PML's libraries (``pml_kit``). Five kinds of
+driver are found by entry point and named in the configuration (:class:`ExposureMode`, :class:`Executor`,
+:class:`Transport`, :class:`Tracer`, :class:`Store`); hook plugins take effect because they are installed.
 """
 
 from __future__ import annotations
 
-from .access import AccessEvent, AccessWatcher, CurrentKeys, Identities, Identity, UnauthenticatedError
-from .environment import USUAL_VARIABLES, is_usual, passed_on
+from .access import UnauthenticatedError
 from .executor import (
     CallNext,
     CannotAskError,
     Executor,
     Journal,
     Run,
-    Suggester,
-    Suggestion,
     Wrapper,
 )
-from .exposure_mode import Embedder, ExposureMode, SearchIndex, Selection, ToolFilter, View, Views
-from .foresight import Asker, Checker, Judge, Verdict
-from .gateway import QUESTIONS, Check, Guide, InvalidArguments, MetaTool, NamedTools, ToolFailed
+from .exposure_mode import ExposureMode, Selection, ToolFilter
+from .gateway import QUESTIONS, Check, InvalidArguments, MetaTool, SharedRoute, ToolFailed
 from .hooks import PROJECT, hookimpl, hookspec
-from .raw import EMPTY, RawObject, encode, well_formed
+from .offers import Key, Offer
+from .raw import EMPTY, RawObject, encode
 from .records import ExecutionRecord, RecordStatus, Trigger
-from .services import Services
+from .services import RunOptions, Services
 from .settings import setting
 from .store import (
-    AgentActivity,
     CatalogCache,
     Document,
     Documents,
@@ -46,6 +42,8 @@ from .tasks import (
     CapabilityRun,
     CodeRun,
     DryRun,
+    FolderSize,
+    PluginTask,
     Retry,
     ServerRequest,
     Step,
@@ -63,6 +61,7 @@ from .types import (
     CatalogEntry,
     ExecutionId,
     Failure,
+    Identity,
     Json,
     Match,
     Outcome,
@@ -74,6 +73,7 @@ from .types import (
     ToolId,
     split_tool_id,
 )
+from .values import defaults, replace
 
 __all__ = [
     "AGENTS_SERVER",
@@ -82,12 +82,7 @@ __all__ = [
     "GATEWAY_SERVER",
     "PROJECT",
     "QUESTIONS",
-    "USUAL_VARIABLES",
     "Accept",
-    "AccessEvent",
-    "AccessWatcher",
-    "AgentActivity",
-    "Asker",
     "CallNext",
     "CannotAskError",
     "CapabilityRun",
@@ -95,13 +90,10 @@ __all__ = [
     "CatalogCache",
     "CatalogEntry",
     "Check",
-    "Checker",
     "CodeRun",
-    "CurrentKeys",
     "Document",
     "Documents",
     "DryRun",
-    "Embedder",
     "Ended",
     "Endpoint",
     "ExecutionId",
@@ -111,31 +103,31 @@ __all__ = [
     "Executor",
     "ExposureMode",
     "Failure",
+    "FolderSize",
     "Grouping",
-    "Guide",
     "Handler",
-    "Identities",
     "Identity",
     "InvalidArguments",
     "Journal",
     "Json",
-    "Judge",
+    "Key",
     "Link",
     "Match",
     "MetaTool",
-    "NamedTools",
+    "Offer",
     "Origin",
     "Outcome",
     "Page",
     "Peer",
     "Phase",
+    "PluginTask",
     "RawObject",
     "RecordStatus",
     "Retry",
     "RpcError",
     "Run",
+    "RunOptions",
     "Scope",
-    "SearchIndex",
     "Secrets",
     "Selection",
     "ServerRequest",
@@ -143,12 +135,11 @@ __all__ = [
     "ServerStatus",
     "Services",
     "Session",
+    "SharedRoute",
     "Span",
     "Status",
     "Step",
     "Store",
-    "Suggester",
-    "Suggestion",
     "Task",
     "ToolCall",
     "ToolFailed",
@@ -161,17 +152,13 @@ __all__ = [
     "TransportError",
     "Trigger",
     "UnauthenticatedError",
-    "Verdict",
-    "View",
-    "Views",
     "Workflow",
     "Wrapper",
+    "defaults",
     "encode",
     "hookimpl",
     "hookspec",
-    "is_usual",
-    "passed_on",
+    "replace",
     "setting",
     "split_tool_id",
-    "well_formed",
 ]

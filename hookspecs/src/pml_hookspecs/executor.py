@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from .tasks import Task, Workflow
+    from .tasks import Task
     from .types import ExecutionId, Outcome, Phase, Session
 
-GROUP = "pml.executor"
 
+Journal: TypeAlias = Callable[[str, "Task", Callable[[], Awaitable["Outcome"]]], Awaitable["Outcome"]]
+"""Keeps the outcomes of a workflow's tasks, and of what its code calls, so that those are not run again.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suggestion:
-    """A plan that somebody made of an intent."""
-
-    workflow: Workflow
-    confidence: float
-    """In ``[0, 1]``."""
-    why: str
-    """One or two sentences."""
-
-
-class Suggester(Protocol):
-    """Makes plans of intents."""
-
-    async def suggest(self, intent: str, run: Run, *, limit: int) -> Sequence[Suggestion]:
-        """At most ``limit`` plans with tools that the session of ``run`` may have, best first; none without an idea."""
-        ...
-
-
-class Journal(Protocol):
-    """Keeps the outcomes of a workflow's tasks, and of what its code calls, so that those are not run again."""
-
-    async def keep(self, path: str, task: Task, perform: Callable[[], Awaitable[Outcome]]) -> Outcome:
-        """The outcome kept under ``path``; if there is none, that of ``perform``, kept before it is returned.
-
-        Args:
-            path: Where the task stands in the workflow: ids joined by ``/``, the same on every run of the plan.
-            task: What is to run, its references filled in.
-            perform: Runs it through the chain.
-        """
-        ...
+A function of a path, a task and how to run it: the outcome kept under the path; if there is none, what running it
+gives, kept before it is returned. The path says where the task stands in the workflow: ids joined by ``/``, the same on
+every run of the plan. The references of the task are filled in, and it is run through the chain.
+"""
 
 
 class CannotAskError(Exception):
@@ -144,7 +117,7 @@ class Run(Protocol):
 
     @property
     def asked_s(self) -> float:
-        """How long people were asked, here and inside, up to now [s]; :class:`clock.Clock` stands still meanwhile."""
+        """How long people were asked, here and inside, up to now [s]; ``pml_kit.system.clock`` leaves it out."""
         ...
 
     def note(
@@ -178,18 +151,22 @@ class Executor(Protocol):
     """Runs tasks of the kinds in :attr:`handles`. Registered in ``pml.executor``: ``Driver(settings, services)``.
 
     All that are installed are loaded. When two of them handle one kind, ``[gateway.executors]`` must say which to use:
-    its keys are ``workflow``, ``durable``, ``capability``, ``code`` and ``code.<language>``. The core runs tool calls.
+    its keys are ``workflow``, ``durable``, ``capability``, ``code``, ``code.<language>`` and types of plugins' tasks.
+    The core runs tool calls.
     """
 
     handles: ClassVar[frozenset[type]]
-    """Subset of ``{CodeRun, CapabilityRun, Workflow}``; not empty.
+    """Subset of ``{CodeRun, CapabilityRun, PluginTask, Workflow}``; not empty.
+
+    An executor of plugins' tasks has ``types: ClassVar[frozenset[str]]``, those that it runs: plans may then have tasks
+    of these types, with ``inputs``.
 
     An executor of code may have ``languages: ClassVar[frozenset[str]]``, those it runs; several can then be in use
     side by side. One without runs what no other does. One of workflows that are :attr:`Workflow.durable`, and of those
     only, has ``durable: ClassVar[bool] = True``. One with ``opt_in: ClassVar[bool] = True`` runs only what it is named
     for, and programs of the languages that its class method ``programs()`` gives, where nobody is named for their code.
 
-    One that can tell what is wrong with a task before it runs is a :class:`~pml_hookspecs.foresight.Checker`."""
+    One that can tell what is wrong with a task before it runs can say so (``pml_kit.offers.Checker``)."""
 
     async def execute(self, task: Task, run: Run) -> Outcome:
         """Run ``task`` to its end.
@@ -224,7 +201,7 @@ class Wrapper(Protocol):
         ``wrapper.fault``. ``task`` may be replaced by another on the way in; ``run`` is handed on as it came.
 
         One that only looks at tasks before they run may be a plain function that returns ``call_next(task, run)`` as it
-        is: so a task that it lets pass costs no coroutine. One that has humans look can be a
-        :class:`~pml_hookspecs.foresight.Asker`.
+        is: so a task that it lets pass costs no coroutine. One that has humans look can
+        tell beforehand of which tasks (``pml_kit.offers.Asker``).
         """
         ...

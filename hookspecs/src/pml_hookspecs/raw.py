@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-SHOWN_BYTES = 200
+_SHOWN_BYTES = 200
 """How much of an object its ``repr`` shows."""
 
 
@@ -54,37 +53,6 @@ def encode(value: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return _write_ascii(value).encode()
-
-
-_WHOLE = re.compile(rb"(?:[^\\]++|\\(?:[^u]|u(?:[^dD]|[dD][0-7]|[dD][89abAB]..\\u[dD][c-fC-F]..)))*+", re.DOTALL)
-"""JSON text up to the first half of a surrogate pair, whose escape is six bytes long. Steps back nowhere."""
-HALF_BYTES, MOST_HALVES = 6, 10_000
-
-
-def well_formed(raw: bytes) -> bytes:
-    """JSON text with U+FFFD for each half of a surrogate pair: strict readers refuse a message that has one.
-
-    Args:
-        raw: UTF-8 JSON text. A half can only be an escape in it, as JavaScript writes a string that was cut in two.
-
-    Raises:
-        ValueError: There are more than :data:`MOST_HALVES`.
-    """
-    if b"\\ud" not in raw and b"\\uD" not in raw:
-        return raw
-    parts: list[bytes] = []
-    begin = 0
-    while (end := _end_of_whole(raw, begin)) < len(raw):
-        if len(parts) == MOST_HALVES:
-            raise ValueError(f"the message has more than {MOST_HALVES} halves of surrogate pairs")
-        parts.append(raw[begin:end])
-        begin = end + HALF_BYTES
-    return rb"\ufffd".join((*parts, raw[begin:])) if parts else raw
-
-
-def _end_of_whole(raw: bytes, begin: int) -> int:
-    found = _WHOLE.match(raw, begin)
-    return len(raw) if found is None else found.end()
 
 
 class RawObject(Mapping[str, Any]):
@@ -147,8 +115,8 @@ class RawObject(Mapping[str, Any]):
         return len(self.value)
 
     def __repr__(self) -> str:
-        text = self.raw[:SHOWN_BYTES].decode(errors="replace")
-        return f"RawObject({text}{'…' if len(self.raw) > SHOWN_BYTES else ''})"
+        text = self.raw[:_SHOWN_BYTES].decode(errors="replace")
+        return f"RawObject({text}{'…' if len(self.raw) > _SHOWN_BYTES else ''})"
 
 
 EMPTY = RawObject(b"{}")

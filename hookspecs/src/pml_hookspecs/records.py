@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ._values import quick
+from msgspec import Struct, field
+
 from .types import AGENTS_SERVER
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ Trigger: TypeAlias = Literal["manual", "schedule", "agent", "mcp"]
 RecordStatus: TypeAlias = "Status | Literal['pending', 'running']"
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionRecord:
+class ExecutionRecord(Struct, frozen=True, kw_only=True):
     """One execution: a tool call, a workflow, a piece of code, whoever asked for it."""
 
     id: ExecutionId
@@ -75,11 +73,7 @@ class ExecutionRecord:
     what ``get`` was asked to read with it: it may be large."""
 
     @property
-    def is_agents_run(self) -> bool:
-        """Whether the agent did it, rather than asked for it."""
-        return self.as_agent and self.kind == "tool" and self.target == f"{AGENTS_SERVER}:{self.agent}"
-
-    @property
     def nested(self) -> bool:
-        """Whether it is only a part of another one: a run of an agent never is."""
-        return self.parent is not None and not self.is_agents_run
+        """Whether it is only a part of another one: what an agent did, rather than asked for, never is."""
+        ran_by_agent = self.as_agent and self.kind == "tool" and self.target == f"{AGENTS_SERVER}:{self.agent}"
+        return self.parent is not None and not ran_by_agent

@@ -1,20 +1,53 @@
-"""What the gateway hands to a plugin."""
+"""What the gateway hands to a plugin, and how a plugin asks it to run a task."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import Struct
+
+from .raw import EMPTY
 
 if TYPE_CHECKING:
-    from .access import AccessEvent, Identity
-    from .executor import Journal, Run, Suggestion
-    from .exposure_mode import Embedder, Views
-    from .foresight import Verdict
+    from datetime import datetime
+
+    from .executor import Journal
     from .gateway import MetaTool
+    from .offers import Key
     from .records import Trigger
-    from .store import Scope, Store
+    from .store import Store
     from .tasks import DryRun, Task
-    from .types import Catalog, CatalogEntry, ExecutionId, Json, Outcome, Session
+    from .types import Catalog, ExecutionId, Identity, Json, Outcome, Session
+
+_T = TypeVar("_T")
+
+
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """How whoever asks wants a task run; what is left out is as the gateway does it."""
+
+    id: ExecutionId | None = None
+    """To run it: an execution that began before, under a gateway that is gone, or that is recorded as pending, and goes
+    on. To begin with it in the background: the id to give it; one that exists is not begun again. None for a new one.
+    """
+    intent: str = ""
+    """What it is for; a workflow's own comes first. ``""`` when not said."""
+    dry_run: DryRun | None = None
+    """None: as the task or the configuration says."""
+    trigger: Trigger = "agent"
+    """What made it run."""
+    agent: str = ""
+    """Who acts for the principal; ``""`` for the session's client."""
+    schedule: str = ""
+    """Id of the schedule that triggered it; ``""`` for none."""
+    meta: Mapping[str, Any] = EMPTY
+    """As :attr:`Run.meta` gives it: what ``_meta`` of a client's request has for the gateway."""
+    deadline: datetime | None = None
+    """When it is cancelled [UTC]; None for never. This and the rest count only while somebody waits for the end."""
+    journal: Journal | None = None
+    """Keeps the outcomes of what the task dispatches."""
+    progress: Callable[[float, float | None, str], None] | None = None
+    """Hears what :meth:`Run.progress` is told; None when nobody wants to."""
 
 
 class Services(Protocol):
@@ -52,82 +85,46 @@ class Services(Protocol):
         """
         ...
 
-    @property
-    def views(self) -> Views:
-        """What clients are shown."""
+    def find(self, key: Key[_T]) -> _T | None:
+        """What is offered under ``key``: by the plugin that ``[gateway.providers]`` names, or the only one.
+
+        Look it up when it is first used, and keep it: what is offered does not change while the gateway runs.
+
+        Returns:
+            None where nobody offers it, several plugins do and none is chosen, or plugins have not been asked yet.
+        """
         ...
 
-    @property
-    def embedder(self) -> Embedder | None:
-        """The model that embeds texts; None when no plugin brings one, or the gateway has not started."""
+    def find_all(self, key: Key[_T]) -> Sequence[tuple[str, _T]]:
+        """All that counts of what is offered under ``key``, each with its plugin's name, in the order of these names.
+
+        What the gateway offers is that of the plugin ``core``. Empty where :meth:`find` gives None, unless the key says
+        that all of several count.
+        """
         ...
 
-    async def suggest(self, intent: str, run: Run, *, limit: int = 3) -> Sequence[Suggestion]:
-        """Plans for ``intent`` from all who make plans, best first. One that fails is logged and left out."""
-        ...
-
-    async def run(  # noqa: PLR0913 - each is one thing that executions differ in
-        self,
-        task: Task,
-        session: Session,
-        *,
-        id: ExecutionId | None = None,
-        intent: str = "",
-        dry_run: DryRun | None = None,
-        trigger: Trigger = "agent",
-        agent: str = "",
-        schedule: str = "",
-        journal: Journal | None = None,
-    ) -> Outcome:
+    async def run(self, task: Task, session: Session, options: RunOptions = RunOptions()) -> Outcome:
         """Run a task that no client waits for, through the same chain as all others.
 
         Args:
             task: What to run.
             session: For whom: what the filters refuse it is refused here.
-            id: An execution that began before, under a gateway that is gone, or that is already recorded as pending:
-                its record goes on. None for a new one.
-            intent: What it is for; a workflow's own comes first.
-            dry_run: None as the gateway is configured.
-            trigger: What made it run.
-            agent: Who acts for the principal; ``""`` for the session's client.
-            schedule: Id of the schedule that triggered it.
-            journal: Keeps the outcomes of the workflow's tasks.
+            options: How.
 
         Raises:
             RuntimeError: The gateway has not started.
         """
         ...
 
-    async def start(
-        self,
-        task: Task,
-        session: Session,
-        *,
-        id: ExecutionId | None = None,
-        intent: str = "",
-        dry_run: DryRun | None = None,
-        trigger: Trigger = "agent",
-        agent: str = "",
-        schedule: str = "",
-    ) -> ExecutionId:
+    async def start(self, task: Task, session: Session, options: RunOptions = RunOptions()) -> ExecutionId:
         """As :meth:`run`, in the background: returns when it is durably recorded as pending.
 
         It is never lost silently: one that was under way when its gateway died is gone on with by another that finds
         it, if it is a workflow that is durable, and recorded as failed otherwise, with the reason. What is begun with a
-        key ends at its next task once the key does not count any more (:class:`~pml_hookspecs.CurrentKeys`).
+        key ends at its next task once the key does not count any more (:class:`~pml_kit.offers.CurrentKeys`).
 
         A call is recorded as running when it begins; one of a tool that a plugin published, when that plugin says so:
         it may have to wait for its turn.
-
-        Args:
-            task: What to run.
-            session: For whom.
-            id: To give it; one that exists is not begun again. None for a new one.
-            intent: As with :meth:`run`.
-            dry_run: As with :meth:`run`.
-            trigger: What made it run.
-            agent: Who acts for the principal; ``""`` for the session's client.
-            schedule: Id of the schedule that triggered it.
 
         Raises:
             RuntimeError: The gateway has not started.
@@ -140,75 +137,6 @@ class Services(Protocol):
 
         Returns:
             Whether it was under way.
-        """
-        ...
-
-    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
-        """What can be told of ``task`` without running it, by the executor that would run it.
-
-        Of a tool that stands for a task, of that task. Nothing is known of calls of servers' tools, nor where the
-        executor is no :class:`~pml_hookspecs.foresight.Checker`; one that there is not is a problem.
-
-        Args:
-            task: Of its inputs only the names count.
-            session: For whom.
-            within_s: Longest time [s]; what would have taken longer is left out.
-
-        Raises:
-            RuntimeError: The gateway has not started.
-        """
-        ...
-
-    def judges(self, entry: CatalogEntry) -> bool:
-        """Whether calls of a tool are refused here when their arguments do not fit its input schema.
-
-        False where no wrapper is a :class:`~pml_hookspecs.foresight.Judge` of it: then its server decides.
-
-        Raises:
-            RuntimeError: The gateway has not started.
-        """
-        ...
-
-    async def would_ask(self, task: Task, above: Run) -> Sequence[str]:
-        """Why humans would have to look before ``task`` runs for real, outermost wrapper first; empty when none would.
-
-        A wrapper that fails to tell counts as one that would ask, and is logged.
-
-        Args:
-            task: Of a tool that stands for a task, that task is meant.
-            above: The execution that would dispatch it.
-
-        Raises:
-            RuntimeError: The gateway has not started.
-        """
-        ...
-
-    async def identify(self, token: str | None) -> Identity | None:
-        """Whose key ``token`` is, by the plugins that know keys; None when none of them does.
-
-        Raises:
-            UnauthenticatedError: It is refused, or a key is needed and there is none.
-        """
-        ...
-
-    async def report_access(self, event: AccessEvent) -> None:
-        """Tell those who watch it (``pml_access_watchers``) that somebody was refused, or told of executions.
-
-        For what no wrapper sees. Returns when they have heard it; never raises.
-        """
-        ...
-
-    async def scope(self, session: Session, *, results: bool = False) -> Scope:
-        """Whose executions ``session`` may see: as the plugins say that know keys.
-
-        Without any: all with the scope ``system``, else those of the session's principal.
-
-        Args:
-            session: Who asks.
-            results: False for lists and summaries, True for one execution with its output.
-
-        Raises:
-            UnauthenticatedError: A key is needed and there is none.
         """
         ...
 
@@ -234,6 +162,14 @@ class Services(Protocol):
 
         Raises:
             ValueError: The name is a configured server's, or another plugin's.
+        """
+        ...
+
+    def lists_changed(self) -> None:
+        """Say that what an exposure mode picks may be something else now, although the catalog and the session are not.
+
+        For a mode that depends on time or on history. All modes are asked again, and clients whose list differs are
+        told (``notifications/tools/list_changed``). Does nothing before clients can connect.
         """
         ...
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from .tracer import Ended
     from .types import CatalogEntry, ExecutionId, Json, ServerStatus
 
-GROUP = "pml.store"
 T = TypeVar("T")
 
 
@@ -69,21 +68,6 @@ class ExecutionQuery:
     cursor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AgentActivity:
-    """What one agent did."""
-
-    agent: str
-    executions: int
-    succeeded: int
-    failed: int
-    running: int
-    cost_usd: float
-    mean_duration_ms: int | None
-    """None when nothing has ended."""
-    last_started_at: datetime | None
-
-
 Grouping: TypeAlias = Literal["agent", "principal", "tool", "server", "key", "day"]
 
 
@@ -103,6 +87,8 @@ class Total:
     tokens_out: int
     mean_duration_ms: int | None
     """None when nothing has ended."""
+    last_started_at: datetime | None = None
+    """When the last one began, where that was asked for (:meth:`Executions.activity`); None otherwise."""
 
 
 class Executions(Protocol):
@@ -138,8 +124,8 @@ class Executions(Protocol):
         """
         ...
 
-    async def activity(self, query: ExecutionQuery) -> Sequence[AgentActivity]:
-        """One row per agent with a match, most executions first, ties by agent. Ignores ``limit`` and ``cursor``."""
+    async def activity(self, query: ExecutionQuery) -> Sequence[Total]:
+        """As :meth:`totals` by agent, and when the last one began; most executions first, ties by agent."""
         ...
 
     async def totals(self, query: ExecutionQuery, by: Grouping) -> Sequence[Total]:

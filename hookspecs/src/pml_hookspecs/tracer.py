@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ._values import quick
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from .types import ExecutionId, Json, Status
 
-GROUP = "pml.tracer"
 
-
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(Struct, frozen=True, kw_only=True):
     """Something that takes time. There is one span per dispatched task."""
 
     trace_id: str
@@ -35,9 +30,7 @@ class Span:
     """OpenTelemetry names where one exists (``gen_ai.tool.name``). Holds no arguments and no results."""
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """How a span ended."""
 
     span: Span

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+
+from .types import Identity
 
 if TYPE_CHECKING:
     from .raw import RawObject
     from .types import Json
-
-GROUP = "pml.transport"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,32 +115,15 @@ class Handler(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class Peer(Identity, frozen=True, kw_only=True):
     """An upstream client, as far as the listener knows it."""
 
+    principal: str = "local"
+    """As of every identity; ``"local"`` for whoever started the gateway on stdio."""
     address: str
     """``stdio`` or ``host:port``."""
-    principal: str = "local"
-    scopes: frozenset[str] = frozenset()
     endpoint: str = "default"
     """Which of the gateway's endpoints it addresses: each has an exposure mode of its own."""
-    mode: str = ""
-    """Exposure mode of its key; ``""`` for the endpoint's."""
-    intent: str = ""
-    """Hint of its key at what it does; ``""`` for the endpoint's."""
-    execution_mode: Literal["", "real", "dry_run"] = ""
-    """What calls under its key do that do not say themselves; ``""`` as at its endpoint."""
-    dry_run_only: bool = False
-    """True: whatever is asked for under its key is rehearsed."""
-    access_key: str = ""
-    """Public id of its key, never the key itself."""
-    agent: str = ""
-    """The configured agent that its key belongs to; ``""`` for a person's or a system's."""
-    allow: tuple[str, ...] | None = None
-    """Patterns of tool ids that its key may have; None for all."""
-    deny: tuple[str, ...] = ()
-    """Patterns of tool ids that its key may not have."""
     stateless: bool = False
     """Its requests have nothing to do with each other: they may come from different people. There is then no way to
     send anything but through a request's :class:`Origin`."""

@@ -8,8 +8,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, NewType, Protocol, TypeAlias
 
-from ._values import quick
-from .schemas import schema_problem
+from msgspec import Struct
 
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
@@ -36,40 +35,55 @@ def split_tool_id(tool: str) -> tuple[str, str]:
     return (server, name) if colon else ("", tool)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who asks, and what that one may do: as its key says, or as whoever serves it knows."""
+
+    principal: str
+    """For whom: a person's name, or another that is unique. Who knows keys has to say it: what is left out would be
+    everybody's."""
+    access_key: str = ""
+    """Public id of the key that it came with, never the key; ``""`` without one."""
+    scopes: frozenset[str] = frozenset()
+    agent: str = ""
+    """The configured agent that acts, or that the key belongs to; ``""`` for a person or a system."""
+    mode: str = ""
+    """Name of an exposure mode; ``""`` for the endpoint's."""
+    intent: str = ""
+    """Hint at what it is about to do; ``""`` for the endpoint's."""
+    execution_mode: Literal["", "real", "dry_run"] = ""
+    """What a call does that does not say itself; ``""`` as at the endpoint, or as the gateway is configured."""
+    dry_run_only: bool = False
+    """True: whatever is asked for is rehearsed. The endpoint or the gateway may do so as well."""
+    allow: tuple[str, ...] | None = None
+    """Patterns of tool ids that it may have (``files:*``), as :func:`fnmatch.fnmatchcase` reads them; None for all."""
+    deny: tuple[str, ...] = ()
+    """Patterns of tool ids that it may not have, whatever :attr:`allow` says."""
+
+    def members(self) -> dict[str, Any]:
+        """What every identity has, to make a :class:`Session` or a :class:`Peer` with."""
+        return {name: getattr(self, name) for name in Identity.__struct_fields__}
+
+
+class Session(Identity, frozen=True, kw_only=True):
     """Who is asking, while the gateway serves one request.
 
-    An identity, not a connection: two requests with the same :attr:`key` see the same tools, so caches use it.
+    An identity, not a connection: two requests with the same :attr:`key` see the same tools, so caches use it. Its mode
+    is the one that lists its tools, ``""`` where nothing is listed; its intent may come from the request's ``_meta``.
     """
 
+    principal: str = "local"
+    """As of every identity; ``"local"`` for whoever started the gateway on stdio."""
     key: str
     """Identity of the view: endpoint, principal, scopes, mode, intent hint and key."""
     endpoint: str = "default"
     """Which listener the request came in on; a listener can have its own exposure mode."""
-    principal: str = "local"
-    """Authenticated caller; ``"local"`` for whoever started the gateway on stdio."""
-    scopes: frozenset[str] = frozenset()
     client: str = ""
     """``name/version`` the peer gave, or ``""``."""
     protocol: str = ""
     """MCP revision spoken with the client; ``""`` before the handshake."""
-    intent: str = ""
-    """Hint at what the client is about to do: set for the endpoint or key, or sent in ``_meta``; usually ``""``."""
-    mode: str = ""
-    """Name of the exposure mode that lists its tools; ``""`` where nothing is listed."""
-    execution_mode: Literal["", "real", "dry_run"] = ""
-    """What a call does that does not say itself; ``""`` as the gateway is configured."""
-    dry_run_only: bool = False
-    """True: its key has everything rehearsed, whatever is asked for. Its endpoint or the gateway may do so as well."""
-    access_key: str = ""
-    """Public id of the key that it came with; ``""`` without one."""
-    agent: str = ""
-    """The configured agent that acts; ``""`` for a person or a system."""
-    allow: tuple[str, ...] | None = None
-    """Patterns of tool ids that its key may have; None for all."""
-    deny: tuple[str, ...] = ()
-    """Patterns of tool ids that its key may not have."""
+    effects: Literal["read", "write", "destroy"] = "destroy"
+    """What may be done for it, by what tools say of themselves: only read; change, but destroy nothing; anything. What
+    says nothing counts as destroying."""
 
     @property
     def actor(self) -> str:
@@ -89,52 +103,31 @@ class CatalogEntry:
     id: ToolId
     server: str
     definition: Mapping[str, Any]
-    """The tool as the server sent it: wire JSON, unknown members included, never modified."""
+    """Wire JSON, unknown members included: as the server sent it, or as the operator has it presented, under another
+    name perhaps."""
     tokens: int
-    """Roughly the size of the whole definition [UTF-8 bytes / 4]; what people are told counts :mod:`.tokens`."""
+    """Roughly the size of the whole definition [UTF-8 bytes / 4]; ``pml_kit.mcp.tokens`` is nearer."""
     digest: str = ""
     """Changes when the definition changes: SHA-256 of its canonical JSON, hex."""
     meta: bool = False
     """True for the gateway's own tools that the meta-tool modes list."""
-    _problems: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Room for what others find out about it once, under names that begin with their package's."""
 
     @property
     def name(self) -> str:
-        """The server's own name for the tool."""
-        return str(self.definition["name"])
+        """The server's own name for the tool, whatever it is presented as."""
+        return self.id.partition(":")[2]
 
     @property
     def description(self) -> str:
-        """What the server says about the tool; ``""`` when it says nothing."""
+        """What is said about the tool; ``""`` for nothing."""
         return str(self.definition.get("description") or "")
 
     @property
     def own(self) -> bool:
         """True for tools that the gateway serves itself, listed or not."""
         return self.server == GATEWAY_SERVER
-
-    @property
-    def input_schema(self) -> Mapping[str, Any] | None:
-        """``inputSchema`` for whoever reads it; None when there is none, or it is over the bounds of :mod:`.schemas`.
-
-        What clients are shown is :attr:`definition`, whatever it costs to read.
-        """
-        return self._bounded("inputSchema")
-
-    @property
-    def output_schema(self) -> Mapping[str, Any] | None:
-        """``outputSchema``, as :attr:`input_schema`."""
-        return self._bounded("outputSchema")
-
-    def schema_problem(self, member: str = "inputSchema") -> str:
-        """Why nobody reads the schema that the definition has under ``member``; ``""`` when it can be read."""
-        if member not in self._problems:
-            self._problems[member] = schema_problem(self.definition.get(member))
-        return self._problems[member]
-
-    def _bounded(self, member: str) -> Mapping[str, Any] | None:
-        schema = self.definition.get(member)
-        return schema if isinstance(schema, Mapping) and not self.schema_problem(member) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +263,7 @@ class Failure:
     """More for programs. A server's own JSON-RPC error stands here as ``rpc: {code, message, data?}``."""
 
 
-@quick
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """Result of one task."""
 
     task_id: str

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import anyio
 import pytest
@@ -58,3 +60,19 @@ async def test_what_it_raises_is_raised():
 
     with pytest.raises(ValueError, match="why"):
         await finish_despite_cancel(fails(), name="work")
+
+
+def test_it_imports_nothing_that_was_not_there(tmp_path):
+    # A gateway that has used up its descriptors ends too, and can open no file of a module then.
+    script = tmp_path / "ends.py"
+    script.write_text(
+        "import asyncio, sys\n"
+        "from pml_kit.cleanup import finish_despite_cancel\n"
+        "async def main():\n"
+        "    before = set(sys.modules)\n"
+        "    await finish_despite_cancel(asyncio.sleep(0), name='work')\n"
+        "    print(sorted(set(sys.modules) - before))\n"
+        "asyncio.run(main())\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout == "[]\n"

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections import UserDict
 
 import pytest
 
 from pml_hookspecs import RawObject
-from pml_kit.json_line import json_line
+from pml_kit.json_line import json_line, well_formed
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,22 @@ def test_numbers_that_are_none_are_written_as_python_does():
 def test_what_has_no_form_in_json_is_refused():
     with pytest.raises((TypeError, ValueError)):
         json_line({"a": object()})
+
+
+ESCAPES = ("\\ud83d", "\\uDE00", "\\\\", "\\n", "u", "d83d", "\\uD83D", "\\ude00", "😀", '\\"', "\\u0041", "x")
+
+
+def test_halves_of_surrogate_pairs_are_replaced_and_nothing_else():
+    chosen = random.Random(7)
+    for _ in range(5000):
+        text = '"' + "".join(chosen.choices(ESCAPES, k=chosen.randint(0, 12))) + '"'
+        whole = json.loads(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        assert json.loads(well_formed(text.encode())) == whole, text
+        if json.loads(text) == whole:
+            assert well_formed(text.encode()) == text.encode()
+
+
+def test_more_halves_than_anybody_writes_are_refused():
+    assert well_formed(rb"\ud83d" * 10_000) == rb"\ufffd" * 10_000
+    with pytest.raises(ValueError, match="more than 10000 halves"):
+        well_formed(rb"\ud83d" * 10_001)

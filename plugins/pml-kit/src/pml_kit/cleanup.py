@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from contextlib import AbstractContextManager
 
 
 async def finish_despite_cancel(work: Coroutine[Any, Any, None], *, name: str) -> None:
@@ -16,12 +19,9 @@ async def finish_despite_cancel(work: Coroutine[Any, Any, None], *, name: str) -
         asyncio.CancelledError: The caller was cancelled meanwhile.
         Exception: Whatever ``work`` raises.
     """
-    # anyio cancels again in every turn of the loop, so without its shield this would spin until the end.
-    from anyio import CancelScope
-
     task = asyncio.get_running_loop().create_task(work, name=name)
     cancelled: asyncio.CancelledError | None = None
-    with CancelScope(shield=True):
+    with _shield():
         while not task.done():
             try:
                 await asyncio.wait([task])
@@ -30,3 +30,13 @@ async def finish_despite_cancel(work: Coroutine[Any, Any, None], *, name: str) -
     if cancelled is not None:
         raise cancelled
     task.result()
+
+
+def _shield() -> AbstractContextManager[object]:
+    # anyio cancels again in every turn of the loop, so without its shield this would spin until the end. Where nobody
+    # imported it, nobody cancels so; and a gateway that ends without a free descriptor could not import it any more.
+    if "anyio" not in sys.modules:
+        return nullcontext()
+    from anyio import CancelScope
+
+    return CancelScope(shield=True)

@@ -6,11 +6,11 @@ Names only decide where nobody says anything, so that it is the same on every st
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from pml_hookspecs import Wrapper
+from pml_hookspecs import Key, Offer, Wrapper
 
 OPTIONAL = "?"
 """Behind the name of a plugin that need not be there."""
@@ -105,17 +105,8 @@ def _unknown(found: Sequence[PluginWrapper]) -> Iterator[str]:
                     yield f"{told}, whose phase says the opposite; give one of them another phase"
 
 
-Offer: TypeAlias = tuple[str, Any]
+Offered: TypeAlias = tuple[str, Any]
 """A plugin, and what it offers."""
-PARTS: Mapping[str, str] = {
-    "pml_search_index": "search",
-    "pml_embedders": "embedder",
-    "pml_suggesters": "suggester",
-    "pml_identities": "identities",
-}
-"""What plugins offer in place of one another, by the hook that they offer it by."""
-TOGETHER = frozenset({"suggester", "identities"})
-"""Parts of which all that are installed are asked where none is chosen."""
 
 
 def near(name: str, names: Iterable[str], otherwise: str = "") -> str:
@@ -125,41 +116,55 @@ def near(name: str, names: Iterable[str], otherwise: str = "") -> str:
     return f"did you mean {found[0]!r}?" if found else otherwise or f"installed: {', '.join(known) or 'none'}"
 
 
-def chosen(hook: str, found: Sequence[Offer], choices: Mapping[str, str]) -> tuple[list[Offer], str]:
-    """Of what plugins offer by ``hook``, what counts; and one sentence where several do and nobody chose.
+def check_choices(choices: Iterable[str], names: Iterable[str]) -> None:
+    """See that each part that somebody chose for is one of ``names``.
+
+    Raises:
+        LookupError: There is no such part.
+    """
+    known = set(names)
+    if unknown := sorted(set(choices) - known):
+        raise LookupError(f"gateway.providers.{unknown[0]}: there is no such part; {near(unknown[0], known)}")
+
+
+def counting(
+    part: str, several: str, found: Sequence[Offered], choices: Mapping[str, str]
+) -> tuple[list[Offered], str]:
+    """Of what plugins offer as ``part``, what counts; and one sentence where several do and nobody chose.
 
     Args:
-        hook: One of :data:`PARTS`.
+        part: What it is, as ``[gateway.providers]`` calls it.
+        several: What counts where nobody chose, as of :class:`pml_hookspecs.Key`.
         found: What they offer.
         choices: Part to plugin, ``[gateway.providers]``.
 
     Raises:
-        LookupError: The plugin that was chosen offers none, or there is no such part.
+        LookupError: The plugin that was chosen offers none.
     """
-    part = PARTS[hook]
-    if unknown := sorted(set(choices) - set(PARTS.values())):
-        raise LookupError(f"gateway.providers.{unknown[0]}: there is no such part; {near(unknown[0], PARTS.values())}")
     plugins = sorted({plugin for plugin, _ in found})
     if (choice := choices.get(part)) is not None:
         if choice not in plugins:
             raise LookupError(f"gateway.providers.{part}: no plugin {choice!r} brings one; {near(choice, plugins)}")
         return [one for one in found if one[0] == choice], ""
-    if not plugins[1:]:
+    if several == "all" or not plugins[1:]:
         return list(found), ""
-    counting = list(found) if part in TOGETHER else []
-    counts = "all of them are asked" if counting else "none of them counts"
+    counts = "none of them counts" if several == "none" else "all of them are asked"
     how = f'choose one: [gateway.providers] {part} = "{plugins[0]}"'
-    return counting, f"several plugins bring {part} ({', '.join(plugins)}): {counts}; {how}"
+    those = [] if several == "none" else list(found)
+    return those, f"several plugins bring {part} ({', '.join(plugins)}): {counts}; {how}"
 
 
-def unchosen(gather: Callable[[str], Sequence[Offer]], choices: Mapping[str, str]) -> Iterator[str]:
-    """One sentence for each part that several plugins offer and of which nobody chose one.
+def unchosen(offers: Iterable[tuple[str, Offer[Any]]], choices: Mapping[str, str]) -> Iterator[str]:
+    """One sentence for each key under which several plugins offer something and of which nobody chose one.
 
     Args:
-        gather: What plugins offer by a hook.
-        choices: As of :func:`chosen`; a wrong one is not told.
+        offers: What they offer, with their names.
+        choices: As of :func:`counting`; a wrong one is not told.
     """
-    for hook in PARTS:
+    offered: dict[Key[Any], list[Offered]] = {}
+    for plugin, offer in offers:
+        offered.setdefault(offer.key, []).append((plugin, offer.service))
+    for key, services in offered.items():
         with suppress(LookupError):
-            if problem := chosen(hook, gather(hook), choices)[1]:
+            if problem := counting(key.name, key.several, services, choices)[1]:
                 yield problem

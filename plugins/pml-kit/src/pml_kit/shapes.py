@@ -15,14 +15,18 @@ from typing import Any
 
 import pml_hookspecs as specs
 
+from .offers.access import OpenRoute
 from .signatures import Problem, fits, function_problem
 
 Fault = Callable[[str, str, Exception], object]
 """Called with the plugin's name, the hook's name and what is wrong."""
-TASKS = frozenset({specs.CapabilityRun, specs.CodeRun, specs.Workflow})
+TASKS = frozenset({specs.CapabilityRun, specs.CodeRun, specs.PluginTask, specs.Workflow})
+"""What executors run."""
+_TYPE = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_TAKEN = frozenset({"capability", "code", "code_execution", "durable", "program", "request", "tool", "workflow"})
+"""What cannot be the type of a plugin's task: names of tasks of the contract, in plans and in settings."""
 NOT_FOR_ALL = frozenset({"log_in", "log_out", "serve"})
 """Members that a transport may lack; who needs one asks for it by name."""
-GUIDE_NAME = re.compile(r"\w+", re.ASCII)
 
 
 class ShapeError(Exception):
@@ -63,18 +67,6 @@ def _wrapper(item: Any) -> str:
     return ""
 
 
-async def _watch(event: Any) -> None:
-    """How a watcher of access is called."""
-
-
-def _watcher(item: Any) -> str:
-    return (
-        "it is the class itself; make an instance"
-        if inspect.isclass(item)
-        else function_problem(item, _watch, "a watcher")
-    )
-
-
 def _lifespan(item: Any) -> str:
     if inspect.isasyncgen(item):
         return "it is an async generator; put @asynccontextmanager on the function that makes it"
@@ -94,6 +86,8 @@ def _enters(item: Any) -> str:
 
 
 def _route(item: Any) -> str:
+    if isinstance(item, (OpenRoute, specs.SharedRoute)):
+        item = item.route
     if inspect.isclass(item) or not all(callable(getattr(item, name, None)) for name in ("matches", "handle")):
         return "it is no route of Starlette; make it a Route(path, endpoint)"
     return ""
@@ -114,6 +108,19 @@ def _definition(definition: Any) -> str:
     return ""
 
 
+def _keep(entry: Any, session: Any) -> bool:
+    """How a filter is called."""
+    return bool(entry and session)
+
+
+def _tool_filter(item: Any) -> str:
+    if inspect.isclass(item):
+        return f"it is the class itself; make an instance: {item.__name__}(...)"
+    if not callable(item):
+        return "it is no plain function, and cannot be called; write: def keep(entry, session)"
+    return function_problem(item, _keep, "keep")
+
+
 async def _answer(arguments: Any, run: Any) -> Mapping[str, Any]:
     """How a meta-tool is called."""
     return {"arguments": arguments, "run": run}
@@ -124,6 +131,11 @@ def _task(arguments: Any) -> specs.Task:
     raise NotImplementedError(arguments)
 
 
+def _listed(session: specs.Session) -> bool:
+    """How a meta-tool is asked whether a client's list has it."""
+    raise NotImplementedError(session)
+
+
 def _meta_tool(item: Any) -> str:
     if problem := _definition(item.definition):
         return problem
@@ -132,37 +144,33 @@ def _meta_tool(item: Any) -> str:
         return f"{name!r} has {'neither' if item.call is None else 'both'} of 'call' and 'task'; give it one"
     if isinstance(item.aliases, str):
         return f"the aliases of {name!r} are a text; write: aliases=({item.aliases!r},)"
+    if not isinstance(item.listed, bool) and (problem := function_problem(item.listed, _listed, "listed")):
+        return f"of {name!r}, {problem}"
     how, given, wanted = ("call", item.call, _answer) if item.task is None else ("task", item.task, _task)
     problem = function_problem(given, wanted, how)
     return f"of {name!r}, {problem}" if problem else ""
 
 
-def _guide(item: Any) -> str:
-    if not isinstance(item.name, str) or not GUIDE_NAME.fullmatch(item.name):
-        return f"its name {item.name!r} will not do; use letters, digits and '_'"
-    if not all(isinstance(text, str) and text for text in (item.description, item.text)):
-        return f"the guide {item.name!r} lacks its description or its text; give it both, as texts"
-    return "its questions are one text; make them a tuple" if isinstance(item.questions, str) else ""
+def _of_key(protocol: type[Any]) -> Problem:
+    return fits(protocol) if getattr(protocol, "_is_protocol", False) else _is_a(protocol)
 
 
-def _named(item: Any) -> str:
-    return "its names are one text; make them a list" if isinstance(item.names, str) else ""
+def _offer(item: Any) -> str:
+    key = item.key
+    if not isinstance(key, specs.Key) or not key.name:
+        return f"its key is a {type(key).__name__}; give it a Key with a name"
+    problem = _of_key(key.protocol)(item.service)
+    shown = getattr(item.service, "__name__", type(item.service).__name__)
+    return f"as {key.name!r} it offers {shown!r}, which is no {key.protocol.__name__}: {problem}" if problem else ""
 
 
 HOOKS: Mapping[str, tuple[str, Problem]] = {
-    "pml_access_watchers": ("AccessWatcher", _watcher),
-    "pml_api_routes": ("route", _route),
     "pml_checks": ("Check", _or_awaitable(_is_a(specs.Check))),
-    "pml_embedders": ("Embedder", fits(specs.Embedder)),
-    "pml_filter_tools": ("ToolFilter", fits(specs.ToolFilter)),
-    "pml_guides": ("Guide", _is_a(specs.Guide, _guide)),
-    "pml_identities": ("Identities", fits(specs.Identities)),
+    "pml_filter_tools": ("ToolFilter", _tool_filter),
     "pml_lifespan": ("lifespan", _lifespan),
     "pml_meta_tools": ("MetaTool", _is_a(specs.MetaTool, _meta_tool)),
-    "pml_named_tools": ("NamedTools", _or_awaitable(_is_a(specs.NamedTools, _named))),
+    "pml_offers": ("Offer", _is_a(specs.Offer, _offer)),
     "pml_routes": ("route", _route),
-    "pml_search_index": ("SearchIndex", fits(specs.SearchIndex)),
-    "pml_suggesters": ("Suggester", fits(specs.Suggester)),
     "pml_wrap_executor": ("Wrapper", _wrapper),
 }
 """What each hook contributes, and how it is seen that one is."""
@@ -198,10 +206,23 @@ def _handles(item: Any) -> str:
         return f"its 'handles' is no set of task types; write: handles = frozenset({{...}}) of {known}"
     if unknown := [one for one in handles if one not in TASKS]:
         return f"it says it runs {getattr(unknown[0], '__name__', unknown[0])}; executors run {known}"
+    types: Any = types_of(item)
+    if specs.PluginTask in handles and (isinstance(types, str) or not types):
+        return "it has no 'types' of tasks; write: types = frozenset({'sql'})"
+    if bad := [one for one in types if not (isinstance(one, str) and _TYPE.fullmatch(one)) or one in _TAKEN]:
+        return f"{bad[0]!r} cannot be a type of tasks; give it a name of its own in small letters, such as 'sql'"
     languages = getattr(item, "languages", None)
     if languages is not None and (isinstance(languages, str) or not all(isinstance(one, str) for one in languages)):
         return "its 'languages' is no set of names; write: languages = frozenset({'sql'})"
     return ""
+
+
+def types_of(executor: Any) -> frozenset[str]:
+    """Types of plugins' tasks that an executor, or its class, says that it runs."""
+    if specs.PluginTask not in getattr(executor, "handles", ()):
+        return frozenset()
+    types: frozenset[str] = getattr(executor, "types", frozenset())
+    return types
 
 
 def _executor(item: Any) -> str:

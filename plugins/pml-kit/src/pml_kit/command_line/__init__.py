@@ -1,0 +1,1 @@
+"""What commands of plugins share, and what the core hands them."""

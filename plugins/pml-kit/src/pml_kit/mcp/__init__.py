@@ -1,0 +1,1 @@
+"""What is about MCP: its words, and the tools that servers have."""

@@ -1,0 +1,131 @@
+"""What PML's own plugins, and its core, offer one another: protocols, values, and the key of each."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pml_hookspecs import Key, Services
+
+from .access import (
+    ACCESS,
+    ACCESS_WATCHERS,
+    IDENTITIES,
+    Access,
+    AccessEvent,
+    AccessWatcher,
+    CurrentKeys,
+    Identities,
+    OpenRoute,
+)
+from .answers import (
+    ANSWERS,
+    RESOURCE_TOOLS,
+    RESULT_VALUES,
+    SELECTORS,
+    AnswerFilter,
+    AnswerSelector,
+    ResourceTool,
+    ResultValues,
+    stored_values,
+)
+from .guides import GUIDES, Guide
+from .indirect_calls import INDIRECT_CALLS, IndirectCalls
+from .plans import SUGGESTER, Suggester, Suggestion
+from .presentation import PRESENTATION, Presentation, PresentedTool
+from .recorded_answers import RECORDED_ANSWERS, RecordedAnswers, RecordedTool
+from .search import EMBEDDER, SEARCH, Embedder, SearchIndex
+from .static_checks import STATIC_CHECKS, Asker, Checker, Judge, StaticChecks, Verdict
+from .tool_names import TOOL_NAMES, NamedTools, ToolNames
+from .tool_notes import TOOL_NOTES, ToolNote, ToolNotes, note_of
+from .views import VIEWS, View, Views
+
+T = TypeVar("T")
+OF_PLUGINS: frozenset[Key[Any]] = frozenset(
+    {
+        ACCESS_WATCHERS,
+        ANSWERS,
+        EMBEDDER,
+        GUIDES,
+        IDENTITIES,
+        INDIRECT_CALLS,
+        PRESENTATION,
+        RECORDED_ANSWERS,
+        RESOURCE_TOOLS,
+        RESULT_VALUES,
+        SEARCH,
+        SELECTORS,
+        SUGGESTER,
+        TOOL_NAMES,
+        TOOL_NOTES,
+    }
+)
+"""What plugins offer: a choice between those who offer one is known even where nobody does."""
+
+
+def required(services: Services, key: Key[T]) -> T:
+    """What is offered under ``key``, which the gateway itself offers wherever plugins run.
+
+    Raises:
+        LookupError: It is not there, or several plugins offer one and none is chosen.
+    """
+    found = services.find(key)
+    if found is None:
+        raise LookupError(f"there is no {key.name!r} for plugin {services.plugin!r}; see [gateway.providers]")
+    return found
+
+
+__all__ = [
+    "ACCESS",
+    "ACCESS_WATCHERS",
+    "ANSWERS",
+    "EMBEDDER",
+    "GUIDES",
+    "IDENTITIES",
+    "INDIRECT_CALLS",
+    "OF_PLUGINS",
+    "PRESENTATION",
+    "RECORDED_ANSWERS",
+    "RESOURCE_TOOLS",
+    "RESULT_VALUES",
+    "SEARCH",
+    "SELECTORS",
+    "STATIC_CHECKS",
+    "SUGGESTER",
+    "TOOL_NAMES",
+    "TOOL_NOTES",
+    "VIEWS",
+    "Access",
+    "AccessEvent",
+    "AccessWatcher",
+    "AnswerFilter",
+    "AnswerSelector",
+    "Asker",
+    "Checker",
+    "CurrentKeys",
+    "Embedder",
+    "Guide",
+    "Identities",
+    "IndirectCalls",
+    "Judge",
+    "NamedTools",
+    "OpenRoute",
+    "Presentation",
+    "PresentedTool",
+    "RecordedAnswers",
+    "RecordedTool",
+    "ResourceTool",
+    "ResultValues",
+    "SearchIndex",
+    "StaticChecks",
+    "Suggester",
+    "Suggestion",
+    "ToolNames",
+    "ToolNote",
+    "ToolNotes",
+    "Verdict",
+    "View",
+    "Views",
+    "note_of",
+    "required",
+    "stored_values",
+]

@@ -1,0 +1,83 @@
+"""The resource ``pml://status``: how the gateway is doing, as far as whoever reads it may know."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pml_catalog.server_views import is_operator
+from pml_kit.mcp.tool_schemas import problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pml_catalog.live import LiveCatalog
+    from pml_hookspecs import Session
+    from pml_mcp.ports import Rehearsals
+    from pml_mcp.servers import Server
+
+SCHEMAS = ("inputSchema", "outputSchema")
+MOST_UNREAD = 20
+"""Schemas of one server that are told of."""
+
+
+class StatusResource:
+    """What the resource says."""
+
+    def __init__(
+        self,
+        version: str,
+        catalog: LiveCatalog,
+        servers: Mapping[str, Server],
+        rehearsals: Rehearsals,
+        plugins: Callable[[], Mapping[str, str]],
+        modes: Callable[[], Mapping[str, object]],
+    ) -> None:
+        """``version`` is the gateway's.
+
+        Args:
+            plugins: Gives the state of each plugin.
+            modes: Gives those of all endpoints, and what only rehearses.
+        """
+        self._version, self._catalog, self._servers = version, catalog, servers
+        self._rehearsals, self._plugins, self._modes = rehearsals, plugins, modes
+
+    def of(self, session: Session) -> dict[str, Any]:
+        """What ``session`` is shown.
+
+        ``changed`` of a server, where there is anything, are the tools that it may see whose definitions nobody has
+        accepted as they are now. ``dry_run_only``, where anything does, names what lets it only rehearse. ``refused``
+        of a server are its questions and notifications that no client got, because they were too many or too long;
+        ``schemas_not_read``, where there are any, says of its tools' schemas why nobody reads them, by tool. These,
+        the modes of all endpoints, reasons and plugins are an operator's: see
+        :func:`pml_catalog.server_views.is_operator`.
+        """
+        servers = [{**asdict(s), **self._changed(s.name, session)} for s in self._catalog.servers(session)]
+        locks = self._rehearsals.locks(session)
+        about: dict[str, Any] = {"dry_run_only": locks} if locks else {}
+        if not is_operator(session):
+            return {"version": self._version, "mode": session.mode, **about, "servers": servers}
+        running = self._servers
+        known = [{**s, "refused": running[s["name"]].quota.refused if s["name"] in running else 0} for s in servers]
+        known = [{**s, **self._unread(s["name"])} for s in known]
+        return {"version": self._version, **self._modes(), **about, "servers": known, "plugins": self._plugins()}
+
+    def _unread(self, server: str) -> dict[str, Any]:
+        problems = {
+            f"{entry.name}: {member}": problem
+            for entry in self._catalog
+            if entry.server == server
+            for member in SCHEMAS
+            if (problem := problem_of(entry, member))
+        }
+        return {"schemas_not_read": dict(islice(problems.items(), MOST_UNREAD))} if problems else {}
+
+    def _changed(self, server: str, session: Session) -> dict[str, Any]:
+        running = self._servers.get(server)
+        definitions = None if running is None else running.tools.definitions
+        if definitions is None or not definitions.changes:
+            return {}
+        visible, every = self._catalog.visible(session), is_operator(session)
+        seen = [one for one in definitions.changes.values() if every or f"{server}:{one.tool}" in visible]
+        return {"changed": [{**one.shown(), "held": definitions.holds} for one in seen]} if seen else {}

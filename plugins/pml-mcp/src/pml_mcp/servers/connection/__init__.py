@@ -1,0 +1,1 @@
+"""One connection to a server: opened, asked, listened to, lost, opened again."""
