@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from pml_hookspecs import RawObject
-from pml_testing.commands import cache_of_entry_points, installation, kept, place
+from pml_testing.commands import cache_of_entry_points, installation, kept, no_local_modules, place, policy
 from pml_testing.gateway import ScriptedLink
 
-__all__ = ["cache_of_entry_points", "installation", "kept", "place"]
+__all__ = ["cache_of_entry_points", "installation", "kept", "no_local_modules", "place", "policy"]
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def quick(monkeypatch):
     sleep = asyncio.sleep
 
     async def noted(delay_s, result=None):
-        if sys._getframe(1).f_globals["__name__"] != "pml_core.servers.connection.instance":
+        if sys._getframe(1).f_globals["__name__"] != "pml_mcp.servers.connection.connection":
             return await sleep(delay_s, result)
         pauses.append(delay_s)
         return await sleep(0, result)

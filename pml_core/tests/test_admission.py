@@ -6,9 +6,10 @@ import types
 
 import pytest
 
-from pml_core.errors import OperatorError
-from pml_core.kernel.admission import Filters, not_connected
+from pml_catalog.exposure.tool_rules import Filters
+from pml_catalog.lookup import not_connected
 from pml_hookspecs import ExecutionQuery, RpcError, Scope, Session, Status, ToolCall, hookimpl
+from pml_kit.errors import OperatorError
 from pml_testing.fakes import FakeLog, entry
 from pml_testing.gateway import Client, ScriptedServer, running
 
@@ -57,7 +58,6 @@ async def test_a_tool_that_no_server_can_have_by_its_name_is_unknown_and_not_unc
         assert server.calls == []
 
 
-@pytest.mark.seed("GAP-3")
 async def test_a_filtered_tool_can_neither_be_listed_nor_called_and_says_whose_policy_it_is():
     server = ScriptedServer(["read", "write"])
 
@@ -148,7 +148,6 @@ def test_what_gives_neither_true_nor_false_drops_the_tool_and_is_told_once(answe
     assert "neither True nor False" in event
 
 
-@pytest.mark.seed("DRY-6")
 def test_the_text_for_a_server_that_is_not_connected():
     failure = not_connected("fs", "no such program")
     assert failure.message == "MCP server fs not connected: no such program"

@@ -8,14 +8,9 @@ import types
 
 import pytest
 
-from pml_core.servers.connection import rounds
 from pml_hookspecs import MetaTool, RawObject, RpcError, ToolCall, Workflow, hookimpl
-from pml_hookspecs.protocol import (
-    META_CLIENT_CAPABILITIES,
-    META_CLIENT_INFO,
-    META_LOG_LEVEL,
-    META_PROTOCOL_VERSION,
-)
+from pml_kit.mcp.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_LOG_LEVEL, META_PROTOCOL_VERSION
+from pml_mcp.servers.connection import input_requests as rounds
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, asks, error_of, running
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pml_core.kernel.chain import Wrapped, fold
+from pml_core.kernel.chain import NamedWrapper, fold
 from pml_hookspecs import Phase, Status, ToolCall
 from pml_kit.order import in_order
 from pml_testing.fakes import FakeLog, FakeRun, outcome
@@ -43,17 +43,20 @@ def wrapper(phase, function):
 
 def test_the_order_is_by_phase_and_the_same_on_every_start():
     wrappers = [
-        Wrapped("a", Wrapper(Phase.RETRY)),
-        Wrapped("z", Wrapper(Phase.OBSERVE)),
-        Wrapped("core", Wrapper(Phase.AUTHORIZE)),
-        Wrapped("b", Wrapper(Phase.AUTHORIZE)),
+        NamedWrapper("a", Wrapper(Phase.RETRY)),
+        NamedWrapper("z", Wrapper(Phase.OBSERVE)),
+        NamedWrapper("core", Wrapper(Phase.AUTHORIZE)),
+        NamedWrapper("b", Wrapper(Phase.AUTHORIZE)),
     ]
     assert [w.plugin for w in in_order(wrappers)[0]] == ["z", "b", "core", "a"]
 
 
 async def test_the_outermost_wrapper_is_the_first_in_and_the_last_out():
     trail: list[str] = []
-    parts = [Wrapped("p", Wrapper(Phase.RETRY, "inner", trail)), Wrapped("p", Wrapper(Phase.OBSERVE, "outer", trail))]
+    parts = [
+        NamedWrapper("p", Wrapper(Phase.RETRY, "inner", trail)),
+        NamedWrapper("p", Wrapper(Phase.OBSERVE, "outer", trail)),
+    ]
     result = await fold(parts, bottom, FakeLog())(TASK, FakeRun())
     assert (result.output, trail) == ("ran", ["outer in", "inner in", "inner out", "outer out"])
 
@@ -72,13 +75,12 @@ async def test_a_wrapper_may_answer_without_running_or_run_twice_or_hand_on_anot
         await call_next(task, run)
         return await call_next(ToolCall(id="other", tool=task.tool), run)
 
-    chain = fold([Wrapped("p", wrapper(Phase.LIMIT, refuses))], innermost, FakeLog())
+    chain = fold([NamedWrapper("p", wrapper(Phase.LIMIT, refuses))], innermost, FakeLog())
     assert ((await chain(TASK, FakeRun())).status, ran) == (Status.DENIED, [])
-    chain = fold([Wrapped("p", wrapper(Phase.LIMIT, twice))], innermost, FakeLog())
+    chain = fold([NamedWrapper("p", wrapper(Phase.LIMIT, twice))], innermost, FakeLog())
     assert ((await chain(TASK, FakeRun())).task_id, ran) == ("other", ["t", "other"])
 
 
-@pytest.mark.seed("CARD-6")
 @pytest.mark.parametrize("before", [True, False])
 async def test_a_wrapper_that_fails_refuses_the_task_and_is_named_in_the_log(before):
     ran = []
@@ -93,7 +95,7 @@ async def test_a_wrapper_that_fails_refuses_the_task_and_is_named_in_the_log(bef
         raise ValueError("private detail")
 
     log = FakeLog()
-    result = await fold([Wrapped("policy", wrapper(Phase.AUTHORIZE, fails))], innermost, log)(TASK, FakeRun())
+    result = await fold([NamedWrapper("policy", wrapper(Phase.AUTHORIZE, fails))], innermost, log)(TASK, FakeRun())
     assert (result.status, result.failure.code, result.output, result.task_id) == (
         Status.ERROR,
         "wrapper.fault",
@@ -129,7 +131,7 @@ async def test_whatever_a_wrapper_raises_refuses_the_task_and_ends_nothing_else(
         raise AssertionError("it ran")
 
     log = FakeLog()
-    result = await fold([Wrapped("policy", Fails())], innermost, log)(TASK, FakeRun())
+    result = await fold([NamedWrapper("policy", Fails())], innermost, log)(TASK, FakeRun())
     assert (result.status, result.failure.code) == (Status.ERROR, "wrapper.fault")
     assert [(level, fields["plugin"]) for level, _, fields in log.lines] == [("exception", "policy")]
 
@@ -144,7 +146,7 @@ async def test_wrappers_further_out_see_the_fault_as_an_outcome():
         seen.append((await call_next(task, run)).failure.code)
         return outcome(task.id)
 
-    parts = [Wrapped("a", wrapper(Phase.RETRY, fails)), Wrapped("b", wrapper(Phase.OBSERVE, watches))]
+    parts = [NamedWrapper("a", wrapper(Phase.RETRY, fails)), NamedWrapper("b", wrapper(Phase.OBSERVE, watches))]
     assert (await fold(parts, bottom, FakeLog())(TASK, FakeRun())).status is Status.OK
     assert seen == ["wrapper.fault"]
 
@@ -155,7 +157,7 @@ async def test_a_wrapper_that_forgets_to_return_an_outcome_has_failed(given):
         await call_next(task, run)
         return given
 
-    result = await fold([Wrapped("policy", wrapper(Phase.LIMIT, forgets))], bottom, FakeLog())(TASK, FakeRun())
+    result = await fold([NamedWrapper("policy", wrapper(Phase.LIMIT, forgets))], bottom, FakeLog())(TASK, FakeRun())
     assert (result.status, result.failure.code) == (Status.ERROR, "wrapper.fault")
 
 
@@ -191,7 +193,9 @@ async def test_cancellation_passes_through_every_layer():
             trail.append("tidied")
 
     log = FakeLog()
-    running = asyncio.ensure_future(fold([Wrapped("p", wrapper(Phase.LIMIT, tidies))], hangs, log)(TASK, FakeRun()))
+    running = asyncio.ensure_future(
+        fold([NamedWrapper("p", wrapper(Phase.LIMIT, tidies))], hangs, log)(TASK, FakeRun())
+    )
     await inside.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -212,7 +216,7 @@ class Plain:
 
 
 async def test_a_plain_wrapper_that_hands_on_what_comes_from_below_adds_no_coroutine():
-    passes = [Wrapped(name, Plain(lambda task, run, call_next: call_next(task, run))) for name in "abc"]
+    passes = [NamedWrapper(name, Plain(lambda task, run, call_next: call_next(task, run))) for name in "abc"]
     with_them, without = (fold(parts, bottom, FakeLog())(TASK, FakeRun()) for parts in (passes, []))
     assert with_them.cr_code is without.cr_code
     assert (await with_them).output == (await without).output == "ran"
@@ -223,7 +227,7 @@ async def refuses_plainly(task, run, call_next):
 
 
 async def test_a_plain_wrapper_may_refuse():
-    parts = [Wrapped("policy", Plain(refuses_plainly))]
+    parts = [NamedWrapper("policy", Plain(refuses_plainly))]
     assert (await fold(parts, bottom, FakeLog())(TASK, FakeRun())).status is Status.DENIED
 
 
@@ -237,8 +241,11 @@ async def raises_later(task, run, call_next):
 
 @pytest.mark.parametrize("look", [raises, raises_later, lambda *_: None, lambda *_: outcome("t")])
 async def test_a_plain_wrapper_that_fails_is_the_one_that_is_blamed(look):
-    parts = [Wrapped("outer", Plain(lambda task, run, call_next: call_next(task, run))), Wrapped("policy", Plain(look))]
-    parts.append(Wrapped("within", wrapper(Phase.RETRY, lambda task, run, call_next: call_next(task, run))))
+    parts = [
+        NamedWrapper("outer", Plain(lambda task, run, call_next: call_next(task, run))),
+        NamedWrapper("policy", Plain(look)),
+    ]
+    parts.append(NamedWrapper("within", wrapper(Phase.RETRY, lambda task, run, call_next: call_next(task, run))))
     log = FakeLog()
     result = await fold(parts, bottom, log)(TASK, FakeRun())
     assert (result.status, result.failure.code) == (Status.ERROR, "wrapper.fault")
@@ -251,5 +258,5 @@ async def test_a_plain_wrapper_further_out_is_not_blamed_for_what_broke_below():
     def broken(task, run):
         raise ValueError("private detail")
 
-    parts = [Wrapped("outer", Plain(lambda task, run, call_next: call_next(task, run)))]
+    parts = [NamedWrapper("outer", Plain(lambda task, run, call_next: call_next(task, run)))]
     assert (await fold(parts, broken, FakeLog())(TASK, FakeRun())).failure.code == "executor.fault"

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import json
 import os
 import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
 
 from pml_core.cli import main
-from pml_testing.commands import HOOKS, installed, printed, status
+from pml_testing.commands import HOOKS, installed, status
 
 # The command itself
 
@@ -24,7 +22,7 @@ def test_help_names_every_command_those_of_plugins_too(place, installation, caps
     installed(installation, place)
     assert status("--help") == 0
     out = capsys.readouterr().out
-    for command in ("serve", "import", "config", "plugins", "guard"):
+    for command in ("serve", "guard"):
         assert command in out
 
 
@@ -38,6 +36,51 @@ def test_nothing_said_is_help_on_standard_error_and_status_2(place, installation
 def test_an_unknown_command_is_refused_with_those_there_are(place, installation, capsys):
     assert status("nonsense") == 2
     assert "nonsense" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted", "name"),
+    [
+        ("import --all", "import", "pml-setup"),
+        ("connect cursor", "connect", "pml-setup"),
+        ("trust", "trust", "pml-setup"),
+        ("config presets --json", "config presets", "pml-setup"),
+        ("config --preset=balanced", "config --preset", "pml-setup"),
+        ("servers add x -- y", "servers add", "pml-setup"),
+        ("config --help", "config", "pml-admin"),
+        ("config --json check", "config check", "pml-admin"),
+        ("servers list --connect", "servers list", "pml-admin"),
+        ("plugins doctor", "plugins", "pml-admin"),
+        ("auth login far", "auth", "pml-admin"),
+    ],
+)
+def test_a_command_that_is_not_installed_says_in_one_line_what_to_install(
+    place, installation, capsys, words, wanted, name
+):  # fmt: skip
+    assert status(*words.split()) == 2
+    said = f"pml: pml {wanted} comes with {name}, which is not installed: pip install {name}\n"
+    assert capsys.readouterr() == ("", said)
+
+
+def test_a_command_that_is_known_imports_its_own_plugin_only_and_is_told_why_not(place, installation, capsys):
+    modules = {"acme_setup": "no_such_name", "acme_other": "raise SystemExit(3)"}
+    installation.add("pml-setup", {"pml.plugins": {"setup": "acme_setup"}}, modules=modules)
+    installation.add("acme-other", {"pml.plugins": {"other": "acme_other"}})
+    assert status("trust") == 2
+    said = capsys.readouterr().err
+    assert "hook plugin 'setup' (pml-setup 1.0): NameError: name 'no_such_name' is not defined" in said
+    assert "acme" not in said.replace("acme_setup.py", "")
+
+
+def test_another_plugin_may_bring_a_command_of_that_name(place, installation):
+    source = """
+from pml_hookspecs import hookimpl
+@hookimpl
+def pml_commands(subcommands):
+    subcommands.add_parser("import").set_defaults(run=lambda arguments: 9)
+"""
+    installation.add("acme-import", {"pml.plugins": {"imports": "acme_import"}}, modules={"acme_import": source})
+    assert main(["import"]) == 9
 
 
 def test_a_plugins_command_runs_and_gives_its_status(place, installation):
@@ -54,7 +97,7 @@ def test_a_plugin_that_adds_no_command_for_a_fault_does_not_stop_the_others(plac
 
 
 def test_a_mistake_is_a_message_with_what_to_do_and_no_traceback(place, installation, capsys):
-    assert main(["config", "--config", "nothing.toml"]) == 2
+    assert main(["serve", "--config", "nothing.toml"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
@@ -64,180 +107,63 @@ def test_a_mistake_is_a_message_with_what_to_do_and_no_traceback(place, installa
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
 def test_being_interrupted_is_no_traceback(place, installation, monkeypatch, capsys, error):
-    from pml_core.cli import plugins
+    from pml_core.cli import serve
 
     def raises(arguments):
         raise error
 
-    monkeypatch.setattr(plugins, "run_list", raises)
+    monkeypatch.setattr(serve, "run", raises)
     monkeypatch.setattr(sys, "stderr", Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - closed by what is tested
-    assert main(["plugins", "list"]) == (130 if error is KeyboardInterrupt else 0)
+    assert main(["serve"]) == (130 if error is KeyboardInterrupt else 0)
     sys.stderr.close()
 
 
-# config
-
-
-def test_config_shows_every_value_with_its_source(place, installation, capsys):
-    path = place.write("pml.toml", "[gateway]\nintent = 'x'\n[servers.git]\ncommand = 'git-mcp'\n[plugins.p]\nx = 1")
-    shown = printed(capsys, "config", "--json", "--mode", "hybrid", "--set", "gateway.strict=true")
-    assert shown["gateway.intent"] == {"value": "x", "source": str(path)}
-    assert shown["gateway.tools_exposure"] == {"value": "hybrid", "source": "--mode"}
-    assert shown["gateway.strict"] == {"value": True, "source": "--set"}
-    assert shown["gateway.store"] == {"value": "sqlite", "source": "default"}
-    assert shown["servers.git.command"] == {"value": "git-mcp", "source": str(path)}
-    assert shown["plugins.p.x"] == {"value": 1, "source": str(path)}
-    assert "servers.git.url" not in shown
-    assert main(["config"]) == 0
-    header, *lines = capsys.readouterr().out.splitlines()
-    assert header.split() == ["SETTING", "VALUE", "SOURCE"]
-    assert any(line.split() == ["gateway.intent", "'x'", str(path)] for line in lines)
-
-
-def test_a_server_with_a_dot_in_its_name_has_a_source_too(place, installation, capsys):
-    path = place.write("pml.toml", "[servers.'my.git']\ncommand = 'git-mcp'")
-    assert printed(capsys, "config", "--json")["servers.my.git.command"]["source"] == str(path)
-
-
-SECRETS = (
-    "[servers.git]\ncommand = 'x'\n"
-    "args = ['--api-key', 'sk-live-0123456789abcdef', '--token=ghp_0123456789abcdefghij0123456789']\n"
-    "env = { API_TOKEN = 'env-secret-1', KEPT = '${API}', MY_TOKEN = '${TOKEN}' }\n"
-    "[servers.far]\nurl = 'https://user:url-secret-2@host/mcp?token=url-secret-3'\n"
-    "headers = { Authorization = 'Bearer header-secret-4' }\n"
-    "[plugins.sqlite]\npin = 'plugin-secret-5'\n[plugins.other]\napi_key = 'plugin-secret-6'\n"
+ADDING = (
+    HOOKS
+    + """
+import argparse
+from pml_kit.command_line.commands import add_sources, config_command, verbs_of
+def show(arguments, installation):
+    print(installation.config.gateway.tools_exposure, arguments.overrides)
+    return 4
+def change(arguments, files):
+    return 5 if arguments.change else None
+@hookimpl
+def pml_commands(subcommands):
+    parser = config_command(subcommands)
+"""
+)
+SHOWS = (
+    ADDING
+    + """
+    parser.set_defaults(run_on_installation=show)
+    more = verbs_of(parser).add_parser("more")
+    add_sources(more, below=True)
+    more.set_defaults(run_on_installation=show)
+"""
+)
+CHANGES = (
+    ADDING
+    + """
+    parser.add_argument("--change", action="store_true")
+    parser.set_defaults(run_on_files=change)
+"""
 )
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("config",),
-        ("config", "--json"),
-        ("config", "explain", "servers.git"),
-        ("config", "explain", "servers.far", "--json"),
-        ("config", "explain", "plugins.sqlite"),
-    ],
-)
-@pytest.mark.parametrize(
-    "secret",
-    [
-        "env-secret-1",
-        "header-secret-4",
-        "plugin-secret-5",
-        "plugin-secret-6",
-        "sk-live-0123456789abcdef",
-        "ghp_0123456789abcdefghij0123456789",
-        "url-secret-2",
-        "url-secret-3",
-    ],
-)
-def test_secrets_are_never_shown(place, installation, capsys, words, secret):
-    installed(installation, place)
-    place.write("pml.toml", SECRETS)
-    assert main(words) == 0
-    assert secret not in capsys.readouterr().out
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_a_command_of_two_plugins_does_what_either_does_whichever_is_first(place, installation, capsys, names):
+    for name, source in zip(names, (SHOWS, CHANGES), strict=True):
+        installation.add(f"acme-{name}", {"pml.plugins": {name: f"acme_{name}"}}, modules={f"acme_{name}": source})
+    for words in (["config"], ["config", "more"]):
+        assert main([*words, "--mode", "hybrid", "--set", "gateway.intent=x"]) == 4
+        assert capsys.readouterr().out == "hybrid ['gateway.intent=x']\n"
+    assert main(["config", "--change"]) == 5
 
 
-def test_a_reference_to_a_secret_is_shown_because_it_is_none(place, installation, capsys):
-    place.write("pml.toml", SECRETS)
-    assert printed(capsys, "config", "--json")["servers.git.env"]["value"]["MY_TOKEN"] == "${TOKEN}"
-
-
-def test_explain_tells_meaning_type_default_and_every_layer(place, installation, capsys):
-    users = place.users("config.yaml", "gateway: {call_timeout_s: 5}")
-    place.write("pml.toml", "[gateway]\ncall_timeout_s = 7")
-    (about,) = printed(capsys, "config", "explain", "gateway.call_timeout_s", "--json")
-    assert (about["path"], about["value"], about["default"], about["source"]) == (
-        "gateway.call_timeout_s",
-        5.0,
-        60.0,
-        str(users),
-    )
-    assert "[s]" in about["description"]
-    assert about["type"] == "float"
-    assert about["layers"] == [{"source": str(users), "value": 5}]
-    assert main(["config", "explain", "gateway.call_timeout_s"]) == 0
-    assert "gateway.call_timeout_s = 5.0" in capsys.readouterr().out
-
-
-def test_explain_knows_tables_servers_and_installed_plugins(place, installation, capsys):
-    installed(installation, place)
-    place.write("pml.toml", "[servers.git]\ncommand = 'x'\n[plugins.sqlite]\nlimit = 3")
-    assert len(printed(capsys, "config", "explain", "gateway", "--json")) > 10
-    by_path = {a["path"]: a for a in printed(capsys, "config", "explain", "servers.git", "--json")}
-    assert by_path["servers.git.command"]["value"] == "x"
-    (about,) = printed(capsys, "config", "explain", "plugins.sqlite.limit", "--json")
-    assert (about["value"], about["default"], about["description"]) == (3, 10, "Most tools [tools].")
-
-
-@pytest.mark.parametrize("path", ["nonsense", "gateway.nonsense", "plugins.nonsense", "servers.git.nonsense", ""])
-def test_explain_refuses_what_is_no_setting(place, installation, capsys, path):
-    assert main(["config", "explain", path]) == 2
-    assert capsys.readouterr().err.startswith("pml: ")
-
-
-def test_explain_says_the_kind_of_table_that_lacks_the_setting(place, installation, capsys):
-    assert main(["config", "explain", "gateway.nonsense"]) == 2
-    assert "nonsense" in capsys.readouterr().err
-
-
-@pytest.mark.seed("EXP-35")
-def test_the_schema_is_valid_and_accepts_a_good_file_of_this_installation(place, installation, capsys):
-    installed(installation, place)
-    schema = printed(capsys, "config", "schema")
-    Draft202012Validator.check_schema(schema)
-    check = Draft202012Validator(schema)
-    good = {
-        "gateway": {"intent": "x"},
-        "servers": {"git": {"command": "y", "args": ["z"]}},
-        "plugins": {"sqlite": {"limit": 3}},
-    }
-    check.validate(good)
-    assert not check.is_valid({"plugins": {"sqlite": {"limit": 0}}})
-    assert not check.is_valid({"plugins": {"nonsense": {}}})
-
-
-def test_check_is_content_with_a_good_configuration(place, installation, capsys):
-    installed(installation, place)
-    place.write("pml.toml", "[servers.git]\ncommand = 'x'\n[plugins.sqlite]\nlimit = 3")
-    assert main(["config", "check"]) == 0
-    assert capsys.readouterr().out == "The configuration fits.\n"
-    assert printed(capsys, "config", "check", "--json") == {"ok": True, "problems": [], "warnings": []}
-
-
-@pytest.mark.seed("EXP-35")
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("[gateway]\ntols_exposure = 'x'", "did you mean 'tools_exposure'"),
-        ("[plugins.sqlite]\nlimit = 0", "plugins.sqlite.limit"),
-        ("[plugins.sqlit]\nlimit = 1", "did you mean 'sqlite'"),
-        ("[gateway]\ntools_exposure = 'meta_onli'", "did you mean 'meta_only'"),
-        ("[gateway]\nstore = 'nothing'", "no store named 'nothing'; installed: sqlite"),
-        ("[gateway", "not valid TOML"),
-    ],
-)
-def test_check_names_what_is_wrong_with_status_1(place, installation, capsys, text, problem):
-    installed(installation, place)
-    place.users("config.toml", text)
-    assert main(["config", "check"]) == 1
-    assert problem in capsys.readouterr().out
-    assert main(["config", "check", "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], problem in "\n".join(found["problems"])) == (False, True)
-
-
-@pytest.mark.parametrize("order", ["before", "after"])
-def test_options_count_before_and_after_the_verb(place, installation, capsys, order):
-    path = place.write("given.toml", "[gateway]\nintent = 'given'")
-    options = ("--config", str(path), "--mode", "hybrid", "--set", "gateway.strict=true", "--json")
-    words = (
-        ("config", *options, "explain", "gateway") if order == "before" else ("config", "explain", "gateway", *options)
-    )
-    shown = {a["path"]: a["value"] for a in printed(capsys, *words)}
-    assert (shown["gateway.intent"], shown["gateway.tools_exposure"], shown["gateway.strict"]) == (
-        "given",
-        "hybrid",
-        True,
+def test_what_no_installed_plugin_does_is_said(place, installation, capsys):
+    installation.add("acme-a", {"pml.plugins": {"a": "acme_a"}}, modules={"acme_a": CHANGES})
+    assert main(["config"]) == 2
+    assert capsys.readouterr().err == (
+        "pml: pml config comes with pml-admin, which is not installed: pip install pml-admin\n"
     )

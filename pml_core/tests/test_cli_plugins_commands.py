@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pml_core.catalog.live import make_entry
+from pml_catalog.live import make_entry
 from pml_core.cli import main
 from pml_core.cli.with_services import prepare
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
 from pml_core.plugins.nulls import MemoryStore
-from pml_core.settings.config import load
 from pml_hookspecs import InvalidArguments, Session, ToolCall, hookimpl
+from pml_settings.config import load
 
 STARTED = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -81,8 +81,8 @@ async def test_without_connect_no_server_is_started_and_the_tools_are_those_of_l
     mark = place.home / "started"
     servers = {"fs": {"command": "touch", "args": [str(mark)]}}
     file = place.write("servers.json", json.dumps({"mcpServers": servers}))
-    records = [registry.provide("pml.store", "sqlite", Remembering)]
-    async with Gateway(load(file), records=records, connect=False) as made:
+    records = [registry.provide("pml.store", "remembering", Remembering)]
+    async with Gateway(load(file, overrides=["gateway.store=remembering"]), records=records, connect=False) as made:
         assert [entry.id for entry in made.catalog] == ["fs:read"]
     assert not mark.exists()
 
@@ -90,8 +90,11 @@ async def test_without_connect_no_server_is_started_and_the_tools_are_those_of_l
 @pytest.mark.anyio
 async def test_without_connect_a_call_fails_at_once_and_names_the_option(place):
     file = place.write("servers.json", json.dumps({"mcpServers": {"fs": {"command": "touch"}}}))
-    records = [registry.provide("pml.store", "sqlite", Remembering)]
-    async with Gateway(load(file), records=records, connect=False) as made, asyncio.timeout(30):
+    records = [registry.provide("pml.store", "remembering", Remembering)]
+    async with (
+        Gateway(load(file, overrides=["gateway.store=remembering"]), records=records, connect=False) as made,
+        asyncio.timeout(30),
+    ):
         ended = await made.dispatcher.start(ToolCall(id="t", tool="fs:read"), Session(key="k"))
     assert ended.failure.code == "tool.not_connected"
     assert ended.failure.message == "MCP server fs not connected: this command starts no servers; give it --connect"

@@ -22,7 +22,7 @@ from pml_hookspecs import (
     ToolCall,
     hookimpl,
 )
-from pml_hookspecs.protocol import HANDSHAKE_REVISIONS
+from pml_kit.mcp.protocol import HANDSHAKE_REVISIONS
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, running
 
@@ -220,7 +220,6 @@ async def test_another_resource_is_not_there(params):
 # Hints
 
 
-@pytest.mark.seed("GAP-2")
 @pytest.mark.parametrize("dry_run", [None, False])
 async def test_a_server_is_not_told_how_a_rehearsal_would_treat_what_it_does_not_know(dry_run):
     server = ScriptedServer(["read"])
@@ -348,7 +347,7 @@ async def test_a_task_that_failed_without_output_says_why_and_how_to_tell():
 
 
 async def test_a_result_that_a_policy_refused_never_looks_like_a_success():
-    from dataclasses import replace
+    from pml_hookspecs import replace
 
     class Policy:
         phase = Phase.AUTHORIZE

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pml_core.plugins.nulls import MemoryStore
-from pml_core.servers.connection.eras import LONGEST_DESCRIPTION
+from pml_mcp.servers.connection.eras import LONGEST_DESCRIPTION
 from pml_testing.gateway import Client, ScriptedServer, running, until
 
 pytestmark = pytest.mark.anyio

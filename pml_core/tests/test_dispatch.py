@@ -6,8 +6,10 @@ import pytest
 
 from pml_hookspecs import (
     CapabilityRun,
+    RunOptions,
     Session,
     Status,
+    Step,
     ToolCall,
     Workflow,
 )
@@ -31,14 +33,13 @@ pytestmark = pytest.mark.anyio
 # One way through
 
 
-@pytest.mark.seed("DRY-18")
 async def test_children_carry_parent_trace_session_deadline_and_the_intent_above():
     simulator = Simulator()
     async with gateway(wrappers=[simulator], tracer=True) as made:
         deadline = datetime.now(UTC) + timedelta(seconds=50)
         session = Session(key="k", principal="alice", client="tester/1")
         await made.dispatcher.start(
-            workflow(intent="mine"), session, deadline=deadline, intent="session's", trigger="manual"
+            workflow(intent="mine"), session, RunOptions(deadline=deadline, intent="session's", trigger="manual")
         )
         (_, above), (_, below) = simulator.seen
         assert (above.parent, below.parent) == (None, above.id)
@@ -70,7 +71,7 @@ async def test_two_requests_have_different_traces():
 async def test_a_childs_progress_is_not_told_as_if_it_were_its_parents():
     simulator, told = Simulator(), []
     async with gateway(wrappers=[simulator]) as made:
-        await made.dispatcher.start(workflow(), SESSION, progress=lambda *p: told.append(p))
+        await made.dispatcher.start(workflow(), SESSION, RunOptions(progress=lambda *p: told.append(p)))
         (_, above), (_, below) = simulator.seen
         assert (above.wants_progress, below.wants_progress) == (True, False)
         above.progress(1, 2, "half")
@@ -90,7 +91,6 @@ async def test_a_kind_that_nobody_runs_is_an_outcome_that_says_what_to_do():
 # Dry run
 
 
-@pytest.mark.seed("DRY-10")
 @pytest.mark.parametrize("configured", ["real", "dry_run"])
 @pytest.mark.parametrize("asked", [None, True, False])
 @pytest.mark.parametrize("kind", ["call", "workflow"])
@@ -109,7 +109,6 @@ async def test_the_call_wins_over_the_configuration(configured, asked, kind):
         assert {r.dry_run for r in await records(made)} == {rehearsed}
 
 
-@pytest.mark.seed("DRY-10")
 @pytest.mark.parametrize("configured", ["real", "dry_run"])
 @pytest.mark.parametrize("argument", [None, True, False])
 @pytest.mark.parametrize("asked", [None, True, False])
@@ -126,7 +125,6 @@ async def test_a_workflows_own_argument_wins_over_the_configuration_and_over_its
         assert len(server.calls) == (0 if rehearsed else 1)
 
 
-@pytest.mark.seed("DRY-9")
 @pytest.mark.parametrize("inner", [None, False, True])
 @pytest.mark.parametrize("outer", [None, False, True])
 async def test_a_rehearsal_stays_one_all_the_way_down(inner, outer):
@@ -157,13 +155,12 @@ async def test_a_meta_tool_is_called_by_its_name_or_an_alias():
         assert {r.target for r in await records(made)} == {"pml:ours"}
 
 
-@pytest.mark.seed("GAP-24")
 async def test_a_tool_that_stands_for_a_task_becomes_that_task_under_its_aliases_too():
     server = ScriptedServer(["read"])
     async with gateway({"fs": server}, tools=[tool("run_it", task=plan, aliases=("execute_dag",))]) as made:
         for name in ("run_it", "execute_dag"):
             result = await made.dispatcher.start(
-                ToolCall(id="x", tool=name, arguments={"tool": "fs:read"}, needs=("n",)), SESSION
+                ToolCall(id="x", tool=name, arguments={"tool": "fs:read"}, depends_on=("n",)), SESSION
             )
             assert (result.task_id, result.output) == ("x", [Status.OK])
         assert len(server.calls) == 2
@@ -176,6 +173,17 @@ async def test_a_tool_that_stands_for_a_call_hands_on_arguments_and_the_requests
         await Client(made).call("call_it", {"tool": "fs__read", "arguments": {"p": 1}}, _meta={"k": "v"})
         assert server.params == [{"name": "read", "arguments": {"p": 1}, "_meta": {"k": "v"}, "x-mine": 1}]
         assert [(r.kind, r.target) for r in await records(made)] == [("tool", "fs:read")]
+
+
+@pytest.mark.parametrize(("above", "answered"), [(Step(), "own"), (Step(select="above"), "above")])
+async def test_a_task_says_what_of_it_is_answered_unless_the_call_in_whose_place_it_is_does(above, answered):
+    def selects(arguments):
+        return ToolCall(id="t", tool="fs:read", step=Step(select="own", timeout_s=1.0))
+
+    async with gateway({"fs": ScriptedServer(["read"])}, tools=[tool("call_it", task=selects)]) as made:
+        call = ToolCall(id="x", tool="call_it", step=above)
+        ran, _ = await made.dispatcher.start_resolved(call, SESSION, RunOptions())
+        assert ran.step == Step(select=answered)
 
 
 async def test_a_tool_that_stands_for_a_task_may_stand_for_another_such_tool():
@@ -210,7 +218,6 @@ async def test_a_tool_that_stands_for_itself_is_refused():
         assert (result.status, result.failure.code) == (Status.ERROR, "task.too_deep")
 
 
-@pytest.mark.seed("GAP-3")
 async def test_a_filter_forbids_a_tool_that_stands_for_a_task_too():
     server = ScriptedServer(["read"])
 

@@ -11,6 +11,7 @@ from pml_hookspecs import (
     Phase,
     RawObject,
     RpcError,
+    RunOptions,
     Status,
     ToolCall,
     Workflow,
@@ -46,12 +47,13 @@ async def test_tasks_within_tasks_end_at_a_limit():
         assert sum(r.failure is not None and r.failure.code == "task.too_deep" for r in depths) == len(depths)
 
 
-@pytest.mark.seed("DRY-22")
 async def test_a_deadline_that_passes_ends_a_task_as_timed_out():
     Code.answers = {"hang": hangs}
     async with gateway() as made:
         soon = datetime.now(UTC) + timedelta(seconds=0.05)
-        result = await made.dispatcher.start(CodeRun(id="c", language="x", source="hang"), SESSION, deadline=soon)
+        result = await made.dispatcher.start(
+            CodeRun(id="c", language="x", source="hang"), SESSION, RunOptions(deadline=soon)
+        )
         assert (result.status, result.failure.code, result.failure.retryable) == (
             Status.TIMED_OUT,
             "task.timed_out",
@@ -64,7 +66,9 @@ async def test_a_deadline_in_the_past_runs_nothing():
     Code.answers = {"hang": hangs}
     async with gateway() as made:
         past = datetime.now(UTC) - timedelta(seconds=1)
-        result = await made.dispatcher.start(CodeRun(id="c", language="x", source="hang"), SESSION, deadline=past)
+        result = await made.dispatcher.start(
+            CodeRun(id="c", language="x", source="hang"), SESSION, RunOptions(deadline=past)
+        )
         assert result.status is Status.TIMED_OUT
 
 
@@ -75,7 +79,7 @@ async def test_a_deadline_that_passes_ends_a_servers_tool_call():
     async with gateway({"fs": ScriptedServer(["read"], never)}) as made:
         soon = datetime.now(UTC) + timedelta(seconds=0.05)
         async with asyncio.timeout(30):
-            result = await made.dispatcher.start(ToolCall(id="t", tool="fs:read"), SESSION, deadline=soon)
+            result = await made.dispatcher.start(ToolCall(id="t", tool="fs:read"), SESSION, RunOptions(deadline=soon))
         assert result.status is Status.TIMED_OUT
 
 
@@ -92,7 +96,7 @@ async def test_a_deadline_that_passes_ends_a_tool_call_wherever_it_hangs(where):
         soon = datetime.now(UTC) + timedelta(seconds=0.05)
         try:
             async with asyncio.timeout(30):
-                result = await made.dispatcher.start(ToolCall(id="t", tool="slow"), SESSION, deadline=soon)
+                result = await made.dispatcher.start(ToolCall(id="t", tool="slow"), SESSION, RunOptions(deadline=soon))
         except TimeoutError:
             pytest.fail("the gateway did not end the call at its deadline")
         assert result.status is Status.TIMED_OUT
@@ -140,7 +144,9 @@ async def test_a_record_says_who_asked_for_what_when_and_how_it_ended():
     async with gateway() as made:
         before = datetime.now(UTC)
         result = await made.dispatcher.start(
-            ToolCall(id="t", tool="fs:read", arguments={"path": "/x"}), SESSION, intent="to look", trigger="schedule"
+            ToolCall(id="t", tool="fs:read", arguments={"path": "/x"}),
+            SESSION,
+            RunOptions(intent="to look", trigger="schedule"),
         )
         (record,) = await records(made)
         assert (record.kind, record.target, record.parent) == ("tool", "fs:read", None)
@@ -162,7 +168,7 @@ async def test_a_workflows_record_has_its_tasks_and_the_tools_called_in_it():
     async with gateway() as made:
         first, second = (
             ToolCall(id="a", tool="fs__read", arguments={"n": 1}),
-            ToolCall(id="b", tool="none:none", needs=("a",)),
+            ToolCall(id="b", tool="none:none", depends_on=("a",)),
         )
         tasks = (first, second)
         await made.dispatcher.start(Workflow(id="w", tasks=tasks), SESSION)
@@ -172,7 +178,7 @@ async def test_a_workflows_record_has_its_tasks_and_the_tools_called_in_it():
             "id": "a",
             "type": "tool",
             "target": "fs__read",
-            "needs": [],
+            "depends_on": [],
             "request": {"n": 1},
         }
         assert above.tool_calls == ("fs:read", "none:none")

@@ -3,22 +3,20 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 
 import pytest
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.servers.connection import pauses
-from pml_core.settings.config import ServerSettings
-from pml_hookspecs import RawObject, TransportError
+from pml_hookspecs import RawObject, TransportError, replace
+from pml_mcp.servers.connection import backoff as pauses
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Lister, named, state, tools_of, until
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, running
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.seed("DRY-19")
 async def test_a_server_that_fails_to_start_does_not_stop_the_others_and_says_why(quick):
     bad = ScriptedServer()
     bad.refuse = "no such program: nonsense"
@@ -100,7 +98,6 @@ async def test_a_server_whose_transport_is_not_installed_is_down_and_says_so(qui
         assert "no transport driver named 'http'" in state(made, "far").reason
 
 
-@pytest.mark.seed("CARD-6")
 @pytest.mark.parametrize("error", [RuntimeError("bug"), OSError("no such file"), KeyError("x"), TypeError("y")])
 async def test_a_transport_with_a_bug_is_a_server_that_is_down_and_never_a_wait(error):
     _, gateway = troubled(error, list_wait_s=2.0)
@@ -121,7 +118,6 @@ async def test_a_server_that_hangs_while_starting_is_given_up_in_time(quick):
         assert state(made).reason != ""
 
 
-@pytest.mark.seed("MUX-7")
 async def test_a_connection_that_is_lost_is_opened_again_and_the_tools_are_listed_again(quick):
     server = ScriptedServer(["read"])
     async with running({"fs": server}) as made:

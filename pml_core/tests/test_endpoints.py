@@ -1,17 +1,14 @@
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
-from pml_core.cli import main
-from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import EndpointSettings, load
-from pml_hookspecs import Peer, Selection
+from pml_hookspecs import Peer, Selection, replace
+from pml_kit.errors import OperatorError
+from pml_settings.config import EndpointSettings, load
 from pml_testing.downstream import Everything, a_while, until
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration
 
@@ -71,34 +68,6 @@ def test_a_mistake_is_named_with_its_source(place, text, path, why):
 def test_a_mistake_in_the_environment_is_named_too(place, monkeypatch):
     monkeypatch.setenv("PML_ENDPOINTS__OPS__ZZZ", "x")
     assert "endpoints.ops.zzz (environment): unknown key" in refusal()
-
-
-def test_the_configuration_is_shown_and_explained(place, capsys, monkeypatch):
-    file = place.write("pml.toml", '[endpoints.ops]\ntools_exposure = "full_proxy"\n')
-    monkeypatch.setenv("PML_ENDPOINTS__OPS__INTENT", "run things")
-    assert main(["config", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["endpoints.ops.tools_exposure"] == {"value": "full_proxy", "source": str(file)}
-    assert shown["endpoints.ops.intent"] == {"value": "run things", "source": "environment"}
-    assert main(["config", "explain", "endpoints.ops.tools_exposure"]) == 0
-    out = capsys.readouterr().out
-    assert f"endpoints.ops.tools_exposure = 'full_proxy'  ({file})" in out
-    assert "Exposure mode: which tools its clients see." in out
-    assert main(["config", "explain", "endpoints.ops"]) == 0
-    assert "endpoints.ops.intent = 'run things'  (environment)" in capsys.readouterr().out
-    assert main(["config", "explain", "endpoints.ops.zzz"]) == 2
-
-
-def test_a_mode_that_is_not_installed_is_found_by_the_check(place, installation, capsys):
-    file = place.write("pml.toml", '[endpoints.ops]\ntools_exposure = "full_proxi"\n')
-    driver = "class D:\n    def __init__(self, settings, services): pass\n"
-    points = {"pml.exposure_mode": {"meta_only": "acme:D", "full_proxy": "acme:D"}}
-    installation.add("acme", points, modules={"acme": driver})
-    assert main(["config", "check"]) == 1
-    assert (
-        f"endpoints.ops.tools_exposure ({file}): no exposure_mode named 'full_proxi'; did you mean 'full_proxy'?"
-        in capsys.readouterr().out
-    )
 
 
 # At work

@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from pml_core.servers.connection import eras
 from pml_hookspecs import RpcError, TransportError
-from pml_hookspecs.protocol import META_PROTOCOL_VERSION
+from pml_kit.mcp.protocol import META_PROTOCOL_VERSION
+from pml_mcp.servers.connection import eras
 from pml_testing.gateway import ABOUT_CLIENT, Client, ScriptedServer, running, until
 
 pytestmark = pytest.mark.anyio
@@ -193,7 +193,7 @@ async def test_half_of_the_time_for_a_start_is_kept_for_the_handshake(monkeypatc
 
 
 async def test_a_server_that_is_started_again_is_not_probed_again(monkeypatch):
-    monkeypatch.setattr("pml_core.servers.connection.pauses.FIRST_S", 0.001)
+    monkeypatch.setattr("pml_mcp.servers.connection.backoff.FIRST_S", 0.001)
     server = never_modern("closes")
     async with running({"a": server}, one_client=True) as made:
         client = newer(made)
@@ -204,7 +204,7 @@ async def test_a_server_that_is_started_again_is_not_probed_again(monkeypatch):
 
 
 async def test_a_server_that_answers_neither_at_first_is_tried_in_both_again(monkeypatch):
-    monkeypatch.setattr("pml_core.servers.connection.pauses.FIRST_S", 0.001)
+    monkeypatch.setattr("pml_mcp.servers.connection.backoff.FIRST_S", 0.001)
     server = ScriptedServer(["do"], eras=["modern"])
     serve, failing = server.serve, [True]
 

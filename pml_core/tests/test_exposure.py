@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from pml_core.catalog.live import LiveCatalog, make_entry
-from pml_core.exposure.lists import KEPT, Exposure, MetaOnlyView
-from pml_core.kernel.admission import Filters
-from pml_core.kernel.rehearsals import Rehearsals
-from pml_core.settings.config import Config, GatewaySettings
+from pml_catalog.exposure.lists import KEPT, Exposure, MetaOnlyView
+from pml_catalog.exposure.tool_rules import Filters
+from pml_catalog.live import LiveCatalog, make_entry
 from pml_hookspecs import MetaTool, Selection, Session
+from pml_settings.config import Config, GatewaySettings
+from pml_settings.rehearsals import Rehearsals
 from pml_testing.fakes import FakeLog
 from pml_testing.gateway import Client, ScriptedServer, running
 
@@ -52,7 +52,6 @@ def names(listed) -> list[str]:
     return [tool["name"] for tool in json.loads(listed.raw)["tools"]]
 
 
-@pytest.mark.seed("EXP-2")
 async def test_without_a_mode_only_the_listed_meta_tools_are_shown():
     made, _, _ = exposure(MetaOnlyView())
     assert names(await made.tools(SESSION)) == ["search_tools"]
@@ -74,14 +73,12 @@ async def test_a_mode_that_fails_shows_the_meta_tools_and_is_logged(choose):
     assert any(level in ("exception", "error", "warning") for level, _, _ in log.lines)
 
 
-@pytest.mark.seed("EXP-23")
 async def test_ids_that_are_unknown_or_selected_twice_are_dropped_and_logged():
     made, _, log = exposure(Mode(lambda c, s: ("fs:a", "fs:none", "fs:b", "fs:a")))
     assert names(await made.tools(SESSION)) == ["fs__a", "fs__b"]
     assert [fields["tool"] for _, _, fields in log.lines] == ["fs:none", "fs:a"]
 
 
-@pytest.mark.seed("GAP-3")
 async def test_filters_drop_tools_from_every_list_and_one_that_fails_drops_too():
     def no_a(entry, session):
         return entry.name != "a"
@@ -166,7 +163,6 @@ async def test_not_more_views_are_kept_than_the_limit():
 # In a gateway
 
 
-@pytest.mark.seed("EXP-9")
 async def test_an_unknown_mode_is_warned_of_in_the_words_of_the_document_and_shows_the_meta_tools(capsys):
     async with running({"fs": ScriptedServer(["read"])}, tools_exposure="sometimes") as made:
         assert await Client(made).tools() == []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from pml_core.gateway import Gateway
-from pml_core.logs import Logs
 from pml_core.plugins import registry
-from pml_core.settings.config import EndpointSettings
-from pml_hookspecs import RpcError, Selection, View, hookimpl, setting
+from pml_hookspecs import RpcError, Selection, hookimpl, replace, setting
+from pml_kit.offers import VIEWS, View
+from pml_kit.system.logs import Logs
+from pml_settings.config import EndpointSettings
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, until
 
 pytestmark = pytest.mark.anyio
@@ -41,6 +42,11 @@ class Fitting:
     seen: list = []  # noqa: RUF012 - emptied by each gateway
 
     def __init__(self, settings=None, services=None) -> None: ...
+
+    @classmethod
+    def settings_warnings(cls, settings, views, servers):
+        used = (view.endpoint for view in views if view.mode == "fitting" and not view.intent)
+        yield from (f"endpoints.{endpoint}.intent: is empty. Say one." for endpoint in used)
 
     async def select(self, catalog, session):
         self.seen.append(session)
@@ -113,7 +119,6 @@ async def test_the_mode_and_the_hint_of_a_key_count_more_than_those_of_its_endpo
             assert await listed(Client(made, modern=modern, **said)) == shown, said
 
 
-@pytest.mark.seed("EXP-9")
 async def test_a_keys_mode_that_is_not_installed_is_warned_of_when_it_is_used_and_shows_the_meta_tools(capsys):
     async with gateway() as made:
         assert "Unknown" not in capsys.readouterr().err
@@ -181,7 +186,6 @@ async def test_no_list_is_for_more_people_than_the_servers_in_it_say(scope, eras
         assert (await Client(made, modern=True, mode="meta_only").request("tools/list"))["cacheScope"] == "public"
 
 
-@pytest.mark.seed("GAP-2")
 async def test_only_a_list_that_is_the_same_for_all_clients_of_an_endpoint_may_be_shared():
     async def scope(made, intent="", **said):
         params = {"_meta": {"pml/intent": intent}} if intent else {}
@@ -198,7 +202,6 @@ async def test_only_a_list_that_is_the_same_for_all_clients_of_an_endpoint_may_b
             assert await scope(made) == told
 
 
-@pytest.mark.seed("GAP-2")
 async def test_a_hint_changes_the_one_list_that_it_comes_with(modern):
     async with gateway(mode="fitting") as made:
         client = Client(made, modern=modern)
@@ -231,7 +234,7 @@ async def test_a_client_that_only_lists_with_hints_is_told_when_what_it_saw_chan
 async def test_plugins_see_the_views_that_there_are_and_may_try_others():
     ops = {"ops": EndpointSettings(tools_exposure="nowhere", intent="ops")}
     async with gateway(endpoints=ops, hooks=Filtering("write"), mode="fitting", intent="read") as made:
-        views = made._services_for("x", None).views
+        views = made.offers.find(VIEWS)
         assert views.endpoints() == [View("default", "fitting", "read"), View("ops", "meta_only", "ops")]
 
         async def shown(*args, **kwargs):
@@ -253,7 +256,7 @@ async def test_plugins_see_the_views_that_there_are_and_may_try_others():
 
 async def test_a_mode_that_is_only_tried_out_says_nothing_of_being_in_use(capsys):
     async with gateway(mode="fitting") as made:
-        await made._services_for("x", None).views.listed("all")
+        await made.offers.find(VIEWS).listed("all")
     assert "everything is listed" not in capsys.readouterr().err
     async with gateway(mode="all"):
         pass
@@ -263,24 +266,20 @@ async def test_a_mode_that_is_only_tried_out_says_nothing_of_being_in_use(capsys
 # Told at the start
 
 
-@pytest.mark.seed("EXP-38", "EXP-36", "EXP-39")
 async def test_the_start_tells_the_mode_of_each_endpoint_and_what_is_doubtful(monkeypatch, capsys):
     monkeypatch.setattr("pml_core.announcement.AFTER_FIRST_LIST_S", 0)
     endpoints = {
-        "ops": EndpointSettings(tools_exposure="full_proxy"),
+        "ops": EndpointSettings(tools_exposure="none_such"),
         "find": EndpointSettings(tools_exposure="fitting"),
     }
     log = Logs("info", "json")
     async with gateway(endpoints=endpoints, log=log) as made:
-        made.assembly.records.append(registry.provide("pml.exposure_mode", "full_proxy", Everything))
         await made.announcement.made.wait()
         made.announcement.warn()
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     (running,) = [line for line in lines if line["event"] == "gateway is running"]
     assert (running["mode"], running["endpoints"]) == ("all", {"ops": "meta_only", "find": "fitting"})
-    doubtful = [
-        line for line in lines if line["event"].startswith("endpoints.ops.tools_exposure: full_proxy puts every")
-    ]
+    doubtful = [line for line in lines if line["event"] == "endpoints.find.intent: is empty. Say one."]
     assert [line["level"] for line in doubtful] == ["warning"]
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pml_core.servers import extensions
-from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RpcError
+from pml_mcp.servers import extensions
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Connections, connected, moving_clock, state, until
 from pml_testing.gateway import Client, ScriptedServer
 

@@ -6,8 +6,9 @@ import types
 
 import pytest
 
-from pml_core.servers import features
-from pml_hookspecs import Guide, RawObject, RpcError, encode, hookimpl
+from pml_hookspecs import Offer, RawObject, RpcError, encode, hookimpl
+from pml_kit.offers import GUIDES, Guide
+from pml_mcp.servers import features
 from pml_testing.downstream import a_while, until
 from pml_testing.gateway import Client, ScriptedServer, running
 from pml_testing.pace import slowness
@@ -177,7 +178,7 @@ async def test_prompts_without_a_prefix_that_are_called_alike_get_their_servers_
     a, b = Prompts("greet", "b__greet", "guide_x"), Prompts("greet", "mine")
     guide = Guide(name="x", description="d", text="read me")
     own = types.ModuleType("own")
-    own.pml_guides = hookimpl(lambda services: [guide])
+    own.pml_offers = hookimpl(lambda services: [Offer(GUIDES, guide)])
     async with running({"a": a, "b": b}, settings={"prefix": ""}, plugins={("hooks", "own"): own}) as made:
         client = Client(made)
         shown = ["greet", "b__greet", "a__guide_x", "b__b__greet", "mine", "guide_x"]

@@ -3,11 +3,10 @@ from __future__ import annotations
 import asyncio
 import types
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
-from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry, supervisor
 from pml_core.plugins.nulls import MemoryStore
@@ -15,6 +14,7 @@ from pml_hookspecs import (
     CodeRun,
     Match,
     MetaTool,
+    Offer,
     Peer,
     Phase,
     Selection,
@@ -22,8 +22,11 @@ from pml_hookspecs import (
     ToolCall,
     Workflow,
     hookimpl,
+    replace,
     setting,
 )
+from pml_kit.errors import OperatorError
+from pml_kit.offers import SEARCH
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, configuration, running
 
@@ -64,8 +67,7 @@ async def test_a_gateway_without_any_plugin_and_server_runs():
         assert await client.tools() == []
 
 
-@pytest.mark.seed("CARD-6")
-@pytest.mark.parametrize("hook", ["pml_meta_tools", "pml_wrap_executor", "pml_lifespan", "pml_search_index"])
+@pytest.mark.parametrize("hook", ["pml_meta_tools", "pml_wrap_executor", "pml_lifespan", "pml_offers"])
 async def test_a_plugin_whose_hook_raises_is_quarantined_and_named(hook, capsys):
     plugins = {
         ("hooks", "bad"): plugin(**{hook: boom}),
@@ -81,10 +83,10 @@ async def test_a_plugin_whose_hook_raises_is_quarantined_and_named(hook, capsys)
     assert "broken plugin" in err
 
 
-@pytest.mark.parametrize("hook", ["pml_filter_tools", "pml_identities"])
-async def test_without_those_who_say_what_may_be_done_a_gateway_does_not_start(hook):
+@pytest.mark.parametrize(("kind", "hook"), [("hooks", "pml_filter_tools"), ("guards", "pml_offers")])
+async def test_without_those_who_say_what_may_be_done_a_gateway_does_not_start(kind, hook):
     with pytest.raises(OperatorError, match=rf"plugin 'bad' failed in {hook}: broken plugin.*does not start"):
-        async with running({}, plugins={("hooks", "bad"): plugin(**{hook: boom})}):
+        async with running({}, plugins={(kind, "bad"): plugin(**{hook: boom})}):
             pass
 
 
@@ -92,7 +94,7 @@ async def test_a_plugin_that_somebody_has_settings_for_and_cannot_be_loaded_keep
     async def wrong(services):
         return ()
 
-    plugins = {("hooks", "bad"): plugin(pml_identities=wrong)}
+    plugins = {("hooks", "bad"): plugin(pml_offers=wrong)}
     async with running({}, plugins=plugins) as made:
         assert "quarantined" in made.status(Session(key="test"))["plugins"]["bad"]
     with pytest.raises(OperatorError, match="bad"):
@@ -247,7 +249,7 @@ async def test_a_driver_that_is_named_and_not_there_stops_the_start(kind):
 async def test_drivers_that_are_only_defaults_may_be_missing(capsys):
     async with running({}) as made:
         assert isinstance(made.store, MemoryStore)
-    assert "no store is installed" in capsys.readouterr().err
+    assert "there is no store" in capsys.readouterr().err
 
 
 class Tracer:
@@ -356,7 +358,7 @@ async def test_which_search_index_is_used_says_a_setting(plugins, providers, cou
         async def search(self, query, *, limit, min_score, among=None, session=None):
             return [Match(e.id, self.score) for e in self.entries]
 
-    plugins = {("hooks", n): plugin(pml_search_index=lambda services, n=n: [Index(n)]) for n in plugins}
+    plugins = {("hooks", n): plugin(pml_offers=lambda services, n=n: [Offer(SEARCH, Index(n))]) for n in plugins}
     async with running({"fs": ScriptedServer(["read"])}, plugins=plugins, providers=providers) as made:
         await made.servers_tried()
         found = [m.score for m in await made.catalog.search("read", limit=1)]
@@ -420,9 +422,8 @@ async def test_serving_at_an_address_that_no_transport_serves_is_a_message():
 
 
 async def test_secrets_of_the_configuration_are_known_from_the_start(capsys):
-    from dataclasses import replace
-
-    from pml_core.settings.config import ServerSettings
+    from pml_hookspecs import replace
+    from pml_settings.config import ServerSettings
 
     config = replace(configuration([]), servers={"git": ServerSettings(command="x", env={"API_KEY": "very-secret"})})
     async with Gateway(config, records=[registry.provide("pml.transport", "stdio", boom)]) as made:

@@ -6,9 +6,10 @@ import types
 
 import pytest
 
-from pml_core.clients.introduction import MOST_CHARACTERS
-from pml_core.plugins.guides import Guides
-from pml_hookspecs import Guide, MetaTool, RpcError, Selection, hookimpl
+from pml_hookspecs import MetaTool, Offer, RpcError, Selection, hookimpl
+from pml_kit.offers import GUIDES, Guide
+from pml_mcp.clients.guides import Guides
+from pml_mcp.clients.introduction import MOST_CHARACTERS
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,7 @@ class FullMode:
 
 def plugin(*guides):
     made = types.ModuleType("made")
-    made.pml_guides = hookimpl(lambda services: guides)
+    made.pml_offers = hookimpl(lambda services: [Offer(GUIDES, one) for one in guides])
     made.pml_meta_tools = hookimpl(lambda services: [SEARCH])
     return made
 

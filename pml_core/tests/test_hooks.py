@@ -85,7 +85,6 @@ def test_properties_are_not_touched():
     assert manager.gather("pml_meta_tools", lambda name: {"services": None}, pytest.fail) == [("a", "x")]
 
 
-@pytest.mark.seed("CARD-6")
 @pytest.mark.parametrize("source", ["import no_such_module", "raise SystemExit(1)", "def", "raise ValueError('x')"])
 def test_a_plugin_that_cannot_be_imported_does_not_stop_the_others(installation, source):
     installation.add("bad", {"pml.plugins": {"aaa": "bad_module"}}, modules={"bad_module": source})
@@ -172,7 +171,7 @@ def test_one_plugins_exception_does_not_stop_the_others(function, error):
 def test_every_hook_of_the_contract_is_known():
     manager = HookManager()
     hooks = ("pml_lifespan", "pml_meta_tools", "pml_commands", "pml_checks", "pml_wrap_executor")
-    for hook in (*hooks, "pml_search_index", "pml_filter_tools", "pml_routes"):
+    for hook in (*hooks, "pml_offers", "pml_filter_tools", "pml_routes"):
         assert getattr(manager.hook, hook).has_spec(), hook
 
 

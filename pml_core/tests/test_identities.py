@@ -6,7 +6,8 @@ import types
 
 import pytest
 
-from pml_hookspecs import Identity, Scope, Session, ToolCall, UnauthenticatedError, hookimpl
+from pml_hookspecs import Identity, Offer, RunOptions, Scope, Session, ToolCall, UnauthenticatedError, hookimpl
+from pml_kit.offers import ACCESS, IDENTITIES
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio
@@ -32,18 +33,18 @@ class Keys:
 
 def plugin(*identities):
     made = types.ModuleType("plugin")
-    made.pml_identities = hookimpl(lambda services: identities)
+    made.pml_offers = hookimpl(lambda services: [Offer(IDENTITIES, one) for one in identities])
     return made
 
 
 async def test_keys_are_asked_of_each_plugin_in_turn():
-    async with running({}, plugins={("hooks", "a"): plugin(Keys()), ("hooks", "b"): plugin(Keys())}) as gateway:
-        services = gateway.assembly.services("a")
-        assert await services.identify("alice's") == ALICE
-        assert await services.identify("another") is None
-        assert await services.identify(None) is None
+    async with running({}, plugins={("guards", "a"): plugin(Keys()), ("guards", "b"): plugin(Keys())}) as gateway:
+        access = gateway.assembly.services("a").find(ACCESS)
+        assert await access.identify("alice's") == ALICE
+        assert await access.identify("another") is None
+        assert await access.identify(None) is None
         with pytest.raises(UnauthenticatedError, match="revoked"):
-            await services.identify("revoked")
+            await access.identify("revoked")
 
 
 async def test_without_keys_a_session_sees_its_principals_executions_and_the_system_all():
@@ -53,19 +54,18 @@ async def test_without_keys_a_session_sees_its_principals_executions_and_the_sys
         assert await of(Session(key="k", scopes=frozenset({"system"})), results=True) == Scope(principals=None)
 
 
-@pytest.mark.seed("QRY-31")
 async def test_the_plugin_that_knows_says_what_may_be_seen():
     def scope(session, results):
         return Scope(principals=frozenset({session.principal}), agents=frozenset({"own"} if results else {"a", "own"}))
 
-    async with running({}, plugins={("hooks", "keys"): plugin(Keys(scope))}) as gateway:
-        services, session = gateway.assembly.services("keys"), Session(key="k", principal="alice")
-        assert (await services.scope(session)).agents == {"a", "own"}
-        assert (await services.scope(session, results=True)).agents == {"own"}
+    async with running({}, plugins={("guards", "keys"): plugin(Keys(scope))}) as gateway:
+        access, session = gateway.assembly.services("keys").find(ACCESS), Session(key="k", principal="alice")
+        assert (await access.scope(session)).agents == {"a", "own"}
+        assert (await access.scope(session, results=True)).agents == {"own"}
 
 
 async def test_nothing_may_be_seen_when_the_plugin_that_should_know_fails():
-    async with running({}, plugins={("hooks", "keys"): plugin(Keys(RuntimeError("broken")))}) as gateway:
+    async with running({}, plugins={("guards", "keys"): plugin(Keys(RuntimeError("broken")))}) as gateway:
         session = Session(key="k", scopes=frozenset({"system"}))
         assert await gateway.identities.scope(session, results=False) == Scope(principals=frozenset())
 
@@ -100,7 +100,7 @@ async def test_who_acts_and_why_is_recorded_of_what_plugins_run():
     async with running({"one": ScriptedServer(["a"])}, plugins={("hooks", "any"): plugin()}) as gateway:
         services = gateway.assembly.services("any")
         call = ToolCall(id="call", tool="one:a")
-        await services.run(call, Session(key="k"), agent="reporter", trigger="schedule", schedule="nightly")
+        await services.run(call, Session(key="k"), RunOptions(agent="reporter", trigger="schedule", schedule="nightly"))
         (record,) = gateway.store.executions.records.values()
         assert (record.agent, record.as_agent, record.trigger, record.schedule) == (
             "reporter",

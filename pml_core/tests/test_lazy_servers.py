@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RpcError, TransportError
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import (
     Connections,
     Lister,

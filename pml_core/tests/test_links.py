@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.mcp.addresses import alias, template_alias, unaliased
-from pml_core.servers.features import Claims
-from pml_core.servers.links import Links
-from pml_hookspecs import RawObject
+from pml_catalog.addresses import alias, template_alias
 from pml_testing.gateway import Client, running
 from pml_testing.scripted import offering
 
@@ -107,50 +104,3 @@ async def test_what_another_gateway_calls_its_own_is_read_from_that_one():
         assert len(set(listed)) == len(listed)
         for own in ("pml://status", alias("b", LISTED)):
             assert await read(client, alias("inner", own)) == f"inner {own}"
-
-
-@pytest.mark.parametrize("uri", ["demo://x/ä?b=c#d", "r:1", "", "a/b%2Fc", "ui://x/y", "pml://resource/b/x"])
-def test_an_alias_says_what_it_stands_for(uri):
-    if uri:
-        assert unaliased(alias("b", uri)) == ("b", uri)
-        assert unaliased(template_alias("b", uri)) == ("b", uri)
-    for other in ("pml://status", "pml://guide/x", "pml://resource/b", "pml://resource/b/", "x://resource/b/c"):
-        assert unaliased(other) is None
-
-
-class _Two:
-    """Two servers with resources, of which the first has ``a://x``. As much of ``Features`` as links need."""
-
-    several = True
-
-    async def claims(self, _keeps):
-        return Claims({"a://x": "one"}, [], ["one", "two"], lambda _server, _uri: True)
-
-
-class _Second:
-    name = "two"
-
-    def offers(self, _capability):
-        return True
-
-
-@pytest.mark.attack("No input stops the house", "answer with links that are no text, no list, no Unicode, or too deep")
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b'{"content":["uri",1,null,{"uri":3},{"type":["uri"],"uri":"a"}]}',
-        b'{"content":[{"type":"resource_link","uri":"\\ud800"}]}',
-        b'{"content":[{"type":"resource","resource":["uri"]}],"contents":{"uri":1}}',
-        b'{"messages":[1,{"content":"uri"},{"content":[1]}],"z":{"uri":2}}',
-        b'{"_meta":{"ui":{"resourceUri":["x"]}}}',
-        b'{"content":[{"type":"resource_link","uri":"a://x","q":' + b"[" * 100_000 + b"]" * 100_000 + b"}]}",
-    ],
-    ids=["items", "surrogate", "members", "messages", "page", "deep"],
-)
-async def test_what_is_no_link_goes_on_as_it_came(raw):
-    links = Links(_Two(), lambda _name, _session: True)
-    assert (await links.followable(_Second(), RawObject(raw), None)).raw == raw
-
-
-def test_an_address_that_is_no_unicode_has_an_alias_that_leads_back():
-    assert unaliased(alias("two", "ui://\ud800")) == ("two", "ui://\ud800")

@@ -11,10 +11,7 @@ import pytest
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
 from pml_hookspecs import RawObject, RpcError, Selection, TransportError
-from pml_hookspecs.protocol import (
-    META_SERVER_INFO,
-    META_SUBSCRIPTION_ID,
-)
+from pml_kit.mcp.protocol import META_SERVER_INFO, META_SUBSCRIPTION_ID
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, error_of, running, until
 from pml_testing.scripted import offering
 

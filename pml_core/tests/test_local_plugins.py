@@ -3,75 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 
 import pytest
 
-from pml_core.cli import main
-from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
-from pml_core.logs import Logs
 from pml_core.plugins import local_plugins
 from pml_core.plugins.registry import State
-from pml_core.settings.config import load
+from pml_kit.errors import OperatorError
+from pml_kit.system.logs import Logs
+from pml_settings.config import load
+from pml_testing.commands import LOCAL_PLUGIN
 from pml_testing.fakes import FakeLog
 from pml_testing.gateway import Client, until
 
-pytestmark = pytest.mark.anyio
-
-POLICY = """
-from __future__ import annotations
-from dataclasses import dataclass
-from pml_hookspecs import MetaTool, hookimpl, setting
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    greeting: str = setting("hello", "What it says.")
-    times: int = setting(1, "How often.", ge=1)
-
-settings_type = Settings
-
-async def greet(arguments, run):
-    return {"said": WORDS.greeting * WORDS.times}
-
-@hookimpl
-def pml_meta_tools(services):
-    global WORDS
-    WORDS = services.settings
-    return [MetaTool(definition={"name": "greet", "inputSchema": {"type": "object"}}, call=greet)]
-"""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_stays():
-    yield
-    for name in [name for name in sys.modules if name.startswith(local_plugins.MODULE)]:
-        del sys.modules[name]
-
-
-@pytest.fixture
-def policy(place, installation):
-    path = place.users("policy.py", POLICY)
-    path.chmod(0o644)
-    place.users("config.toml", "[gateway]\nlocal = ['policy.py']\n")
-    return path
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("no_local_modules")]
 
 
 def one(**options):
     (record,) = local_plugins.found(load(**options))
     return record
-
-
-async def health_of_policy():
-    async with Gateway(load()) as gateway:
-        return gateway.supervisor.health["policy"]
-
-
-def doctor(capsys, *words):
-    status = main(["plugins", "doctor", "--json", *words])
-    return status, {line["subject"]: line for line in json.loads(capsys.readouterr().out)}
 
 
 async def test_a_file_is_a_hook_plugin_with_a_table_of_its_own(place, policy):
@@ -105,68 +56,9 @@ def test_a_path_is_relative_to_the_file_that_says_it(place, policy, monkeypatch,
     assert record.label == f"hook plugin 'policy' ({record.file})"
 
 
-def test_it_is_not_run_by_looking(place, policy, capsys):
-    policy.write_text("raise AssertionError('it was run')", encoding="utf-8")
-    assert one().state is State.FOUND
-    assert main(["plugins", "list", "--json"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)
-    assert (shown["name"], shown["state"], shown["file"]) == ("policy", "found", str(policy))
-
-
-@pytest.mark.parametrize(
-    ("source", "cause", "line"),
-    [
-        ("x = 1\n\ndef broken(:\n", "SyntaxError: invalid syntax", 3),
-        ("x = 1\nprint(undefined)\n", "NameError: name 'undefined' is not defined", 2),
-        ("import sys\nsys.exit('no')\n", "SystemExit: no", 2),
-        ("import nothing_of_that_name\n", "ModuleNotFoundError: No module named 'nothing_of_that_name'", 1),
-        ("import json\n\njson.loads('{')\n", "JSONDecodeError: Expecting property name", 3),
-    ],
-)
-def test_a_file_that_fails_is_named_with_the_line(policy, capsys, source, cause, line):
-    policy.write_text(source, encoding="utf-8")
-    status, lines = doctor(capsys)
-    found = lines["hooks policy"]
-    assert (status, found["ok"]) == (1, False)
-    assert found["detail"].startswith(f"{policy}: {cause}")
-    assert found["detail"].endswith(f"({policy}:{line})")
-    assert found["remedy"] == f"Mend {policy}, or take it out of [gateway] local."
-    health = asyncio.run(health_of_policy())
-    assert health.startswith("quarantined: ")
-    assert cause in health
-    assert not [name for name in sys.modules if name.startswith(local_plugins.MODULE)]
-
-
-@pytest.mark.parametrize(
-    ("source", "problem", "remedy"),
-    [
-        ("x = 1", "has no hooks", "with @hookimpl"),
-        (
-            "from pml_hookspecs import hookimpl\n@hookimpl\ndef pml_commands(subcommands): ...",
-            "has pml_commands",
-            "pml plugin new hooks policy",
-        ),
-        ("from pml_hookspecs import hookimpl\n@hookimpl\ndef pml_mete_tools(services): ...", "unknown hook", "Mend"),
-    ],
-)
-def test_a_file_that_is_no_hook_plugin_is_told_what_it_lacks(policy, capsys, source, problem, remedy):
-    policy.write_text(source, encoding="utf-8")
-    line = doctor(capsys)[1]["hooks policy"]
-    assert problem in line["detail"]
-    assert remedy in line["remedy"]
-
-
-def test_a_missing_file_is_told_with_the_path_that_was_looked_at(place, installation, capsys):
-    place.users("config.toml", "[gateway]\nlocal = ['lost.py']\n")
-    status, lines = doctor(capsys)
-    assert status == 1
-    assert lines["hooks lost"]["detail"] == f"{place.home / 'lost.py'}: cannot be read: No such file or directory"
-    assert "relative to the file that says it" in lines["hooks lost"]["remedy"]
-
-
 @pytest.mark.parametrize("name", ["Policy.py", "my-policy.py", "policy.txt", "policy"])
 def test_a_file_that_cannot_name_a_plugin_is_told_to_be_renamed(place, installation, capsys, name):
-    place.users(name, POLICY)
+    place.users(name, LOCAL_PLUGIN)
     record = one(overrides=[f"gateway.local=['{name}']"])
     assert record.state is State.INCOMPATIBLE
     assert repr(name) in record.problem
@@ -216,8 +108,8 @@ def test_a_name_that_a_distribution_has_belongs_to_neither(policy, installation)
 
 def test_two_files_of_one_name_clash(place, policy):
     (place.project / "other").mkdir()
-    place.write("other/policy.py", POLICY).chmod(0o644)
-    place.write("policy.py", POLICY).chmod(0o644)
+    place.write("other/policy.py", LOCAL_PLUGIN).chmod(0o644)
+    place.write("policy.py", LOCAL_PLUGIN).chmod(0o644)
     records = local_plugins.found(load(overrides=["gateway.local=['policy.py', 'other/policy.py']"]))
     assert [record.state for record in records] == [State.INCOMPATIBLE] * 2
     assert all("also claimed by" in record.problem for record in records)
@@ -228,7 +120,6 @@ def test_it_can_be_blocked(policy, name):
     assert one(overrides=[f"gateway.block=['{name}']"]).state is State.BLOCKED
 
 
-@pytest.mark.seed("CARD-6")
 async def test_a_strict_gateway_refuses_to_start_with_a_broken_one(policy):
     policy.write_text("def broken(:\n", encoding="utf-8")
     with pytest.raises(OperatorError, match=r"policy\.py:1"):
@@ -236,29 +127,12 @@ async def test_a_strict_gateway_refuses_to_start_with_a_broken_one(policy):
             pass
 
 
-def test_settings_that_do_not_fit_are_told_with_path_and_file(place, policy, capsys):
-    file = place.users("config.toml", "[gateway]\nlocal = ['policy.py']\n[plugins.policy]\ntimez = 2\n")
-    status, lines = doctor(capsys)
-    assert status == 1
-    assert f"plugins.policy.timez ({file}): unknown key; did you mean 'times'?" in lines["hooks policy"]["detail"]
-    assert main(["config", "check"]) == 1
-    assert "did you mean 'times'?" in capsys.readouterr().out
-
-
-def test_the_commands_about_settings_know_it(place, policy, capsys):
-    assert main(["config", "explain", "plugins.policy.greeting"]) == 0
-    assert "What it says." in capsys.readouterr().out
-    assert main(["config", "schema"]) == 0
-    plugins = json.loads(capsys.readouterr().out)["$defs"]["Plugins"]
-    assert "policy" in plugins["properties"]
-
-
 async def test_a_change_is_told_to_need_a_restart(policy, monkeypatch):
     monkeypatch.setattr(local_plugins, "POLL_S", 0.01)
     log = FakeLog()
     watching = asyncio.ensure_future(local_plugins.watch(load(), log))
     await asyncio.sleep(0)
-    policy.write_text(f"{POLICY}# changed\n", encoding="utf-8")
+    policy.write_text(f"{LOCAL_PLUGIN}# changed\n", encoding="utf-8")
     await until(lambda: log.lines)
     watching.cancel()
     ((level, event, fields),) = log.lines

@@ -7,10 +7,10 @@ import types
 
 import pytest
 
-from pml_core.kernel.lookup import calls_in
-from pml_core.servers.features import LOOKED_S
-from pml_core.settings.tool_rules import ToolRules
+from pml_catalog.exposure.tool_rules import ToolRules
+from pml_catalog.lookup import calls_in
 from pml_hookspecs import EMPTY, Identity, RpcError, Step, ToolCall, Workflow, hookimpl
+from pml_mcp.servers.features import LOOKED_S
 from pml_testing.downstream import Everything, Lister, a_while, moving_clock, named, records, until
 from pml_testing.gateway import Client, running
 

@@ -8,14 +8,10 @@ from importlib import metadata
 
 import pytest
 
-from pml_core.clients.introduction import CAPABILITIES
-from pml_core.mcp.members import split
 from pml_hookspecs import RawObject, RpcError, Status
-from pml_hookspecs.protocol import (
-    META_CLIENT_CAPABILITIES,
-    META_PROTOCOL_VERSION,
-    META_SERVER_INFO,
-)
+from pml_kit.json_members import split
+from pml_kit.mcp.protocol import META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION, META_SERVER_INFO
+from pml_mcp.clients.introduction import CAPABILITIES
 from pml_testing.gateway import Client, ScriptedServer, error_of, running, until
 from pml_testing.scripted import ABOUT, offering
 

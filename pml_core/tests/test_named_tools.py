@@ -7,11 +7,13 @@ import types
 
 import pytest
 
-from pml_core.logs import Logs
-from pml_core.plugins.named_tools import is_said, named_by_servers, unmatched
-from pml_core.settings.config import ServerSettings
-from pml_core.settings.tool_rules import ToolRules
-from pml_hookspecs import NamedTools, hookimpl
+from pml_catalog.exposure.tool_rules import ToolRules, named_by_servers
+from pml_catalog.named_tools import unmatched
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import TOOL_NAMES, NamedTools
+from pml_kit.offers.tool_names import is_said
+from pml_kit.system.logs import Logs
+from pml_settings.config import ServerSettings
 from pml_testing.fakes import FakeCatalog, entry
 from pml_testing.gateway import ScriptedServer, running, until
 
@@ -77,14 +79,17 @@ def test_what_was_said_of_a_name_is_not_said_again():
 async def test_at_the_start_each_is_logged_and_a_plugin_that_fails_is_noted(capsys):
     good, bad = types.ModuleType("good"), types.ModuleType("bad")
 
+    async def listed():
+        return [NamedTools("good.list", ["crm/liar"])]
+
     async def later():
         return [NamedTools("key k1: allow", ["crm:delete_tickets"])]
 
     async def broken():
         raise ValueError("no store")
 
-    good.pml_named_tools = hookimpl(lambda services: [NamedTools("good.list", ["crm/liar"]), later()])
-    bad.pml_named_tools = hookimpl(lambda services: [broken()])
+    good.pml_offers = hookimpl(lambda services: [Offer(TOOL_NAMES, listed), Offer(TOOL_NAMES, later)])
+    bad.pml_offers = hookimpl(lambda services: [Offer(TOOL_NAMES, broken)])
     plugins = {("hooks", "good"): good, ("hooks", "bad"): bad}
     server = {"crm": ScriptedServer(["delete_ticket"])}
     async with running(server, plugins=plugins, logs=Logs("warning", "json")) as made:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import InvalidArguments, MetaTool, Scope, Session, Status, ToolCall, hookimpl
-from pml_hookspecs.clock import Clock
+from pml_hookspecs import InvalidArguments, MetaTool, Scope, Session, Status, ToolCall, hookimpl, replace
+from pml_kit.system.clock import Clock
 from pml_testing.fakes import FakeRun
 from pml_testing.gateway import Client, ScriptedServer, running
 
@@ -194,7 +194,7 @@ async def test_a_deadline_waits_for_people_and_the_execution_knows_how_long(froz
         await client.initialize({"elicitation": {}})
 
         async def with_deadline(task, session, asked, start=gateway.dispatcher.start_resolved):
-            return await start(task, session, {**asked, "deadline": datetime.now(UTC) + timedelta(seconds=20)})
+            return await start(task, session, replace(asked, deadline=datetime.now(UTC) + timedelta(seconds=20)))
 
         gateway.dispatcher.start_resolved = with_deadline
         told = await client.call("work")

@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RawObject, Selection, hookimpl
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Connections, Lister, connected, named
 from pml_testing.gateway import Client, ScriptedServer, running
 from pml_testing.scripted import error_of, until

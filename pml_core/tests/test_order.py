@@ -8,21 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pml_core.cli import main
 from pml_hookspecs import Phase, hookimpl
 from pml_kit.order import in_order
 from pml_testing.gateway import Client, ScriptedServer, running
 
 ADDRESS = "ada@example.org"
-MODULE = """
-from pml_hookspecs import Phase, hookimpl
-class W:
-    phase = Phase.AUDIT
-    {says}
-    async def __call__(self, task, run, call_next): return await call_next(task, run)
-@hookimpl
-def pml_wrap_executor(services): return [W()]
-"""
 
 
 def placed(plugin, phase=Phase.AUDIT, **says):
@@ -100,18 +90,3 @@ def test_a_redactor_stands_before_the_database_whatever_it_is_called(name):
 
     asyncio.run(call())
     assert database.rows == ['{"to": "[address]"}']
-
-
-def test_the_chain_shows_what_was_said_and_the_doctor_what_cannot_be_had(place, installation, capsys):
-    for name, says in (("mask", "before = ('ledger',)"), ("ledger", "after = ('masc',)")):
-        installation.add(
-            name, {"pml.plugins": {name: f"{name}_module"}}, modules={f"{name}_module": MODULE.format(says=says)}
-        )
-    assert main(["plugins", "chain"]) == 0
-    shown = capsys.readouterr()
-    assert "which wraps nothing here; did you mean 'mask'?" in shown.err
-    rows = [line.split(maxsplit=3) for line in shown.out.splitlines() if "AUDIT" in line]
-    assert [(row[1], row[3].strip()) for row in rows] == [("mask", "before ledger"), ("ledger", "after masc")]
-    assert main(["plugins", "doctor", "--json"]) == 1
-    lines = {line["subject"]: line for line in json.loads(capsys.readouterr().out)}
-    assert "did you mean 'mask'?" in lines["order of wrappers"]["detail"]

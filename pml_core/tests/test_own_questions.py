@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.mcp.client import NO_CLIENT
 from pml_hookspecs import Identity, Origin, RawObject, RpcError, encode
+from pml_mcp.wire.client import NO_CLIENT
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio

@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from pml_core.mcp.paging import page, servers_page
-from pml_core.settings.config import ServerSettings
+from pml_catalog.paging import page, servers_page
 from pml_hookspecs import Origin, Peer, RawObject, RpcError
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Connections, Everything, connected
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, running
 

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.servers.server import LISTED_S
-from pml_core.settings.config import ServerSettings
 from pml_hookspecs import RawObject, RpcError
+from pml_mcp.servers.server import LISTED_S
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Connections, a_while, connected, moving_clock, named, state, tools_of, until
 from pml_testing.gateway import Client, ScriptedServer
 
@@ -177,10 +177,10 @@ async def test_a_call_that_comes_while_the_gateway_closes_opens_nothing():
     async with connected(transport, servers) as made:
         one, two = await hello(made), await hello(made)
         await who(one)
-        stopping = asyncio.ensure_future(made.fleet.stop())
+        stopping = asyncio.ensure_future(made.server_pool.stop())
         await closing.wait()
         gate.set()
-        await until(lambda: made.servers["fs"]._others._closed)
+        await until(lambda: made.servers["fs"]._extra._closed)
         assert "the gateway is stopping" in (await two.call("fs__read"))["content"][0]["text"]
         await stopping
         assert (len(transport.opened), transport.open) == (2, [])

@@ -11,6 +11,7 @@ from pml_hookspecs import (
     CannotAskError,
     CodeRun,
     RpcError,
+    RunOptions,
     Session,
     Status,
     ToolCall,
@@ -33,7 +34,7 @@ class Journal:
     def __init__(self, **known):
         self.known, self.asked = known, []
 
-    async def keep(self, path, task, perform):
+    async def __call__(self, path, task, perform):
         self.asked.append(path)
         if path not in self.known:
             self.known[path] = await perform()
@@ -61,7 +62,7 @@ async def test_a_journal_keeps_what_a_workflow_dispatches_under_its_path_and_wor
     journal = Journal()
     async with gateway() as made:
         task = plan(READ, plan(ToolCall(id="b", tool="fs:read"), id="inner"))
-        result = await made.dispatcher.start(task, SESSION, journal=journal)
+        result = await made.dispatcher.start(task, SESSION, RunOptions(journal=journal))
         assert result.status is Status.OK
         assert journal.asked == ["a", "inner", "inner/b"]
 
@@ -70,7 +71,7 @@ async def test_what_a_journal_knows_is_not_run_again():
     server = ScriptedServer(["read"])
     async with gateway({"fs": server}) as made:
         task = plan(READ, ToolCall(id="b", tool="fs:read", arguments={"second": 1}))
-        await made.dispatcher.start(task, SESSION, journal=Journal(a=outcome("a", "kept")))
+        await made.dispatcher.start(task, SESSION, RunOptions(journal=Journal(a=outcome("a", "kept"))))
         assert server.calls == [("read", {"second": 1})]
 
 
@@ -95,7 +96,9 @@ async def test_what_code_calls_is_kept_by_the_journal_of_its_workflow_for_the_co
     async with gateway({"fs": server}) as made:
         for _ in range(2):
             journal.known.pop("c", None)
-            await made.dispatcher.start(plan(CodeRun(id="c", language="x", source="x")), SESSION, journal=journal)
+            await made.dispatcher.start(
+                plan(CodeRun(id="c", language="x", source="x")), SESSION, RunOptions(journal=journal)
+            )
     assert journal.asked == ["c", "c/a", "c", "c/a"]
     assert (server.calls, journal.known["c"].output) == ([("read", {})], ["ok", True])
 
@@ -107,7 +110,7 @@ async def test_what_a_tool_that_stands_for_code_calls_is_kept_too():
     Code.answers, journal = {"x": calls}, Journal()
     stands = tool("code_it", task=lambda arguments: CodeRun(id="any", language="x", source="x"))
     async with gateway(tools=[stands]) as made:
-        await made.dispatcher.start(plan(ToolCall(id="c", tool="code_it")), SESSION, journal=journal)
+        await made.dispatcher.start(plan(ToolCall(id="c", tool="code_it")), SESSION, RunOptions(journal=journal))
     assert journal.asked == ["c", "c/a"]
 
 
@@ -118,7 +121,7 @@ async def test_what_the_gateways_own_tools_call_is_theirs_and_not_kept():
 
     journal = Journal()
     async with gateway(tools=[tool("call_it", call=call)]) as made:
-        await made.dispatcher.start(plan(ToolCall(id="c", tool="call_it")), SESSION, journal=journal)
+        await made.dispatcher.start(plan(ToolCall(id="c", tool="call_it")), SESSION, RunOptions(journal=journal))
     assert (journal.asked, journal.known["c"].output["structuredContent"]) == (["c"], {"durable": False})
 
 
@@ -265,7 +268,7 @@ async def test_a_rehearsal_that_reads_lets_through_what_says_that_it_only_reads_
     server = ScriptedServer([READS, "write"])
     look, write = ToolCall(id="l", tool="fs:look"), ToolCall(id="w", tool="fs:write")
     async with gateway({"fs": server}) as made:
-        await made.dispatcher.start(plan(look, write), SESSION, dry_run="reads")
+        await made.dispatcher.start(plan(look, write), SESSION, RunOptions(dry_run="reads"))
         assert [name for name, _ in server.calls] == ["look"]
         await made.dispatcher.start(plan(plan(look, dry_run=True, id="in"), dry_run="reads"), SESSION)
         await made.dispatcher.start(plan(plan(look, dry_run="reads", id="in"), dry_run=True), SESSION)
@@ -273,7 +276,6 @@ async def test_a_rehearsal_that_reads_lets_through_what_says_that_it_only_reads_
     assert [name for name, _ in server.calls] == ["look"]
 
 
-@pytest.mark.seed("DRY-10")
 @pytest.mark.parametrize(
     ("gateway_mode", "endpoint", "key", "asked", "rehearsed"),
     [
@@ -293,5 +295,5 @@ async def test_what_the_call_says_counts_more_than_key_endpoint_and_gateway(
     session = Session(key="k", execution_mode=key or endpoint)
     server = ScriptedServer(["write"])
     async with gateway({"fs": server}, execution_mode=gateway_mode) as made:
-        await made.dispatcher.start(ToolCall(id="w", tool="fs:write"), session, dry_run=asked)
+        await made.dispatcher.start(ToolCall(id="w", tool="fs:write"), session, RunOptions(dry_run=asked))
     assert (server.calls == []) is rehearsed

@@ -9,9 +9,20 @@ from hypothesis import strategies as st
 from pml_core.kernel.execution_run import ExecutionRun, Terms
 from pml_core.kernel.recorder import HEAD_BYTES, Recorder, kind_and_target, request_of
 from pml_core.plugins.nulls import MemoryStore
-from pml_core.settings.config import ServerSettings
-from pml_core.settings.redaction import MASK, Redactor
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, RawObject, Session, Status, ToolCall, Workflow, encode
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    Failure,
+    RawObject,
+    RunOptions,
+    Session,
+    Status,
+    ToolCall,
+    Workflow,
+    encode,
+)
+from pml_kit.system.redaction import MASK, Redactor
+from pml_settings.config import ServerSettings
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, configuration, running
 
@@ -28,7 +39,7 @@ def record_of(task, result=None, *, limit=65536, secrets=(), status="running", i
     redactor.learn(secrets)
     recorder = Recorder(executions, redactor, limit, None)
     session = Session(key="k", principal="alice", client="tester/1")
-    terms = Terms(session, intent, dry_run=False, deadline=None, trigger="mcp", client=None, agent="")
+    terms = Terms(session, RunOptions(intent=intent, trigger="mcp"), dry_run=False, client=None)
     run = ExecutionRun(None, None, task, terms)
     if result is None:
         recorder.started(task, run)
@@ -49,11 +60,11 @@ def test_tasks_are_named_by_kind_and_target():
 
 
 def test_the_request_of_each_kind_says_what_was_asked():
-    code = CodeRun(id="c", language="python", source="1+1", inputs={"x": 1}, needs=("a",))
+    code = CodeRun(id="c", language="python", source="1+1", inputs={"x": 1}, depends_on=("a",))
     assert request_of(code) == {"language": "python", "source": "1+1", "inputs": {"x": 1}}
     assert request_of(CapabilityRun(id="c", capability_id="k", inputs={"x": 1})) == {"x": 1}
     (node,) = request_of(Workflow(id="w", tasks=(code,)))["tasks"]
-    assert node == {"id": "c", "type": "code", "target": "python", "needs": ["a"], "request": request_of(code)}
+    assert node == {"id": "c", "type": "code", "target": "python", "depends_on": ["a"], "request": request_of(code)}
 
 
 def test_what_has_only_begun_has_no_end():
@@ -139,7 +150,7 @@ async def test_a_servers_secret_is_in_no_record_of_its_calls(monkeypatch):
 
     config = configuration([])
     table = {"fs": ServerSettings(address="scripted:fs", env={"API_TOKEN": "${REAL}"})}
-    from dataclasses import replace
+    from pml_hookspecs import replace
 
     records = [registry.provide("pml.transport", "scripted", ScriptedTransport(servers))]
     async with Gateway(replace(config, servers=table), records=records) as made:

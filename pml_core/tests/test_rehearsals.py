@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from pml_hookspecs import Phase, Session, Status, ToolCall
+from pml_hookspecs import Phase, RunOptions, Session, Status, ToolCall, replace
 from pml_testing.dispatching import SESSION, Simulator, gateway, records, workflow
 from pml_testing.gateway import ScriptedServer
 
@@ -38,7 +36,7 @@ async def test_a_human_who_agrees_does_not_open_a_lock_that_was_switched_on_mean
     server, human = ScriptedServer(["read"]), Human()
     async with gateway({"fs": server}, wrappers=[Simulator(), human]) as made:
         human.made = made
-        ended = await made.dispatcher.start(CALL, SESSION, dry_run=False)
+        ended = await made.dispatcher.start(CALL, SESSION, RunOptions(dry_run=False))
     assert (ended.status, ended.failure.code, server.calls) == (Status.DENIED, "dry_run.locked", [])
     assert ended.failure.details == {"dry_run_only": ["gateway"]}
 
@@ -48,7 +46,7 @@ async def test_a_human_who_agrees_does_not_open_a_lock_that_was_switched_on_mean
 async def test_under_the_lock_of_a_key_everything_is_rehearsed_and_reads_nothing(task, asked):
     server, simulator = ScriptedServer(["read"]), Simulator()
     async with gateway({"fs": server}, wrappers=[simulator]) as made:
-        ended = await made.dispatcher.start(task, LOCKED, dry_run=asked)
+        ended = await made.dispatcher.start(task, LOCKED, RunOptions(dry_run=asked))
         assert {row.dry_run for row in await records(made)} == {True}
     assert (ended.status.good, server.calls) == (True, [])
     assert {(run.dry_run, run.reads_for_real) for _, run in simulator.seen} == {(True, False)}
@@ -63,7 +61,7 @@ async def test_what_began_for_real_does_not_go_on_and_is_not_said_to_be_rehearse
         await made.dispatcher.start(workflow(), SESSION)
         began = next(row for row in await records(made) if row.kind == "workflow")
         lock(made)
-        again = await made.dispatcher.start(workflow(dry_run=False), SESSION, id=began.id)
+        again = await made.dispatcher.start(workflow(dry_run=False), SESSION, RunOptions(id=began.id))
         assert again.failure.code == "dry_run.locked"
         anew = await made.dispatcher.start(workflow(dry_run=False), SESSION)
     assert (anew.failure, len(server.calls)) == (None, 1)

@@ -4,8 +4,6 @@ import asyncio
 
 import pytest
 
-from pml_core.kernel.clock import Clock
-from pml_core.servers.features import matches
 from pml_hookspecs import RawObject, RpcError
 from pml_testing.gateway import Client, ScriptedServer, running
 
@@ -81,20 +79,6 @@ async def test_a_resource_that_only_a_template_knows_is_found():
         assert (await Client(made).request("resources/read", {"uri": "db://users/7/name"})) == {"contents": []}
         error = await error_of(Client(made), "resources/read", {"uri": "other:nothing"})
         assert (error.code, error.data) == (-32002, {"uri": "other:nothing"})
-
-
-@pytest.mark.parametrize(
-    ("template", "uri", "fits"),
-    [
-        ("a://{x}", "a://b", True),
-        ("a://{x}", "a://", False),
-        ("a://{x}/z", "a://b/y", False),
-        ("a.b://{?q}", "aXb://q", False),
-        ("fixed", "fixed", True),
-    ],
-)
-def test_templates_match_what_can_come_of_them(template, uri, fits):
-    assert matches(template, uri) is fits
 
 
 async def test_a_server_that_cannot_list_never_hides_the_others(capsys):
@@ -331,30 +315,6 @@ async def test_a_call_of_such_a_client_times_out_all_the_same():
         await client.initialize({"elicitation": {}})
         result = await client.call("a__read")
         assert result["content"][0]["text"] == "server 'a' did not answer tools/call within 0.05 s"
-
-
-async def test_a_clock_counts_on_from_where_it_was_stopped(frozen_clock):
-    reached = []
-
-    async def goes_by(seconds):
-        frozen_clock.advance(seconds)
-        for _ in range(10):
-            await asyncio.sleep(0)
-
-    async def work():
-        async with Clock(20, "too long") as clock:
-            clock.stop()
-            clock.stop()
-            await goes_by(30)
-            clock.go_on()
-            await goes_by(30)
-            clock.go_on()
-            reached.append(True)
-            await goes_by(30)
-
-    with pytest.raises(TimeoutError, match="too long"):
-        await work()
-    assert reached
 
 
 async def test_roots_and_progress_of_the_client_reach_the_servers():

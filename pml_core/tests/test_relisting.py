@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pml_core.servers import fleet
-from pml_core.servers.connection import lists
-from pml_core.settings.config import ServerSettings
+from pml_mcp.servers import servers as server_pool
+from pml_mcp.servers.connection import feature_lists as lists
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Connections, Lister, a_while, connected, moving_clock, named, tools_of, until
 from pml_testing.gateway import Client, ScriptedServer
 
@@ -21,7 +21,7 @@ RELIST_S = 60.0
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch):
     """However slow the machine, what can be read is read."""
-    for module in (fleet, lists):
+    for module in (server_pool, lists):
         monkeypatch.setattr(module, "GLANCE_S", 600.0)
 
 
@@ -87,7 +87,7 @@ async def test_how_old_a_list_may_be_is_set(relist_s, readings):
 
 
 async def test_one_reading_is_shared_and_nobody_waits_long_for_it(monkeypatch):
-    monkeypatch.setattr(fleet, "GLANCE_S", 0.01)
+    monkeypatch.setattr(server_pool, "GLANCE_S", 0.01)
     server = Lister({None: {"tools": named("a")}})
     async with with_server(server, relist_s=0.0) as (made, client):
         other, read = Client(made), len(server.cursors)

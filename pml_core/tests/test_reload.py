@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
 import pytest
 
-from pml_core.errors import OperatorError
+from pml_clients.configuration import restarts
+from pml_clients.configuration.files import state_of
 from pml_core.gateway import Gateway
-from pml_core.logs import Logs
 from pml_core.plugins import registry
-from pml_core.settings import restarts
-from pml_core.settings.config import Config, EndpointSettings, GatewaySettings, ServerSettings, Source
-from pml_core.settings.config_files import state_of
-from pml_hookspecs import MetaTool, Peer, RpcError, Selection, hookimpl, setting
+from pml_hookspecs import MetaTool, Peer, RpcError, Selection, hookimpl, replace, setting
+from pml_kit.errors import OperatorError
+from pml_kit.system.logs import Logs
+from pml_settings.config import Config, EndpointSettings, GatewaySettings, ServerSettings, Source
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, until
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-10")]
+pytestmark = pytest.mark.anyio
 CHANGED = ("notifications/tools/list_changed", {})
 
 
@@ -232,7 +232,6 @@ async def test_a_mode_made_for_a_configuration_that_is_refused_is_left_and_the_o
     assert {"1 left", "1 stopped"} <= set(Busy.living)
 
 
-@pytest.mark.seed("GAP-3")
 async def test_a_filter_of_changed_settings_holds_for_the_next_call_list_and_search():
     async with gateway(configured("fs")) as made:
         client = await connected(made)
@@ -365,7 +364,7 @@ async def test_a_call_under_way_ends_as_it_would_have_when_its_server_goes():
         assert not calling.done()
         go_on.set()
         assert (await calling)["structuredContent"] == {"done": True}
-        await until(lambda: not made.fleet._leaving)
+        await until(lambda: not made.server_pool._leaving)
 
 
 async def test_the_end_of_the_gateway_does_not_wait_for_a_server_that_is_leaving():
@@ -414,8 +413,8 @@ async def test_clients_hear_of_resources_and_prompts_that_come_and_go():
 
 @asynccontextmanager
 async def following(made, files, monkeypatch, marks=MappingProxyType({}), known=None):
-    monkeypatch.setattr("pml_core.reload.POLL_S", 0.02)
-    monkeypatch.setattr("pml_core.reload.SETTLED_S", 0.01)
+    monkeypatch.setattr("pml_settings.changes.POLL_S", 0.02)
+    monkeypatch.setattr("pml_settings.changes.SETTLED_S", 0.01)
     times: list[int] = []
     asked = asyncio.Event()
     reload = made.reload(lambda: made.config, marks)
@@ -456,7 +455,7 @@ async def test_a_restart_asked_for_while_servers_started_is_done_and_one_from_be
         again.append(names)
 
     async with gateway(configured("fs", "git")) as made:
-        monkeypatch.setattr(made.fleet, "restart", restart)
+        monkeypatch.setattr(made.server_pool, "restart", restart)
         async with following(made, [restarts.file()], monkeypatch, before, known):
             await until(lambda: again == [["git"]])
 

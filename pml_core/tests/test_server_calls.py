@@ -2,16 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pml_core.catalog.live import make_entry
+from pml_catalog.live import make_entry
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import ServerSettings
-from pml_hookspecs import Origin, Peer, RawObject, RpcError, Status, TransportError, encode
+from pml_hookspecs import Origin, Peer, RawObject, RpcError, Status, TransportError, encode, replace
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Lister, named, records
 from pml_testing.gateway import Client, ScriptedLink, ScriptedServer, ScriptedTransport, configuration, running
 
@@ -31,7 +30,6 @@ async def test_a_call_while_the_server_is_starting_waits_for_it():
         assert (await call)["structuredContent"] == {"a": 1}
 
 
-@pytest.mark.seed("MUX-6")
 async def test_a_call_that_is_not_answered_in_time_ends_alone():
     gate = asyncio.Event()
 
@@ -65,7 +63,6 @@ async def test_a_servers_own_time_limit_wins_over_the_gateways():
         assert "0.05 s" in (await Client(made).call("fs__read"))["content"][0]["text"]
 
 
-@pytest.mark.seed("DRY-6")
 async def test_a_call_to_a_server_that_is_not_connected_says_so_and_why(quick):
     bad = ScriptedServer()
     bad.refuse = "no such program"
@@ -159,7 +156,6 @@ async def test_members_of_params_that_nobody_knows_pass_through_as_they_came(sen
     assert b'"task":{"ttl":1.50}' in params
 
 
-@pytest.mark.seed("DRY-5")
 @pytest.mark.parametrize("given", [{}, {"arguments": None}, {"arguments": {}}])
 async def test_missing_arguments_are_an_empty_object(sent, given):
     async with running({"fs": ScriptedServer(["read"])}) as made:

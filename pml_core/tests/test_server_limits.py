@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pml_core.settings.config import ServerSettings
-from pml_hookspecs import RawObject, Session, Status, ToolCall, TransportError, encode
+from pml_hookspecs import RawObject, RunOptions, Session, Status, ToolCall, TransportError, encode
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Connections, a_while, connected, moving_clock, state, until
 from pml_testing.gateway import Client, ScriptedServer
 
@@ -139,7 +139,7 @@ async def test_a_deadline_that_passes_in_the_queue_is_the_runs_own():
         await a_while()
         soon = datetime.now(UTC) + timedelta(seconds=0.05)
         task = ToolCall(id="t", tool="fs:read", arguments={"n": 1})
-        outcome = await made.dispatcher.start(task, Session(key="k"), deadline=soon)
+        outcome = await made.dispatcher.start(task, Session(key="k"), RunOptions(deadline=soon))
         assert outcome.status is Status.TIMED_OUT
         assert (server.order, places(made).waiting) == ([0], 0)
         server.open(0)
@@ -161,7 +161,6 @@ async def test_who_is_cancelled_while_waiting_gives_the_place_up():
         assert second.cancelled()
 
 
-@pytest.mark.seed("MUX-5")
 async def test_ten_thousand_calls_with_random_cancellations_leave_nothing_behind():
     dice = random.Random(7)
     most = running = 0
@@ -182,7 +181,9 @@ async def test_ten_thousand_calls_with_random_cancellations_leave_nothing_behind
         answers = cancelled = 0
         for _ in range(20):
             tasks = [
-                asyncio.ensure_future(server.ask("tools/call", RawObject.of({"name": "read", "arguments": {"n": n}})))
+                asyncio.ensure_future(
+                    server._main.send("tools/call", RawObject.of({"name": "read", "arguments": {"n": n}}), 60)
+                )
                 for n in range(500)
             ]
             while not all(task.done() for task in tasks):
@@ -242,7 +243,6 @@ async def progressing(made, server: Gated, advance, client: Client, asked: dict[
     return call
 
 
-@pytest.mark.seed("GAP-26")
 async def test_progress_gives_no_more_time_unless_that_is_configured(monkeypatch):
     server = Gated()
     async with limited(server, timeout_s=60) as made:
@@ -252,7 +252,6 @@ async def test_progress_gives_no_more_time_unless_that_is_configured(monkeypatch
         assert len(client.link.notified) == 2  # those before the time was over
 
 
-@pytest.mark.seed("GAP-26")
 @pytest.mark.parametrize("asked", [{"_meta": {"progressToken": "t"}}, {}])
 async def test_progress_gives_all_the_time_again_where_that_is_configured_also_unasked(monkeypatch, asked):
     server = Gated()
@@ -265,7 +264,6 @@ async def test_progress_gives_all_the_time_again_where_that_is_configured_also_u
         assert [note["progressToken"] for _, note in client.link.notified] == (["t"] * 4 if asked else [])
 
 
-@pytest.mark.seed("GAP-26")
 async def test_a_call_that_is_silent_for_too_long_ends_all_the_same(monkeypatch):
     server = Gated()
     async with limited(server, timeout_s=60, reset_timeout_on_progress=True) as made:
@@ -275,7 +273,6 @@ async def test_a_call_that_is_silent_for_too_long_ends_all_the_same(monkeypatch)
         assert text_of(await call) == "server 'fs' did not answer tools/call within 60 s"
 
 
-@pytest.mark.seed("GAP-26")
 async def test_progress_gives_all_of_the_time_also_to_a_call_that_waited_for_its_turn(monkeypatch):
     server = Gated()
     async with limited(server, timeout_s=60, reset_timeout_on_progress=True, max_in_flight=1) as made:
@@ -293,13 +290,12 @@ async def test_progress_gives_all_of_the_time_also_to_a_call_that_waited_for_its
         assert (await second)["structuredContent"] == {"n": 1}
 
 
-@pytest.mark.seed("GAP-26")
 async def test_a_deadline_of_the_run_is_not_put_off_by_progress():
     server = Gated()
     async with limited(server, timeout_s=60, reset_timeout_on_progress=True) as made:
         soon = datetime.now(UTC) + timedelta(seconds=0.1)
         task = ToolCall(id="t", tool="fs:read", arguments={"n": 0})
-        run = asyncio.ensure_future(made.dispatcher.start(task, Session(key="k"), deadline=soon))
+        run = asyncio.ensure_future(made.dispatcher.start(task, Session(key="k"), RunOptions(deadline=soon)))
         await until(lambda: server.order)
         while not run.done():
             server.report(server.tokens[0])

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from pml_core.catalog import listing
+from pml_catalog import listing
 from pml_hookspecs import RawObject, RpcError
 from pml_testing.downstream import Lister, named, state, tools_of, until
 from pml_testing.gateway import Client, ScriptedServer, running

@@ -7,12 +7,12 @@ from importlib import metadata
 
 import pytest
 
-from pml_core.clients.serving import check_complete
-from pml_core.errors import OperatorError
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
+from pml_core.plugins.listener import check_complete
 from pml_core.plugins.registry import Record, State
 from pml_hookspecs import hookimpl
+from pml_kit.errors import OperatorError
 from pml_testing.gateway import ScriptedServer, ScriptedTransport, configuration
 
 pytestmark = pytest.mark.anyio

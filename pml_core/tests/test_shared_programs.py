@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pml_core.plugins.nulls import MemoryStore
-from pml_core.settings.config import ServerSettings
+from pml_settings.config import ServerSettings
 from pml_testing.downstream import Connections, connected, named, until
 from pml_testing.gateway import Client, ScriptedServer
 
@@ -59,7 +59,7 @@ async def hello(made, capabilities) -> Client:
 
 
 def found(made):
-    return made.servers["fs"].own_lists.difference.remembered
+    return made.servers["fs"].client_lists.difference.remembered
 
 
 async def test_a_tool_for_clients_that_can_be_asked_is_listed_for_them_and_asks_them():

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from pml_core.servers.connection import starts
-from pml_core.servers.connection.starts import LEAST_AT_ONCE, LONGEST_S, Starts
 from pml_hookspecs import Session, Status, ToolCall
+from pml_mcp.servers.connection import starts
+from pml_mcp.servers.connection.starts import LEAST_AT_ONCE, LONGEST_S, Starts
 from pml_testing.downstream import moving_clock
 from pml_testing.gateway import Client, ScriptedServer, running, until
 
@@ -104,37 +104,37 @@ async def settled():
 
 
 async def test_a_turn_ends_when_a_server_is_up_and_the_next_begins(blind):
-    fleet = Fleet(Starts(2), 4)
+    server_pool = Fleet(Starts(2), 4)
     await settled()
-    assert fleet.begun == [0, 1]
-    fleet.up[1].set()
+    assert server_pool.begun == [0, 1]
+    server_pool.up[1].set()
     await settled()
-    assert fleet.begun == [0, 1, 2]
-    fleet.wanted[3].set()
+    assert server_pool.begun == [0, 1, 2]
+    server_pool.wanted[3].set()
     await settled()
-    assert fleet.begun == [0, 1, 2, 3]
-    await fleet.close()
+    assert server_pool.begun == [0, 1, 2, 3]
+    await server_pool.close()
 
 
 async def test_who_gives_up_its_place_in_the_queue_stops_no_other(blind):
-    fleet = Fleet(Starts(1), 3)
+    server_pool = Fleet(Starts(1), 3)
     await settled()
-    fleet._tasks[1].cancel()
+    server_pool._tasks[1].cancel()
     await settled()
-    fleet.up[0].set()
+    server_pool.up[0].set()
     await settled()
-    assert fleet.begun == [0, 2]
-    await fleet.close()
+    assert server_pool.begun == [0, 2]
+    await server_pool.close()
 
 
 async def test_a_server_that_takes_long_keeps_others_from_starting_only_for_a_while(monkeypatch, blind):
     advance = moving_clock(monkeypatch)
-    fleet = Fleet(Starts(1), 2)
+    server_pool = Fleet(Starts(1), 2)
     await settled()
-    assert fleet.begun == [0]
+    assert server_pool.begun == [0]
     advance(LONGEST_S)
-    await until(lambda: fleet.begun == [0, 1])
-    await fleet.close()
+    await until(lambda: server_pool.begun == [0, 1])
+    await server_pool.close()
 
 
 async def test_servers_that_want_no_processor_keep_no_other_from_starting(monkeypatch):
@@ -144,14 +144,14 @@ async def test_servers_that_want_no_processor_keep_no_other_from_starting(monkey
     looked = []
     look = Starts._look
     monkeypatch.setattr(Starts, "_look", lambda self: (looked.append(1), look(self)))
-    fleet = Fleet(Starts(2), 6)
+    server_pool = Fleet(Starts(2), 6)
     await until(lambda: len(looked) > 2)
-    assert fleet.begun == [0, 1]
+    assert server_pool.begun == [0, 1]
     wanting = 1
-    await until(lambda: 2 in fleet.begun)
+    await until(lambda: 2 in server_pool.begun)
     wanting = 0
-    await until(lambda: fleet.begun == [0, 1, 2, 3, 4, 5])
-    await fleet.close()
+    await until(lambda: server_pool.begun == [0, 1, 2, 3, 4, 5])
+    await server_pool.close()
 
 
 @pytest.mark.skipif(starts.runnable() is None, reason="this system does not say which processes want a processor")

@@ -7,10 +7,10 @@ import types
 
 import pytest
 
-from pml_core.clients.tasks import EXTENSION
-from pml_core.kernel.identities import may_act_on
-from pml_hookspecs import MetaTool, RpcError, Scope, Session, ToolCall, UnauthenticatedError, hookimpl
-from pml_hookspecs.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
+from pml_hookspecs import MetaTool, Offer, RpcError, Scope, Session, ToolCall, UnauthenticatedError, hookimpl
+from pml_kit.mcp.protocol import INVALID_PARAMS, MISSING_CLIENT_CAPABILITY
+from pml_kit.offers import ACCESS_WATCHERS, IDENTITIES
+from pml_mcp.clients.mcp_tasks import EXTENSION, may_act_on
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +56,6 @@ async def until(client, id, status):
     return task
 
 
-@pytest.mark.seed("QRY-46")
 async def test_what_runs_in_the_background_is_a_task_for_clients_that_know_tasks():
     server = Slow()
     async with running({"one": server}, plugins=plugin()) as gateway:
@@ -160,9 +159,9 @@ def watched():
     async def fail(event):
         raise OSError("no space left")
 
-    made.pml_identities = hookimpl(lambda services: [Sees()])
-    made.pml_access_watchers = hookimpl(lambda services: [fail, hear])
-    return {**plugin(), ("hooks", "watching"): made}, heard
+    offers = [Offer(IDENTITIES, Sees()), Offer(ACCESS_WATCHERS, fail), Offer(ACCESS_WATCHERS, hear)]
+    made.pml_offers = hookimpl(lambda services: offers)
+    return {**plugin(), ("guards", "watching"): made}, heard
 
 
 async def test_who_may_only_see_a_task_may_not_stop_it():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.errors import OperatorError
-from pml_core.settings.config import load
-from pml_core.settings.tool_rules import ToolRules
+from pml_catalog.exposure.tool_rules import ToolRules
 from pml_hookspecs import Session, Status, ToolCall
+from pml_kit.errors import OperatorError
+from pml_settings.config import load
 from pml_testing.gateway import Client, ScriptedServer, running
 
 NAMES = ["read_file", "write_file", "drop_all", "@prompt/x"]

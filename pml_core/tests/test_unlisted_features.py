@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.servers.connection import lists
-from pml_core.servers.features import LOOKED_S, of_the_kind
 from pml_hookspecs import RpcError, hookimpl
+from pml_mcp.servers.connection import feature_lists as lists
+from pml_mcp.servers.features import LOOKED_S, of_the_kind
 from pml_testing.downstream import moving_clock
 from pml_testing.gateway import Client, ScriptedServer, running
 

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from pml_catalog.naming import servers_of
 from pml_core.gateway import Gateway
-from pml_core.mcp.naming import servers_of
 from pml_core.plugins import registry
 from pml_core.plugins.nulls import MemoryStore
-from pml_core.servers.connection import eras
 from pml_hookspecs import MetaTool, RpcError, Selection, Session, Status, ToolCall, hookimpl
+from pml_mcp.servers.connection import eras
 from pml_testing.gateway import Client, ScriptedServer, ScriptedTransport, configuration, until
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,8 @@ async def gateway(servers, *, store=None, connect=True, one_client=False, **sett
         registry.provide("pml.plugins", "own", own),
     ]
     if store is not None:
-        records.append(registry.provide("pml.store", "sqlite", lambda settings, services: store))
+        records.append(registry.provide("pml.store", "kept", lambda settings, services: store))
+        settings["store"] = "kept"
     limits = {"list_wait_s": LONG_S, "start_timeout_s": LONG_S, **settings}
     async with (
         asyncio.timeout(SOON_S),

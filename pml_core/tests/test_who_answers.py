@@ -9,7 +9,7 @@ import pytest
 
 from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import Identity, MetaTool, RpcError, Selection, hookimpl
-from pml_hookspecs.tokens import estimate
+from pml_kit.mcp.tokens import estimate
 from pml_testing.gateway import ABOUT_CLIENT, Client, ScriptedServer, running, until
 
 pytestmark = pytest.mark.anyio

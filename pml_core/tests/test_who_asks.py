@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_hookspecs.protocol import META_CLIENT_INFO
+from pml_kit.mcp.protocol import META_CLIENT_INFO
 from pml_testing.gateway import ABOUT_CLIENT, Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio

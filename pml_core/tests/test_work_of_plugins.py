@@ -6,21 +6,21 @@ import types
 
 import pytest
 
-from pml_core.errors import OperatorError
-from pml_core.identifiers import execution_id, time_of
 from pml_hookspecs import (
     CannotAskError,
     CapabilityRun,
     CodeRun,
     Failure,
+    RunOptions,
     Session,
     Status,
     Step,
-    Suggestion,
     ToolCall,
     Workflow,
     hookimpl,
 )
+from pml_kit.errors import OperatorError
+from pml_kit.identifiers import execution_id, time_of
 from pml_testing.dispatching import SESSION, Code, InOrder, gateway, records, tool
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, running
@@ -60,12 +60,14 @@ async def test_a_plugin_runs_a_task_through_the_chain_and_nobody_is_asked():
         phase = 100
 
         async def __call__(self, task, run, call_next):
-            seen.append((task.id, run.session.principal, run.trigger))
+            seen.append((task.id, run.session.principal, run.terms.options.trigger))
             return await call_next(task, run)
 
     async with gateway(wrappers=[Wrapper()], tools=[asking()]) as made:
         done = await services_of(made).run(
-            ToolCall(id="q", tool="ask_it"), Session(key="k", principal="bob"), trigger="schedule", agent="nightly"
+            ToolCall(id="q", tool="ask_it"),
+            Session(key="k", principal="bob"),
+            RunOptions(trigger="schedule", agent="nightly"),
         )
         (record,) = await records(made)
     assert seen == [("q", "bob", "schedule")]
@@ -76,7 +78,7 @@ async def test_a_plugin_runs_a_task_through_the_chain_and_nobody_is_asked():
 async def test_an_execution_that_began_before_goes_on_under_its_id_and_start():
     async with gateway() as made:
         began = execution_id()
-        await services_of(made).run(plan(READ), SESSION, id=began)
+        await services_of(made).run(plan(READ), SESSION, RunOptions(id=began))
         first, second = await records(made)
     assert (first.id, first.started_at, second.parent) == (began, time_of(began), began)
 
@@ -126,23 +128,6 @@ async def test_a_name_that_is_taken_cannot_be_published():
         services_of(made).publish("mine", [])
         with pytest.raises(ValueError, match="belongs to the plugin 'made'"):
             made.own_tools.publish("another", "mine", [])
-
-
-async def test_plans_come_best_first_and_a_planner_that_fails_is_left_out():
-    class Planner:
-        def __init__(self, *confidences):
-            self.confidences = confidences
-
-        async def suggest(self, intent, run, *, limit):
-            if not self.confidences:
-                raise RuntimeError("no idea")
-            return [Suggestion(workflow=plan(id=intent), confidence=c, why="") for c in self.confidences]
-
-    hook = types.ModuleType("hook")
-    hook.pml_suggesters = hookimpl(lambda services: [Planner(0.2, 0.9), Planner(), Planner(0.5)])
-    async with running({}, plugins={("hooks", "h"): hook}) as made:
-        found = await services_of(made, "h").suggest("tidy", None, limit=2)
-    assert [s.confidence for s in found] == [0.9, 0.5]
 
 
 # Who runs what

@@ -6,18 +6,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from .plugins import health
-from .plugins.assembly import unknown_tables
-from .plugins.named_tools import HOOK, is_said, named_by_plugins, named_by_servers, unmatched
-from .settings.config_tables import DEFAULT_ENDPOINT
-from .settings.doubts import doubts
+from pml_catalog.exposure import DEFAULT_ENDPOINT
+from pml_catalog.exposure.tool_rules import named_by_servers
+from pml_catalog.named_tools import named_by_plugins, unmatched
+from pml_kit.command_line import plugin_health
+from pml_kit.offers import TOOL_NAMES
+from pml_kit.offers.tool_names import is_said
+from pml_settings.warnings import config_warnings
 
 if TYPE_CHECKING:
+    from pml_catalog.live import LiveCatalog
     from pml_hookspecs import Store
+    from pml_settings.rehearsals import Rehearsals
 
-    from .catalog.live import LiveCatalog
-    from .exposure.exposures import ActiveConfig
-    from .kernel.rehearsals import Rehearsals
+    from .active_config import ActiveConfig
+    from .plugins.offers import Offers
     from .plugins.supervisor import Supervisor
 
 AFTER_FIRST_LIST_S = 0.3
@@ -32,13 +35,14 @@ class Announcement:
         catalog: LiveCatalog,
         rehearsals: Rehearsals,
         supervisor: Supervisor,
+        offers: Offers,
         log: Any,
         *,
         servers: Callable[[], Collection[str]],
     ) -> None:
         """``servers`` gives the names of all that have tools, those of plugins among them."""
         self._active, self._catalog, self._rehearsals = active, catalog, rehearsals
-        self._supervisor, self._log, self._servers = supervisor, log, servers
+        self._supervisor, self._offers, self._log, self._servers = supervisor, offers, log, servers
         self._said: set[str] = set()
         self.made = asyncio.Event()
         """The operator was told what is running."""
@@ -62,7 +66,7 @@ class Announcement:
         self._supervisor.on_close(self._keep_health, store)
 
     async def _keep_health(self, store: Store) -> None:
-        await health.keep(store, self._active.assembly.records, self._supervisor.health)
+        await plugin_health.keep(store, self._active.assembly.records, self._supervisor.health)
 
     def _say_what_runs(self) -> None:
         statuses = self._catalog.servers()
@@ -85,7 +89,8 @@ class Announcement:
         """Log what is doubtful and what was ignored."""
         self.warn_of_unknown_tables()
         self.tell_of_projects()
-        for line in self._doubts():
+        active = self._active
+        for line in config_warnings(active.config, active.assembly.in_use(), active.exposures.endpoints()):
             if self._is_new(line):
                 self._log.warning(line)
         for note in self._active.config.notes:
@@ -95,8 +100,8 @@ class Announcement:
     async def unmatched(self, *, whole: bool) -> list[str]:
         """One sentence for each name or pattern of tools that fits nothing; see :func:`named_tools.unmatched`."""
         fault = self._supervisor.fault
-        found = self._active.assembly.gather(HOOK, fault)
-        named = [*named_by_servers(self._active.config.servers), *await named_by_plugins(found, fault)]
+        by_plugins = await named_by_plugins(self._offers.find_all(TOOL_NAMES), fault)
+        named = [*named_by_servers(self._active.config.servers), *by_plugins]
         return unmatched(named, self._catalog, self._servers(), whole=whole)
 
     async def _warn_of_unmatched(self) -> None:
@@ -116,14 +121,9 @@ class Announcement:
 
     def warn_of_unknown_tables(self) -> None:
         """Log which ``[plugins.*]`` tables no installed plugin reads."""
-        for line in unknown_tables(self._active.config, self._active.assembly.records):
+        for line in self._active.config.unknown_tables({one.name for one in self._active.assembly.records}):
             if self._is_new(line):
                 self._log.warning(line)
-
-    def _doubts(self) -> list[str]:
-        assembly = self._active.assembly
-        types = {"hybrid": found} if (found := assembly.settings_type("exposure_mode", "hybrid")) else {}
-        return doubts(self._active.config, types)
 
     def _is_new(self, line: str) -> bool:
         new = line not in self._said

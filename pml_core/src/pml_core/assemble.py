@@ -3,51 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pml_hookspecs import Store, TransportError
+from pml_catalog.exposure.exposures import Exposures
+from pml_catalog.exposure.tool_rules import Filters, refusal
+from pml_catalog.exposure.views import LiveViews
+from pml_catalog.live import LiveCatalog
+from pml_catalog.naming import entry_of
+from pml_catalog.own_tools import OwnTools
+from pml_hookspecs import Offer, Store, TransportError
+from pml_kit.errors import OperatorError
+from pml_kit.offers import ACCESS, STATIC_CHECKS, VIEWS
+from pml_kit.system.logs import Logs
+from pml_kit.system.redaction import Redactor
+from pml_mcp.clients.guides import Guides
+from pml_mcp.clients.pending_input import PendingInput
+from pml_mcp.clients.status import StatusResource
+from pml_mcp.servers import Server
+from pml_mcp.servers.catalog_cache import CatalogCache
+from pml_mcp.servers.extensions import Extensions
+from pml_mcp.servers.features import Features
+from pml_mcp.servers.links import Links
+from pml_mcp.servers.servers import Servers
+from pml_mcp.wire.upstream import Upstream
+from pml_settings.endpoints import found_endpoint
+from pml_settings.rehearsals import Rehearsals
 
+from .active_config import ActiveConfig
 from .announcement import Announcement
-from .catalog.bm25 import Bm25Index
-from .catalog.live import LiveCatalog
-from .clients.pending_input import PendingInput
-from .clients.status import StatusResource
-from .errors import OperatorError
-from .exposure.exposures import ActiveConfig, Exposures
-from .kernel.admission import Filters
-from .kernel.identities import AccessWatchers, KnownIdentities
-from .kernel.own_tools import OwnTools
-from .kernel.rehearsals import Rehearsals
+from .kernel.identities import AccessWatchers, KnownIdentities, LiveAccess
+from .kernel.static_checks import LiveChecks
 from .kernel.tracing import NamedTracer, Tracing
-from .logs import Logs
-from .mcp.naming import entry_of
-from .mcp.upstream import Upstream
 from .plugins import local_plugins
 from .plugins.assembly import Assembly
-from .plugins.guides import Guides
-from .plugins.nulls import MemoryStore
+from .plugins.offers import Offers
 from .plugins.supervisor import Supervisor
-from .servers import Server
-from .servers.extensions import Extensions
-from .servers.features import Features
-from .servers.fleet import Fleet
-from .servers.links import Links
-from .servers.remembered import Remembered
 from .services import PluginServices, ServiceParts
-from .settings.redaction import Redactor
-from .settings.tool_rules import refusal
-from .views import LiveViews
 
 if TYPE_CHECKING:
     from pml_hookspecs import Session, Transport
+    from pml_mcp.clients.conversation import Conversation
+    from pml_mcp.server_settings import ServerSettings
+    from pml_mcp.servers.connection.starts import Starts
+    from pml_settings.config import Config
 
-    from .clients.conversation import Conversation
     from .kernel.executors import Executors
     from .plugins.registry import Record
-    from .servers.connection.starts import Starts
-    from .settings.config import Config
-    from .settings.config_tables import ServerSettings
 
 MOST_PENDING = 10_000
 """Requests that wait for their clients to come back with answers, at a time."""
@@ -67,7 +70,7 @@ class Parts:
         self.supervisor = Supervisor(self.log, strict=config.gateway.strict)
         found = local_plugins.found(config) if records is None else records
         self.supervisor.guards = frozenset(record.name for record in found if record.guard)
-        self.catalog = LiveCatalog(self.log, Bm25Index())
+        self.catalog = LiveCatalog(self.log)
         self.filters = Filters((), self.log, refusal(lambda: self.active.config.servers, self.catalog))
         self.rehearsals = Rehearsals(lambda: self.active.config)
         assembly = Assembly(config, found, self._services_for, self.log, self.redactor.learn)
@@ -80,7 +83,7 @@ class Parts:
         self.conversations: set[Conversation] = set()
         self.upstream = Upstream(self.conversations, one_client=one_client)
         self.servers: dict[str, Server] = {}
-        self.fleet = Fleet(
+        self.server_pool = Servers(
             self.servers,
             self.catalog,
             self.upstream,
@@ -95,31 +98,42 @@ class Parts:
         self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog.pages)
         self.links, self.extensions = Links(self.features, self.allows), Extensions(self.servers)
         self.pending_input = PendingInput(self.config.gateway.answer_wait_s, MOST_PENDING)
+        self.offers = Offers()
         self.identities, self.access_watchers = KnownIdentities((), self.log), AccessWatchers((), self.log)
 
     def _tell_and_serve(self) -> None:
         active, catalog, rehearsals, log = self.active, self.catalog, self.rehearsals, self.log
         self.announcement = Announcement(
-            active, catalog, rehearsals, self.supervisor, log, servers=lambda: {*self.servers, *self.own_tools.servers}
+            active,
+            catalog,
+            rehearsals,
+            self.supervisor,
+            self.offers,
+            log,
+            servers=lambda: {*self.servers, *self.own_tools.servers},
         )
         modes = self.announcement.modes
-        self.status = StatusResource(
-            self.version, active, catalog, self.servers, rehearsals, self.supervisor, modes
-        ).of  # fmt: skip
+        self.status = StatusResource(self.version, catalog, self.servers, rehearsals, self._plugin_states, modes).of
         self._services = ServiceParts(
             log=log,
             catalog=catalog,
             own_tools=self.own_tools,
-            identities=self.identities,
-            access_watchers=self.access_watchers,
+            offers=self.offers,
             redactor=self.redactor,
             supervisor=self.supervisor,
             view=active.view,
-            views=LiveViews(active, catalog, self.filters, rehearsals, log, self._services_for),
         )
+        make_mode = partial(active.tried_mode, make_services=self._services_for)
+        views = LiveViews(lambda: active.exposures, make_mode, catalog, self.filters, rehearsals, log)
+        self.checks = LiveChecks(log)
+        access = LiveAccess(self.identities, self.access_watchers)
+        self.offers.add(Offer(VIEWS, views), Offer(ACCESS, access), Offer(STATIC_CHECKS, self.checks))
 
     def _services_for(self, plugin: str, settings: Any) -> PluginServices:
         return PluginServices(self._services, plugin, settings)
+
+    def _plugin_states(self) -> dict[str, str]:
+        return {one.name: self.supervisor.health.get(one.name, one.state) for one in self.assembly.records}
 
     @property
     def config(self) -> Config:
@@ -151,7 +165,14 @@ class Parts:
 
     def _exposures(self, config: Config, assembly: Assembly, before: Exposures | None = None) -> Exposures:
         return Exposures(
-            config, assembly, self.catalog, self.filters, self.supervisor, self.rehearsals, self.log, before
+            config.exposure_settings(),
+            assembly,
+            self.catalog,
+            self.filters,
+            self.supervisor,
+            self.rehearsals,
+            self.log,
+            before,
         )
 
     def _server(self, name: str, settings: ServerSettings, starts: Starts) -> Server:
@@ -159,6 +180,7 @@ class Parts:
         return Server(
             name,
             settings,
+            partial(found_endpoint, name, settings, self.redactor.learn),
             self.transport,
             self.catalog,
             self.log,
@@ -167,13 +189,12 @@ class Parts:
             upstream=self.upstream,
             starts=starts,
             redact=self.redactor.text,
-            learn_secrets=self.redactor.learn,
         )
 
     async def _remember(self, servers: Mapping[str, Server]) -> None:
         """Show what is known of servers that are not up yet, and keep what they list."""
         if self.store is not None:
-            remembered = Remembered(self.store, self.supervisor, self.access_watchers, self.log)
+            remembered = CatalogCache(self.store, self.supervisor, self.access_watchers, self.log)
             await remembered.begin(servers, self.catalog)
 
 
@@ -199,15 +220,18 @@ class Transports:
 
 
 async def open_store(active: ActiveConfig, supervisor: Supervisor, log: Any) -> Store:
-    """Open the configured store, or keep the last executions in memory when none is installed.
+    """Open the store, or keep the last executions in memory where none is chosen, or a default is not installed.
 
     Raises:
         OperatorError: It cannot be opened.
     """
     config, assembly = active.config, active.assembly
     name = config.gateway.store
-    if name not in assembly.installed("store") and config.says("gateway.store") is None:
-        log.warning("no store is installed; the last executions are kept in memory", store=name)
+    if not name or (name not in assembly.installed("store") and config.says("gateway.store") is None):
+        from .plugins.nulls import MemoryStore
+
+        problem = "it is not installed" if name else "none is chosen"
+        log.warning("there is no store; the last executions are kept in memory", problem=problem, store=name)
         return MemoryStore()
     store: Store = assembly.driver("store", name)
     await supervisor.enter(name, store, required=True)

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import AccessEvent, ToolFilter
+from pml_clients.configuration import restarts
+from pml_clients.configuration.files import State
+from pml_hookspecs import ToolFilter, replace
+from pml_kit.errors import OperatorError
+from pml_kit.offers import AccessEvent
+from pml_settings.changes import changed_tables, changes, file_changes, refuse_lost
+from pml_settings.config import Config
+from pml_settings.config_tables import GatewaySettings
 
-from .errors import OperatorError
 from .plugins.assembly import check_required
-from .settings import restarts
-from .settings.config import Config
-from .settings.config_files import State, state_of
-from .settings.config_tables import GatewaySettings
 
 if TYPE_CHECKING:
+    from pml_catalog.exposure.exposures import Exposures
+    from pml_catalog.exposure.tool_rules import Filters
+    from pml_catalog.live import LiveCatalog
+    from pml_catalog.own_tools import OwnTools
+    from pml_kit.system.logs import Logs
+    from pml_kit.system.redaction import Redactor
+    from pml_mcp.servers.servers import Servers
+
+    from .active_config import ActiveConfig
     from .announcement import Announcement
-    from .catalog.live import LiveCatalog
-    from .exposure.exposures import ActiveConfig, Exposures
-    from .kernel.admission import Filters
     from .kernel.identities import AccessWatchers
-    from .kernel.own_tools import OwnTools
-    from .logs import Logs
     from .plugins.assembly import Assembly
     from .plugins.supervisor import Supervisor
-    from .servers.fleet import Fleet
-    from .settings.redaction import Redactor
 
-POLL_S = 1.0
-"""How often the files are looked at [s]."""
-SETTLED_S = 0.2
-"""A file that was not written to for so long is complete [s]."""
 LIVE = frozenset(
     {"tools_exposure", "intent", "execution_mode", "dry_run_only", "page_size", "list_wait_s", "log_level", "required"}
 )
@@ -54,7 +54,7 @@ class ReloadParts:
     exposures: Callable[[Config, Assembly, Exposures], Exposures]
     """Makes those of a configuration, given those of the one before."""
     filters: Filters
-    fleet: Fleet
+    server_pool: Servers
     logs: Logs
     own_tools: OwnTools
     redactor: Redactor
@@ -78,14 +78,7 @@ class Reload:
 
     async def follow(self, files: Sequence[Path], known: State, asked: asyncio.Event) -> None:
         """Apply changes of ``files`` since they were as ``known``, and whenever ``asked`` is set, until cancelled."""
-        while True:
-            if not asked.is_set():
-                await _within(POLL_S, asked)
-            if not asked.is_set() and state_of(files) == known:
-                continue
-            asked.clear()
-            before, known = known, await _settled(files)
-            gone = [str(path) for path, state in before.items() if state is not None and known[path] is None]
+        async for gone in file_changes(files, known, asked):
             if gone:
                 self._log.warning("a configuration file is gone; everything stays as it is", files=gone)
             else:
@@ -96,9 +89,9 @@ class Reload:
         """Read the configuration and apply it; False when it does not fit and the old one stays in force."""
         try:
             wanted = await asyncio.to_thread(self._read)
-            _refuse_lost(self._wanted, wanted)
-            changes = list(_changes(self._wanted, wanted))
-            if not changes:
+            refuse_lost(self._wanted, wanted)
+            changed = list(changes(self._wanted, wanted))
+            if not changed:
                 self._log.debug("the configuration says what it said before")
                 return True
             await self._apply(wanted)
@@ -110,23 +103,23 @@ class Reload:
             self._log.exception("the changed configuration could not be applied as a whole")
             await self._report("config.failed")
             return False
-        late = [path for path in changes if self._needs_restart(path, wanted)]
+        late = [path for path in changed if self._needs_restart(path, wanted)]
         self._wanted = wanted
         announcement = self._parts.announcement
-        self._log.info("the changed configuration is in force", changed=changes, **announcement.modes())
+        self._log.info("the changed configuration is in force", changed=changed, **announcement.modes())
         if late:
             self._log.warning("some changes take effect with the next start", settings=late)
         announcement.warn()
-        await self._report("config.reloaded", changed=changes, with_next_start=late)
+        await self._report("config.reloaded", changed=changed, with_next_start=late)
         return True
 
     async def _restart(self) -> None:
         """Start the servers anew of which somebody has asked it since this was looked at last."""
-        fleet, before, self._restarts = self._parts.fleet, self._restarts, restarts.asked()
-        names = [n for n, mark in self._restarts.items() if before.get(n) != mark and n in fleet.names]
+        server_pool, before, self._restarts = self._parts.server_pool, self._restarts, restarts.asked()
+        names = [n for n, mark in self._restarts.items() if before.get(n) != mark and n in server_pool.names]
         if names:
             self._log.info("servers are started anew, as asked", servers=names)
-            await fleet.restart(names)
+            await server_pool.restart(names)
             await self._report("servers.restarted", servers=names)
 
     async def _report(self, code: str, **details: Any) -> None:
@@ -155,7 +148,7 @@ class Reload:
         config = replace(wanted, gateway=replace(wanted.gateway, **kept))
         parts.redactor.learn(config.secrets())
         assembly = active.assembly.under(config)
-        assembly.check(_changed_tables(old, config))
+        assembly.check(changed_tables(old, config))
         filters = _filters(parts.filters, assembly, old, config)
         exposures = parts.exposures(config, assembly, active.exposures)
         await exposures.open()
@@ -164,20 +157,9 @@ class Reload:
         parts.catalog.filter_with(parts.filters.refusing, parts.filters.hides)
         active.config, active.exposures = config, exposures
         parts.logs.level(config.gateway.log_level)
-        await parts.fleet.change(config.servers)
+        await parts.server_pool.change(config.servers)
         parts.lists_may_differ()
         await exposures.leave_replaced()
-
-
-def _refuse_lost(old: Config, new: Config) -> None:
-    """Keep what is in force when a project's file in it is not what was trusted any more.
-
-    Raises:
-        OperatorError: It is not.
-    """
-    used = {source.label for source in old.sources if source.is_projects}
-    if lost := [line for path, line in new.ignored.items() if str(path) in used]:
-        raise OperatorError("\n".join(lost))
 
 
 def _filters(
@@ -192,42 +174,7 @@ def _filters(
     def failed(plugin: str, hook: str, exc: Exception) -> None:
         raise OperatorError(f"plugin {plugin!r} failed in {hook}: {exc}") from exc
 
-    changed = _changed_tables(old, new)
+    changed = changed_tables(old, new)
     renewed, again = assembly.gather_again(FILTERS, changed, failed)
     kept = [pair for pair in before if pair[0] not in renewed]
     return sorted([*kept, *again], key=lambda pair: pair[0])
-
-
-def _changed_tables(old: Config, new: Config) -> set[str]:
-    return {name for name in {*old.tables, *new.tables} if old.tables.get(name, {}) != new.tables.get(name, {})}
-
-
-def _changes(old: Config, new: Config) -> Iterator[str]:
-    """Paths of what differs."""
-    before, now = asdict(old.gateway), asdict(new.gateway)
-    yield from (f"gateway.{name}" for name in before if before[name] != now[name])
-    sections: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
-        "servers": (old.servers, new.servers),
-        "endpoints": (old.endpoints, new.endpoints),
-        "plugins": (old.tables, new.tables),
-    }
-    for section, (earlier, later) in sections.items():
-        yield from (f"{section}.{n}" for n in sorted({*earlier, *later}) if earlier.get(n) != later.get(n))
-
-
-async def _within(limit_s: float, event: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(limit_s):
-            await event.wait()
-    except TimeoutError:
-        return
-
-
-async def _settled(files: Sequence[Path]) -> State:
-    """The state of files that nobody is writing to any more."""
-    now = state_of(files)
-    while True:
-        await asyncio.sleep(SETTLED_S)
-        before, now = now, state_of(files)
-        if before == now:
-            return now

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .sources import add_sources
+from pml_kit.command_line.commands import add_sources
 
 if TYPE_CHECKING:
+    from pml_clients.configuration.files import State
     from pml_core.gateway import Gateway
-    from pml_core.settings.config import Config
-    from pml_core.settings.config_files import State
+    from pml_settings.config import Config
 
 BY_HAND = (
     "pml serve speaks MCP on standard input and output: your MCP client starts it, nobody types into it.\n"
@@ -48,7 +48,7 @@ def add(subcommands: Any) -> None:
     address.add_argument(
         "--http",
         metavar="HOST:PORT",
-        help="serve over HTTP instead, at /mcp, and at /mcp/NAME for each [endpoints.NAME]; needs pml-transport-http",
+        help="serve over HTTP instead, at /mcp, and at /mcp/NAME for each [endpoints.NAME]; needs a transport for it",
     )
     parser.add_argument("--strict", action="store_true", help="refuse to start when any plugin fails")
     parser.add_argument(
@@ -59,10 +59,10 @@ def add(subcommands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until the client goes away or a signal comes; the exit status."""
-    from pml_core.settings import restarts
-    from pml_core.settings.config import load
-    from pml_core.settings.config_files import state_of
-    from pml_core.settings.trust import candidates, store
+    from pml_clients.configuration import restarts
+    from pml_clients.configuration.files import state_of
+    from pml_clients.configuration.trust import candidates, store
+    from pml_settings.config import load
 
     overrides = [*arguments.overrides, *(["gateway.strict=true"] if arguments.strict else [])]
     read = functools.partial(load, arguments.config, overrides=overrides, mode=arguments.mode)
@@ -70,14 +70,14 @@ def run(arguments: argparse.Namespace) -> int:
         read = functools.partial(_owned, read)
     files = [*candidates(Path.cwd(), arguments.config), store(), restarts.file()]
     known = state_of(files)  # before they are read, so that no change is missed
-    served = Served(read(), read, files, known, restarts.asked())
+    source = ConfigFiles(read(), read, files, known, restarts.asked())
     address = arguments.listen if arguments.http is None else f"http://{arguments.http}"
     if address is not None:
         where = functools.partial(_say_where, path="" if arguments.http is None else "/mcp")
-        return asyncio.run(_serve(served, address, one_client=False, started=where))
+        return asyncio.run(_serve(source, address, one_client=False, started=where))
     if sys.stdin is not None and sys.stdin.isatty():
         print(BY_HAND, file=sys.stderr)
-    return asyncio.run(_serve(served, "stdio:", one_client=True))
+    return asyncio.run(_serve(source, "stdio:", one_client=True))
 
 
 def _owned(read: Callable[[], Config]) -> Config:
@@ -95,7 +95,7 @@ def _owned(read: Callable[[], Config]) -> Config:
     return config
 
 
-class Served(NamedTuple):
+class ConfigFiles(NamedTuple):
     """A configuration, and how to read it again."""
 
     config: Config
@@ -104,7 +104,7 @@ class Served(NamedTuple):
     known: State
     """How the files were when the configuration was read."""
     restarts: Mapping[str, str]
-    """The restarts that had been asked for by then, as :func:`pml_core.settings.restarts.asked` has them."""
+    """The restarts that had been asked for by then, as :func:`pml_clients.configuration.restarts.asked` has them."""
 
 
 def _say_where(bound: str, path: str) -> None:
@@ -112,11 +112,11 @@ def _say_where(bound: str, path: str) -> None:
 
 
 async def _serve(
-    served: Served, address: str, *, one_client: bool, started: Callable[[str], None] | None = None
+    source: ConfigFiles, address: str, *, one_client: bool, started: Callable[[str], None] | None = None
 ) -> int:  # fmt: skip
-    from pml_core.garbage import seldom_collected
     from pml_core.gateway import Gateway
     from pml_core.plugins import local_plugins
+    from pml_kit.system.garbage import seldom_collected
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stopped_by: list[signal.Signals] = []
@@ -137,11 +137,11 @@ async def _serve(
     loop.add_signal_handler(signal.SIGHUP, hang_up)
     try:
         with seldom_collected() as up:
-            async with Gateway(served.config, one_client=one_client) as gateway:
+            async with Gateway(source.config, one_client=one_client) as gateway:
                 up()
-                gateway.soon(_follow, gateway, served, asked)
-                if served.config.gateway.local:
-                    gateway.soon(local_plugins.watch, served.config, gateway.log)
+                gateway.soon(_follow, gateway, source, asked)
+                if source.config.gateway.local:
+                    gateway.soon(local_plugins.watch, source.config, gateway.log)
                 await gateway.serve(address, started=started)
     except asyncio.CancelledError:
         if not stopped_by:
@@ -173,15 +173,15 @@ def _has_terminal() -> bool:
     return True
 
 
-async def _follow(gateway: Gateway, served: Served, asked: asyncio.Event) -> None:
+async def _follow(gateway: Gateway, source: ConfigFiles, asked: asyncio.Event) -> None:
     """Apply changes of the configuration, once the gateway has started."""
     await gateway.announcement.made.wait()
     while True:
         try:
-            reload = gateway.reload(served.read, served.restarts)
+            reload = gateway.reload(source.read, source.restarts)
         except (ImportError, OSError) as exc:  # no file can be opened just now
             gateway.log.warning("changes of the configuration are not seen yet; tried again soon", problem=str(exc))
             await asyncio.sleep(AGAIN_S)
         else:
             break
-    await reload.follow(served.files, served.known, asked)
+    await reload.follow(source.files, source.known, asked)

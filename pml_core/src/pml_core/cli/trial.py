@@ -8,23 +8,23 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pml_hookspecs.gateway import Trial
-
-from .sources import load_as_told
+from pml_hookspecs import replace
+from pml_settings.command_files import load_from_options
+from pml_settings.installation import as_json
 
 if TYPE_CHECKING:
     from pml_core.gateway import Gateway
-    from pml_core.settings.config import Config
     from pml_hookspecs import CallNext, Tracer, Wrapper
+    from pml_kit.command_line.trial import Trial
+    from pml_settings.config import Config
 
-RunOnTrial = Callable[[argparse.Namespace, Any, Trial], Awaitable[int]]
+RunOnTrial: TypeAlias = "Callable[[argparse.Namespace, Any, Trial], Awaitable[int]]"
 
 
 @contextmanager
-def _a_home_of_its_own() -> Iterator[None]:
+def _temporary_home() -> Iterator[None]:
     """Nothing of what is tried is kept among the user's data."""
     before = os.environ.get("PML_HOME")
     with tempfile.TemporaryDirectory(prefix="pml-trial-") as folder:
@@ -43,17 +43,15 @@ def run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace) -> int
     Raises:
         OperatorError: No gateway can be made under this configuration.
     """
-    config = load_as_told(arguments)
-    with _a_home_of_its_own():
+    config = load_from_options(arguments)
+    with _temporary_home():
         return asyncio.run(_run(function, plugin, arguments, config))
 
 
 async def _run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace, config: Config) -> int:
     from pml_core.gateway import Gateway
-    from pml_core.logs import Logs
     from pml_core.plugins import local_plugins
-
-    from .plugins import as_json
+    from pml_kit.system.logs import Logs
 
     records = local_plugins.found(config)
     found = [as_json(record) for record in records]
@@ -67,8 +65,9 @@ async def _run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace,
 
 
 def _trial(gateway: Gateway, found: Sequence[Mapping[str, str]], tracers: Sequence[str]) -> Trial:
-    from pml_core.kernel.chain import HOOK, Wrapped, fold
+    from pml_core.kernel.chain import HOOK, NamedWrapper, fold
     from pml_core.kernel.tracing import NamedTracer, Tracing
+    from pml_kit.command_line.trial import Trial
 
     async def driver(kind: str, name: str) -> Any:
         made = gateway.assembly.driver(kind, name)
@@ -78,7 +77,7 @@ def _trial(gateway: Gateway, found: Sequence[Mapping[str, str]], tracers: Sequen
         return made
 
     def use(wrappers: Sequence[tuple[str, Wrapper]], tracers: Sequence[tuple[str, Tracer]], last: CallNext) -> CallNext:
-        chain: CallNext = fold([Wrapped(*one) for one in wrappers], last, gateway.log)
+        chain: CallNext = fold([NamedWrapper(*one) for one in wrappers], last, gateway.log)
         gateway.dispatcher.chain = chain
         # The gateway is nobody's but the command's.
         gateway.dispatcher.tracing = Tracing([NamedTracer(*one) for one in tracers], gateway.log)

@@ -11,33 +11,18 @@ from typing import Any
 
 from pml_hookspecs import CallNext, Failure, Outcome, Run, Status, Task, Wrapper
 from pml_kit.order import in_order
+from pml_kit.outcomes import ended
 
 EXECUTOR_FAULT = "The gateway failed to run the task; see the gateway's log."
 HOOK = "pml_wrap_executor"
 ELSEWHERE = "execution.elsewhere"
 """Code of the failure that says that another gateway runs this very execution."""
-NOT_ASKED = Failure(
-    "arguments.invalid",
-    "requestState: this gateway did not give it out, or does not wait for it any more, and nothing was run; send the "
-    "request again without requestState and inputResponses.",
-)
-"""Of an answer to a question that nobody here waits for: it must not begin anew what asked it."""
 PASSING = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt)
 """What ends a task from outside; all else is a fault of whoever raised it, ``SystemExit`` too."""
 
 
-def ended(
-    task: Task, started_at: datetime, status: Status, *, output: Any = None, failure: Failure | None = None
-) -> Outcome:
-    """An outcome that ends now."""
-    duration_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
-    return Outcome(
-        task_id=task.id, status=status, started_at=started_at, duration_ms=duration_ms, output=output, failure=failure
-    )
-
-
 @dataclass(frozen=True, slots=True)
-class Wrapped:
+class NamedWrapper:
     """A wrapper and the plugin that contributed it."""
 
     plugin: str
@@ -46,8 +31,7 @@ class Wrapped:
 
 def fault(task: Task, code: str, message: str) -> Outcome:
     """An outcome for something that broke inside the gateway."""
-    now = datetime.now(UTC)
-    return Outcome(task_id=task.id, status=Status.ERROR, started_at=now, duration_ms=0, failure=Failure(code, message))
+    return ended(task, datetime.now(UTC), Status.ERROR, failure=Failure(code, message))
 
 
 class _Guard:
@@ -90,7 +74,7 @@ class _Guard:
 GUARDED = _Guard.outcome.__code__
 
 
-def _around(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
+def _around(wrapped: NamedWrapper, call_next: CallNext, log: Any) -> CallNext:
     wrapper, guard = wrapped.wrapper, _Guard(log, wrapped.plugin)
 
     def layer(task: Task, run: Run) -> Awaitable[Outcome]:
@@ -108,7 +92,7 @@ def _around(wrapped: Wrapped, call_next: CallNext, log: Any) -> CallNext:
     return layer
 
 
-def fold(wrappers: Iterable[Wrapped], innermost: CallNext, log: Any) -> CallNext:
+def fold(wrappers: Iterable[NamedWrapper], innermost: CallNext, log: Any) -> CallNext:
     """One callable that runs every wrapper, outermost first, around ``innermost``."""
     guard = _Guard(log)
 

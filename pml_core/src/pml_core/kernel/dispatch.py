@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pml_core.mcp.client import current_client
+from pml_catalog.lookup import Lookup
 from pml_hookspecs import (
-    EMPTY,
     CallNext,
     CodeRun,
     DryRun,
@@ -20,6 +18,7 @@ from pml_hookspecs import (
     Journal,
     Outcome,
     Run,
+    RunOptions,
     ServerRequest,
     Session,
     Status,
@@ -27,23 +26,29 @@ from pml_hookspecs import (
     ToolCall,
     ToolId,
     Workflow,
+    replace,
 )
-from pml_hookspecs.clock import Clock
+from pml_kit.mcp.effects import ANY, ORDER, Effects, bounded, effects_of_tool
+from pml_kit.outcomes import ended
+from pml_kit.system.clock import Clock
+from pml_mcp.wire.client import NOT_ASKED, current_client
+from pml_settings.rehearsals import asked_of, wanted_of
 
-from .chain import ELSEWHERE, EXECUTOR_FAULT, NOT_ASKED, ended
-from .execution_run import Budget, ExecutionRun, Kept, RunOptions, Terms
-from .lookup import Lookup
+from .chain import ELSEWHERE, EXECUTOR_FAULT
+from .execution_run import Budget, ExecutionRun, JournalScope, Terms
 
 if TYPE_CHECKING:
-    from pml_core.catalog.live import LiveCatalog
+    from pml_catalog.live import LiveCatalog
+    from pml_catalog.own_tools import OwnTools
+    from pml_settings.rehearsals import Rehearsals
 
-    from .own_tools import OwnTools
     from .recorder import Recorder
-    from .rehearsals import Rehearsals
     from .tracing import Tracing
 
 DEEPEST = 32
 """Tasks within tasks; deeper is taken for a plan that calls itself."""
+Resolved: TypeAlias = tuple[Task, Failure | None, Effects]
+"""What runs, why it does not, and what it may do at most."""
 TOO_DEEP = Failure("task.too_deep", f"{DEEPEST} tasks within tasks; the plan seems to call itself.")
 
 
@@ -80,61 +85,65 @@ class Dispatcher:
         """Set once by the gateway: begins with a task that nobody waits for."""
         self.begins: Callable[[ExecutionId], Awaitable[None]] = _nothing
         """Set once by the gateway: awaited before something begins that waited for its turn."""
+        self.may_record: Callable[[ExecutionId, datetime], Awaitable[bool]] = _always
+        """Set once by the gateway: whether the end of what began then is still for this gateway to record."""
 
-    async def start(self, task: Task, session: Session, **asked: Unpack[RunOptions]) -> Outcome:
+    async def start(self, task: Task, session: Session, options: RunOptions = RunOptions()) -> Outcome:
         """Run a task for a client."""
-        return (await self.start_resolved(task, session, asked))[1]
+        return (await self.start_resolved(task, session, options))[1]
 
-    async def start_resolved(self, task: Task, session: Session, asked: RunOptions) -> tuple[Task, Outcome]:
+    async def start_resolved(self, task: Task, session: Session, options: RunOptions) -> tuple[Task, Outcome]:
         """As :meth:`start`; also gives the task that was run, which may stand behind the one given."""
-        named = task
-        task, problem = self._of_server(task, session) or await self.resolve(task, session)
+        named, of_server = task, self._of_server(task, session)
+        task, problem, effects = of_server or await self.resolve(task, session)
+        if effects != ANY:
+            session = bounded(session, effects)
         if isinstance(named, ToolCall) and "requestState" in named.extra and not self._is_of_server(task):
             problem = problem or NOT_ASKED
-        if (id := asked.get("id")) is not None and (refusal := self.rehearsals.refusal(session)) is not None:
+        if (id := options.id) is not None and (refusal := self.rehearsals.refusal(session)) is not None:
             problem = problem or (refusal if await self._recorder.began_for_real(id) else None)
         if isinstance(task, Workflow) and not task.wait:
-            return task, await self._in_background(task, session, asked, problem)
-        run = self._run_of(task, session, asked)
-        run.indirect = self._stands_for_more(named, session)
-        journal = asked.get("journal")
-        if journal is not None:
-            run.kept = Kept(journal, "")
+            return task, await self._in_background(task, session, options, problem)
+        run = self._run_of(task, session, options)
+        run.indirect = of_server is None and self._stands_for_more(named, session)
+        if options.journal is not None:
+            run.kept = JournalScope(options.journal, "")
         return task, await self._execute(task, run, problem)
+
+    async def start_unattended(self, task: Task, session: Session, options: RunOptions) -> Outcome:
+        """Run a task that no client waits for: none is there to be asked anything."""
+        token = current_client.set(None)
+        try:
+            return (await self.start_resolved(task, session, options))[1]
+        finally:
+            current_client.reset(token)
 
     async def begin(self, id: ExecutionId) -> None:
         """Record that what waited for its turn begins; it must not begin before this returns."""
         await self.begins(id)
         await self._recorder.begun(id)
 
-    def pending(self, task: Task, session: Session, asked: RunOptions) -> ExecutionRecord:
+    def pending(self, task: Task, session: Session, options: RunOptions) -> ExecutionRecord:
         """The row of an execution that has not begun yet."""
-        return self._recorder.pending(task, self._run_of(task, session, asked))
+        return self._recorder.pending(task, self._run_of(task, session, options))
 
-    def _run_of(self, task: Task, session: Session, asked: RunOptions) -> ExecutionRun:
-        dry_run = asked_of(task, asked.get("dry_run"))
-        terms = Terms(
-            session=session,
-            intent=intent_of(task) or asked.get("intent", ""),
-            dry_run=self.rehearsals.mode(session, dry_run),
-            deadline=asked.get("deadline"),
-            trigger=asked.get("trigger", "mcp"),
-            client=current_client.get(),
-            agent=self._own_tools.agent_of(task) or asked.get("agent", ""),
-            schedule=asked.get("schedule", ""),
-            meta=asked.get("meta", EMPTY),
-        )
-        return ExecutionRun(self, None, task, terms, progress=asked.get("progress"), id=asked.get("id"))
+    def _run_of(self, task: Task, session: Session, options: RunOptions) -> ExecutionRun:
+        intent = intent_of(task) or options.intent
+        agent = self._own_tools.agent_of(task) or options.agent
+        if intent != options.intent or agent != options.agent:
+            options = replace(options, intent=intent, agent=agent)
+        dry_run = self.rehearsals.mode(session, asked_of(task, options.dry_run))
+        return ExecutionRun(self, None, task, Terms(session, options, dry_run, current_client.get()))
 
     async def _in_background(
-        self, task: Workflow, session: Session, asked: RunOptions, problem: Failure | None
+        self, task: Workflow, session: Session, options: RunOptions, problem: Failure | None
     ) -> Outcome:
         """Answer with the id of an execution that goes on by itself."""
         started_at = datetime.now(UTC)
         if problem is not None:
             return ended(task, started_at, Status.ERROR, failure=problem)
         try:
-            id = await self.in_background(task, session, asked)
+            id = await self.in_background(task, session, options)
         except Exception as exc:
             self._log.error("work in the background could not be recorded, and was not begun", problem=str(exc))
             # What the store says may name its address.
@@ -155,24 +164,27 @@ class Dispatcher:
         token = None if current_client.get() is above.terms.client else current_client.set(above.terms.client)
         try:
             if (kept := above.kept) is None or journal is not None:
-                return await self._dispatch(task, above, None if journal is None else Kept(journal, ""))
+                return await self._dispatch(task, above, None if journal is None else JournalScope(journal, ""))
             path = kept.path(task)
-            below = Kept(kept.journal, path)
-            return await kept.journal.keep(path, task, lambda: self._dispatch(task, above, below))
+            below = JournalScope(kept.journal, path)
+            return await kept.journal(path, task, lambda: self._dispatch(task, above, below))
         finally:
             if token is not None:
                 current_client.reset(token)
 
-    async def _dispatch(self, task: Task, above: ExecutionRun, kept: Kept | None) -> Outcome:
-        task, problem = self._of_server(task, above.session) or await self.resolve(task, above.session)
+    async def _dispatch(self, task: Task, above: ExecutionRun, kept: JournalScope | None) -> Outcome:
+        task, problem, effects = self._of_server(task, above.session) or await self.resolve(task, above.session)
         if above.depth >= DEEPEST:
             problem = TOO_DEEP
         intent, terms = intent_of(task), above.terms
         dry_run = stricter(terms.dry_run, wanted_of(task))
         if intent or dry_run is not terms.dry_run:
-            terms = terms._replace(intent=intent or terms.intent, dry_run=dry_run)
+            options = replace(terms.options, intent=intent) if intent else terms.options
+            terms = terms._replace(options=options, dry_run=dry_run)
         if agent := self._own_tools.agent_of(task):
-            terms = terms._replace(agent=agent)
+            terms = terms._replace(options=replace(terms.options, agent=agent))
+        if effects != ANY:
+            terms = terms._replace(session=bounded(terms.session, effects))
         run = ExecutionRun(self, above, task, terms)
         # What code dispatches is kept, too: it begins anew when it is gone on with.
         run.kept = None if isinstance(task, ToolCall) else kept
@@ -184,12 +196,12 @@ class Dispatcher:
             above.agents_usd += outcome.cost_usd if agent else min(run.agents_usd, outcome.cost_usd)
         return outcome
 
-    def _of_server(self, task: Task, session: Session) -> tuple[Task, None] | None:
+    def _of_server(self, task: Task, session: Session) -> Resolved | None:
         """A call of a server's tool under its canonical id; None for all else, of which there is more to find out."""
         if not isinstance(task, ToolCall):
             return None
         entry = self._catalog.resolve(task.tool, session)
-        return None if entry is None or entry.id in self._own_tools else (_called(task, entry.id), None)
+        return None if entry is None or entry.id in self._own_tools else (_called(task, entry.id), None, ANY)
 
     def _is_of_server(self, task: Task) -> bool:
         return isinstance(task, ToolCall) and task.tool not in self._own_tools
@@ -200,36 +212,38 @@ class Dispatcher:
         own = None if entry is None else self._own_tools.get(entry.id)
         return own is not None and own.task is not None
 
-    async def resolve(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+    async def resolve(self, task: Task, session: Session) -> Resolved:
         """``task`` under its canonical id; a tool that stands for a task becomes it, if the caller may have it."""
-        found, problem = self.resolved(task, session)
+        found, problem, effects = self.resolved(task, session)
         if problem is None and isinstance(task, ToolCall) and (needed := self._lookup.needed(found, session)):
             await self._lookup.wait(needed, session)
-            found, problem = self.resolved(task, session)
+            found, problem, effects = self.resolved(task, session)
             if problem is None and isinstance(found, ToolCall) and (id := self._lookup.unlisted(found.tool, session)):
                 found = _called(found, id)
-        return found, problem
+        return found, problem, effects
 
-    def resolved(self, task: Task, session: Session) -> tuple[Task, Failure | None]:
+    def resolved(self, task: Task, session: Session) -> Resolved:
         """As :meth:`resolve`, by what is known now."""
+        effects: Effects = ANY
         for _ in range(DEEPEST):
             if not isinstance(task, ToolCall):
-                return task, None
+                return task, None, effects
             entry = self._catalog.resolve(task.tool, session)
             if entry is None:
-                return task, None  # what is hidden as well, under the name that it was called by
+                return task, None, effects  # what is hidden as well, under the name that it was called by
             task = _called(task, entry.id)
             meta = self._own_tools.get(entry.id)
             if meta is None or meta.task is None or not self._catalog.allows(entry, session):
-                return task, None
+                return task, None, effects
+            effects = min(effects, effects_of_tool(entry.definition), key=ORDER.index)
             try:
                 task = _in_place_of(task, meta.task(task.arguments))
             except InvalidArguments as exc:
-                return task, Failure("arguments.invalid", str(exc))
+                return task, Failure("arguments.invalid", str(exc)), effects
             except Exception:
                 self._log.exception("a tool of the gateway's own failed to make its task", tool=entry.id)
-                return task, Failure("tool.fault", f"The gateway's tool {entry.name!r} failed; see the gateway's log.")
-        return task, TOO_DEEP
+                return task, Failure("tool.fault", f"Tool {entry.name!r} failed; see the gateway's log."), effects
+        return task, TOO_DEEP, effects
 
     def is_listed(self, call: ToolCall, session: Session) -> bool:
         """Whether ``session`` may know of the tool that is called."""
@@ -238,9 +252,10 @@ class Dispatcher:
     async def _execute(self, task: Task, run: ExecutionRun, problem: Failure | None) -> Outcome:
         span = self.tracing.start(task, run)
         outcome: Outcome | None = None
+        shown = True
         if self._own_tools.agent_of(task):
             self._recorder.queued(task, run)
-        elif not isinstance(task, (ToolCall, ServerRequest)):
+        elif shown := not isinstance(task, (ToolCall, ServerRequest)):
             self._recorder.started(task, run)
             if isinstance(task, Workflow) and not (task.max_tool_calls is None and task.max_cost_usd is None):
                 run.budget = Budget(task.max_tool_calls, task.max_cost_usd, run.budget)
@@ -261,7 +276,7 @@ class Dispatcher:
             if outcome.cost_usd is not None and run.budget is not None and not isinstance(task, Workflow):
                 run.budget.spend(outcome.cost_usd)
             self.tracing.end(span, outcome)
-            if record is not None:
+            if record is not None and (not shown or await self.may_record(run.id, run.started_at)):
                 await self._recorder.keep(record, first=self._is_kept_first(task, run, outcome))
         return outcome
 
@@ -310,12 +325,16 @@ class Dispatcher:
         return ended(task, run.started_at, status, failure=failure)
 
 
-async def _no_background(_task: Task, _session: Session, _asked: RunOptions) -> ExecutionId:
+async def _no_background(_task: Task, _session: Session, _options: RunOptions) -> ExecutionId:
     raise RuntimeError("the gateway has not started")
 
 
 async def _nothing(_id: ExecutionId) -> None:
     """Nobody has to hear of it."""
+
+
+async def _always(_id: ExecutionId, _began_at: datetime) -> bool:
+    return True
 
 
 def _not_started(_task: Task, _run: Run) -> Awaitable[Outcome]:
@@ -324,18 +343,7 @@ def _not_started(_task: Task, _run: Run) -> Awaitable[Outcome]:
 
 def _called(call: ToolCall, tool: ToolId) -> ToolCall:
     """``call`` with the tool under its canonical id."""
-    if call.tool == tool:
-        return call
-    # Not dataclasses.replace, which costs as much as resolving ten times over.
-    return ToolCall(
-        id=call.id,
-        tool=tool,
-        arguments=call.arguments,
-        extra=call.extra,
-        needs=call.needs,
-        step=call.step,
-        dry_run=call.dry_run,
-    )
+    return call if call.tool == tool else replace(call, tool=tool)
 
 
 def stricter(above: DryRun, own: DryRun | None) -> DryRun:
@@ -345,23 +353,17 @@ def stricter(above: DryRun, own: DryRun | None) -> DryRun:
     return above
 
 
-def asked_of(task: Task, asked: DryRun | None) -> DryRun | None:
-    """What a task is to be run as, where its request asks for ``asked``; None for nothing."""
-    wanted = wanted_of(task)
-    return asked if wanted is None else wanted
-
-
-def wanted_of(task: Task) -> DryRun | None:
-    """What a task says itself about being rehearsed; None for nothing."""
-    return task.dry_run if isinstance(task, (Workflow, ToolCall)) else None
-
-
 def intent_of(task: Task) -> str:
     """What the task itself says that it is for; ``""`` when it does not say."""
     return task.intent if isinstance(task, (Workflow, CodeRun)) else ""
 
 
 def _in_place_of(call: ToolCall, task: Task) -> Task:
-    """``task`` where ``call`` stood: its id, its place in a workflow, what came along with it."""
-    placed = replace(task, id=call.id, needs=call.needs, step=call.step)
+    """``task`` where ``call`` stood: its id, its place in a workflow, what came along with it.
+
+    What is answered of it is its own to say, unless the call did.
+    """
+    select = call.step.select or task.step.select
+    step = replace(call.step, select=select) if select != call.step.select else call.step
+    placed = replace(task, id=call.id, depends_on=call.depends_on, step=step)
     return replace(placed, extra={**call.extra, **placed.extra}) if isinstance(placed, ToolCall) else placed

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from pml_core.identifiers import execution_id, span_id, time_of, trace_id
-from pml_core.mcp.client import NEEDS, NO_CLIENT
 from pml_hookspecs import (
-    EMPTY,
     CannotAskError,
     DryRun,
     ExecutionId,
@@ -20,42 +16,20 @@ from pml_hookspecs import (
     Outcome,
     RawObject,
     RpcError,
+    RunOptions,
     Session,
     Task,
-    Trigger,
 )
+from pml_kit.identifiers import execution_id, span_id, time_of, trace_id
+from pml_kit.system.clock import QuestionTimer
+from pml_mcp.wire.client import NEEDS, NO_CLIENT
 
 if TYPE_CHECKING:
-    from pml_core.mcp.client import Client
-
-ProgressSink = Callable[[float, float | None, str], None]
-
-
-class RunOptions(TypedDict, total=False):
-    """How a client wants its task run."""
-
-    intent: str
-    """What it is for; ``""`` when not said."""
-    dry_run: DryRun | None
-    """None, or left out: as the task or the configuration says."""
-    deadline: datetime | None
-    """UTC."""
-    trigger: Trigger
-    progress: ProgressSink | None
-    agent: str
-    """Who acts for the principal; ``""`` for the session's client."""
-    schedule: str
-    """Id of the schedule that triggered it."""
-    id: ExecutionId | None
-    """An execution that began before and goes on; None for a new one."""
-    journal: Journal | None
-    """Keeps what the task dispatches."""
-    meta: Mapping[str, Any]
-    """What ``_meta`` of the request has for the gateway."""
+    from pml_mcp.wire.client import Client
 
 
 class Gateway:
-    """Asks clients what no server asks. Implements :class:`pml_core.mcp.client.Asker`."""
+    """Asks clients what no server asks. Implements :class:`pml_mcp.wire.client.Asker`."""
 
     name = "pml"
 
@@ -66,7 +40,7 @@ class Gateway:
 GATEWAY = Gateway()
 
 
-class Kept(NamedTuple):
+class JournalScope(NamedTuple):
     """Where the outcomes of what an execution dispatches are kept."""
 
     journal: Journal
@@ -115,43 +89,12 @@ class Terms(NamedTuple):
     """On whose behalf something runs, and how; what runs inside mostly shares it."""
 
     session: Session
-    intent: str
+    options: RunOptions
+    """Those of the outermost, with the intent and the agent that count here."""
     dry_run: DryRun
-    deadline: datetime | None
-    trigger: Trigger
+    """What counts here, whatever the options say."""
     client: Client | None
     """Who can be asked; None when nobody waits."""
-    agent: str
-    """Who acts for the principal; ``""`` for the session's client."""
-    schedule: str = ""
-    """Id of the schedule that triggered it."""
-    meta: Mapping[str, Any] = EMPTY
-    """What ``_meta`` of the request that all of it began with has for the gateway."""
-
-
-class Asking:
-    """How long people have been asked during an execution. Several may be asked at once."""
-
-    __slots__ = ("_before_s", "_now", "_since_s")
-
-    def __init__(self) -> None:
-        self._before_s, self._since_s, self._now = 0.0, 0.0, 0
-
-    def begin(self) -> None:
-        """Somebody is asked."""
-        if not self._now:
-            self._since_s = time.monotonic()
-        self._now += 1
-
-    def end(self) -> None:
-        """Somebody has answered, or never will."""
-        self._now -= 1
-        if not self._now:
-            self._before_s += time.monotonic() - self._since_s
-
-    def total_s(self) -> float:
-        """Up to now [s]."""
-        return self._before_s + (time.monotonic() - self._since_s if self._now else 0.0)
 
 
 class ChildDispatcher(Protocol):
@@ -172,21 +115,14 @@ class ExecutionRun:
     __slots__ = (
         "_above", "_asking", "_dispatcher", "_progress", "_task_id", "agents_usd", "budget", "deadline", "depth",
         "dry_run", "id", "indirect", "intent", "kept", "notes", "parent", "session", "started_at", "terms",
-        "tool_calls", "trace_id", "trigger",
+        "tool_calls", "trace_id",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        dispatcher: ChildDispatcher,
-        above: ExecutionRun | None,
-        task: Task,
-        terms: Terms,
-        *,
-        progress: ProgressSink | None = None,
-        id: ExecutionId | None = None,
-    ) -> None:
-        """``id`` is that of an execution that began before and goes on; None for a new one."""
-        self._dispatcher, self._progress, self._above, self._task_id = dispatcher, progress, above, task.id
+    def __init__(self, dispatcher: ChildDispatcher, above: ExecutionRun | None, task: Task, terms: Terms) -> None:
+        """``above`` is None for the outermost, which alone has the id and the progress of the options."""
+        options = terms.options
+        id, self._progress = (options.id, options.progress) if above is None else (None, None)
+        self._dispatcher, self._above, self._task_id = dispatcher, above, task.id
         self.id = id or execution_id()
         self.parent: ExecutionId | None = None if above is None else above.id
         self.indirect = above is not None
@@ -194,16 +130,16 @@ class ExecutionRun:
         self.depth: int = 0 if above is None else above.depth + 1
         self.trace_id: str = trace_id(self.id) if above is None else above.trace_id
         self.terms = terms
-        self.session, self.intent, self.dry_run = terms.session, terms.intent, terms.dry_run is not False
-        self.deadline, self.trigger = terms.deadline, terms.trigger
+        self.session, self.intent, self.dry_run = terms.session, options.intent, terms.dry_run is not False
+        self.deadline = options.deadline
         self.started_at = datetime.now(UTC) if id is None else time_of(id)
         self.tool_calls: list[str] = []
         self.agents_usd = 0.0
         """What the runs of agents cost that are in it, as far as its own cost has that [USD]."""
-        self.kept: Kept | None = None
+        self.kept: JournalScope | None = None
         self.notes: dict[str, Any] | None = None
         """What was said by :meth:`note`."""
-        self._asking: Asking | None = None
+        self._asking: QuestionTimer | None = None
         self.budget: Budget | None = None if above is None else above.budget
 
     @property
@@ -224,7 +160,7 @@ class ExecutionRun:
     @property
     def meta(self) -> Mapping[str, Any]:
         """What the client's request has for the gateway in its ``_meta``."""
-        return self.terms.meta
+        return self.terms.options.meta
 
     @property
     def reads_for_real(self) -> bool:
@@ -284,8 +220,8 @@ class ExecutionRun:
             yield run
             run = run._above  # noqa: SLF001 - of its own kind
 
-    def _own_asking(self) -> Asking:
-        self._asking = self._asking or Asking()
+    def _own_asking(self) -> QuestionTimer:
+        self._asking = self._asking or QuestionTimer()
         return self._asking
 
     @property

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from pml_core.errors import OperatorError
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,
     Executor,
     Failure,
     Outcome,
+    PluginTask,
     Run,
     ServerRequest,
     Status,
@@ -20,31 +20,33 @@ from pml_hookspecs import (
     ToolCall,
     Workflow,
 )
-
-from .chain import ended
+from pml_kit.errors import OperatorError
+from pml_kit.mcp.effects import only_reads
+from pml_kit.outcomes import ended
+from pml_kit.shapes import types_of
 
 if TYPE_CHECKING:
-    from pml_core.catalog.live import LiveCatalog
-
-    from .rehearsals import Rehearsals
+    from pml_catalog.live import LiveCatalog
+    from pml_settings.rehearsals import Rehearsals
 
 KINDS: Mapping[type, str] = {Workflow: "workflow", CodeRun: "code", CapabilityRun: "capability"}
 """Task types and their names in ``[gateway.executors]``; ``durable`` are workflows that survive the gateway, and
-``code.<language>`` code in one language."""
+``code.<language>`` code in one language. Plugins' tasks go by their own type."""
 DURABLE = "durable"
 PROGRAM = "program."
 """Before a language, in ``[gateway.executors]``: who runs its programs, where that is not who runs its other code."""
 
 UNREHEARSED = Failure(
     "dry_run.unavailable",
-    "A dry run was asked for and no installed plugin simulates this task, so nothing ran. Install pml-dry-run.",
+    "A dry run was asked for and no installed plugin simulates this task, so nothing ran. Install one that does; "
+    "pml-gateway brings one.",
 )
 
 
 UNSEEN = Failure(
     "approval.unavailable",
-    "The plan wants a human to approve this task, and no installed plugin asks one. Install pml-approvals, or, if you "
-    "answer for it, send the plan without approve.",
+    "The plan wants a human to approve this task, and no installed plugin asks one. Install one that does, which "
+    "pml-gateway brings, or, if you answer for it, send the plan without approve.",
 )
 
 
@@ -100,6 +102,10 @@ class Executors:
         """Whether anybody does, by the names of ``[gateway.executors]``."""
         return kind in self._by_kind
 
+    def types(self) -> list[str]:
+        """Types of plugins' tasks that somebody runs."""
+        return sorted(kind for kind, (_, executor) in self._by_kind.items() if kind in types_of(executor))
+
     def leaves_out(self, name: str, executor: type[Executor], chosen: Mapping[str, str]) -> bool:
         """Whether a driver waits to be named, is not, and is not preferred for anything; what it would run is kept."""
         if name in chosen.values() or not getattr(executor, "opt_in", False):
@@ -116,8 +122,7 @@ class Executors:
         entry = self._catalog.get(task.tool) if isinstance(task, ToolCall) else None
         if entry is None or not (entry.own or run.reads_for_real):
             return False
-        annotations = entry.definition.get("annotations")
-        return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
+        return only_reads(entry)
 
     def execute(self, task: Task, run: Run) -> Awaitable[Outcome]:
         """Run ``task``; a kind that nobody runs is an outcome that says what to install."""
@@ -146,7 +151,7 @@ class Executors:
         if (name := self._on_request.get(kind)) is not None:
             return f"{name!r} runs {kind} tasks only when it is named: set {_choice(kind, name)}."
         if isinstance(task, CodeRun):
-            return f"No installed plugin runs {task.language!r} code; install one that does, such as pml-sandbox-deno."
+            return f"No installed plugin runs {task.language!r} code; pml-gateway[code] brings some that run code."
         return f"No executor for {kind} tasks is installed; install a plugin that provides one."
 
 
@@ -154,11 +159,16 @@ def kind_of(task: Task) -> str:
     """Key of ``[gateway.executors]`` that says who runs ``task``."""
     if isinstance(task, CodeRun):
         return f"code.{task.language}"
+    if isinstance(task, PluginTask):
+        return task.type
     return DURABLE if isinstance(task, Workflow) and task.durable else KINDS[type(task)]
 
 
 def _kinds_of(executor: Executor | type[Executor]) -> Iterator[str]:
     for task_type in executor.handles:
+        if task_type is PluginTask:
+            yield from sorted(types_of(executor))
+            continue
         kind = KINDS[task_type]
         if task_type is CodeRun:
             languages = getattr(executor, "languages", None)

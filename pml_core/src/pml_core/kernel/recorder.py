@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -15,6 +14,7 @@ from pml_hookspecs import (
     Failure,
     Json,
     Outcome,
+    PluginTask,
     RawObject,
     RecordStatus,
     Scope,
@@ -23,11 +23,12 @@ from pml_hookspecs import (
     ToolCall,
     Workflow,
     encode,
+    replace,
 )
 
 if TYPE_CHECKING:
-    from pml_core.settings.redaction import Redactor
     from pml_hookspecs import Executions
+    from pml_kit.system.redaction import Redactor
 
     from .execution_run import ExecutionRun
 
@@ -53,6 +54,8 @@ def kind_and_target(task: Task) -> tuple[str, str]:
         return "code", task.language
     if isinstance(task, CapabilityRun):
         return "capability", task.capability_id
+    if isinstance(task, PluginTask):
+        return task.type, ""
     if isinstance(task, ServerRequest):
         return task.kind, task.name
     return "workflow", ""
@@ -64,17 +67,22 @@ def request_of(task: Task) -> Any:
         return task.arguments
     if isinstance(task, CodeRun):
         return {"language": task.language, "source": task.source, "inputs": task.inputs}
-    if isinstance(task, CapabilityRun):
+    if isinstance(task, (CapabilityRun, PluginTask)):
         return task.inputs
     if isinstance(task, ServerRequest):
         return {"method": task.method, "params": task.params}
-    plan: dict[str, Any] = {"tasks": [_node(node) for node in task.tasks]}
-    return {**plan, "durable": True} if task.durable else plan
+    asked = ({"return": list(task.returns)} if task.returns else {}) | ({"durable": True} if task.durable else {})
+    return {"tasks": [_node(node) for node in task.tasks], **_selection(task), **asked}
 
 
 def _node(task: Task) -> dict[str, Any]:
     kind, target = kind_and_target(task)
-    return {"id": task.id, "type": kind, "target": target, "needs": list(task.needs), "request": request_of(task)}
+    node = {"id": task.id, "type": kind, "target": target, "depends_on": list(task.depends_on)}
+    return {**node, "request": request_of(task), **_selection(task)}
+
+
+def _selection(task: Task) -> dict[str, str]:
+    return {"select": task.step.select} if task.step.select else {}
 
 
 class Recorder:
@@ -140,16 +148,16 @@ class Recorder:
 
     def _record(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
         kind, target = kind_and_target(task)
-        session, terms, noted = run.session, run.terms, (run.notes or NOTHING).get
+        session, options, noted = run.session, run.terms.options, (run.notes or NOTHING).get
         return ExecutionRecord(
             id=run.id,
             parent=run.parent,
             kind=kind,
             target=target,
             principal=session.principal,
-            agent=terms.agent or session.actor,
-            as_agent=bool(terms.agent or session.agent),
-            trigger=run.trigger,
+            agent=options.agent or session.actor,
+            as_agent=bool(options.agent or session.agent),
+            trigger=options.trigger,
             intent=self._redactor.text(run.intent),
             status=status,
             started_at=run.started_at,
@@ -163,7 +171,7 @@ class Recorder:
             endpoint=session.endpoint,
             mode=session.mode,
             access_key=session.access_key,
-            schedule=terms.schedule,
+            schedule=options.schedule,
             tokens_in=noted("tokens_in"),
             tokens_out=noted("tokens_out"),
             context_used=noted("context_used"),

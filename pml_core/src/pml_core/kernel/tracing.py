@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CodeRun, Ended, Outcome, ServerRequest, Span, Task, ToolCall, Tracer, Workflow
+from pml_hookspecs import CodeRun, Ended, Outcome, PluginTask, ServerRequest, Span, Task, ToolCall, Tracer, Workflow
 
 if TYPE_CHECKING:
     from .execution_run import ExecutionRun
@@ -32,6 +32,8 @@ def span_name(task: Task) -> str:
         return "workflow"
     if isinstance(task, ServerRequest):
         return task.method
+    if isinstance(task, PluginTask):
+        return task.type
     return "code" if isinstance(task, CodeRun) else "capability"
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pml_core.errors import OperatorError
-from pml_core.settings.config import Config
 from pml_kit import shapes
-from pml_kit.order import chosen, near
+from pml_kit.errors import OperatorError
+from pml_settings.config import Config, declared_secrets
 
 from . import drivers
 from .hooks import HookManager
@@ -53,11 +51,12 @@ class Assembly:
         Raises:
             OperatorError: They do not.
         """
-        for record, plugin in self._in_use():
+        for record, plugin in self.in_use():
             if _tables_of(record, plugin) & set(tables):
                 self._settings(record, plugin)
 
-    def _in_use(self) -> Iterator[tuple[Record, Any]]:
+    def in_use(self) -> Iterator[tuple[Record, Any]]:
+        """Hook plugins and drivers that are loaded; of drivers their classes."""
         for record in self.records:
             if record.state is State.LOADED and record.group == HOOK_GROUP:
                 yield record, self._hooks.get_plugin(record.name)
@@ -66,7 +65,7 @@ class Assembly:
 
     def needs_restart(self, table: str, hooks: Collection[str]) -> bool:
         """Whether a plugin in use reads a table only once: any but exposure modes, and hooks other than ``hooks``."""
-        for record, plugin in self._in_use():
+        for record, plugin in self.in_use():
             if table in _tables_of(record, plugin) and not (
                 self._hooks.hooks_of(record.name) <= set(hooks)
                 if record.group == HOOK_GROUP
@@ -74,14 +73,6 @@ class Assembly:
             ):
                 return True
         return False
-
-    def settings_type(self, kind: str, name: str) -> type[Any] | None:
-        """The settings class of a driver; None when it is not installed, or has none."""
-        if name not in self.installed(kind):
-            return None
-        driver = drivers.load(self.records, f"pml.{kind}", name)
-        found: type[Any] | None = None if shapes.settings_problem(driver) else getattr(driver, "settings_type", None)
-        return found
 
     def installed(self, kind: str) -> list[str]:
         """Names of the usable drivers of a kind."""
@@ -195,16 +186,6 @@ class Assembly:
         found = self._hooks.gather(hook, lambda name: {"services": self._services[name]}, on_fault, among)
         return shapes.fitting(hook, found, on_fault)
 
-    def provided(self, hook: str, on_fault: Callable[[str, str, Exception], None]) -> list[tuple[str, Any]]:
-        """What counts of what plugins offer by ``hook`` (:func:`pml_kit.order.chosen`), with their names."""
-        try:
-            found, problem = chosen(hook, self.gather(hook, on_fault), self._config.gateway.providers)
-        except LookupError as exc:
-            raise OperatorError(str(exc)) from None
-        if problem:
-            self._log.warning(problem)
-        return found
-
     def gather_again(
         self, hook: str, tables: Collection[str], on_fault: Callable[[str, str, Exception], None]
     ) -> tuple[list[str], list[tuple[str, Any]]]:
@@ -214,7 +195,7 @@ class Assembly:
             OperatorError: The settings of one do not fit.
         """
         names = []
-        for record, plugin in self._in_use():
+        for record, plugin in self.in_use():
             if hook in self._hooks.hooks_of(record.name) and _tables_of(record, plugin) & set(tables):
                 self._serve(record)
                 names.append(record.name)
@@ -235,7 +216,7 @@ class Assembly:
         except OperatorError as exc:
             remedy = f"{exc.remedy}, or block {record.name if record.file else record.dist}."
             raise OperatorError(f"{record.label}: {exc.message}", remedy) from exc
-        self._learn(secrets_in(settings))
+        self._learn(declared_secrets(settings))
         return settings
 
     def _tell_dropped(self, record: Record, settings_type: type[Any], fallback: str) -> None:
@@ -249,31 +230,6 @@ class Assembly:
 def _tables_of(record: Record, plugin: Any) -> set[str]:
     """The tables that a plugin takes its settings from."""
     return {record.name, getattr(plugin, "settings_fallback", "")}
-
-
-def secrets_in(settings: Any) -> list[str]:
-    """The values of a plugin's settings that are declared secret."""
-    if settings is None:
-        return []
-    found: list[str] = []
-    for field in fields(settings):
-        if field.metadata.get("secret"):
-            value = getattr(settings, field.name)
-            several = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
-            for one in several:
-                found += secrets_in(one) if is_dataclass(one) else [str(one)]
-    return found
-
-
-def named_drivers(config: Config) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Every driver that the configuration names or takes by default: its kind, the path that says so, and its name."""
-    gateway = config.gateway
-    yield "exposure_mode", ("gateway", "tools_exposure"), gateway.tools_exposure
-    for name, endpoint in config.endpoints.items():
-        yield "exposure_mode", ("endpoints", name, "tools_exposure"), endpoint.tools_exposure
-    yield "store", ("gateway", "store"), gateway.store
-    yield from (("tracer", ("gateway", "tracers"), name) for name in gateway.tracers)
-    yield from (("executor", ("gateway", "executors"), name) for name in dict.fromkeys(gateway.executors.values()))
 
 
 def check_required(required: Iterable[str], records: Iterable[Record], failed: Mapping[str, str]) -> None:
@@ -307,10 +263,10 @@ def check_owned(config: Config, records: Iterable[Record]) -> None:
     Raises:
         OperatorError: Nobody does; names the packages that would, by the convention for their names.
     """
-    problems = unknown_tables(config, records)
-    if problems:
-        missing = sorted(set(config.tables) - {record.name for record in records})
-        drivers_named = {name: kind for kind, _, name in named_drivers(config)}
+    names = {record.name for record in records}
+    if problems := config.unknown_tables(names):
+        missing = sorted(set(config.tables) - names)
+        drivers_named = {name: kind for kind, _, name in config.named_drivers()}
         installs = " ".join(_install(name, drivers_named.get(name, "")) for name in missing)
         remedy = f"{installs} Or remove the tables, or go on without them: pml serve --allow-unknown"
         raise OperatorError("\n".join(problems), remedy)
@@ -330,14 +286,3 @@ def _install(name: str, kind: str = "") -> str:
     if kind:
         return f"Run: pip install pml-{kind.removesuffix('_mode')}-{dashed}."
     return f"Run: pip install pml-{dashed} (a driver: pml-exposure-{dashed}, pml-store-{dashed}, ...)."
-
-
-def unknown_tables(config: Config, records: Iterable[Record]) -> list[str]:
-    """One sentence for each ``[plugins.<name>]`` whose plugin is not installed."""
-    names = {r.name for r in records}
-    problems = []
-    for name in config.tables:
-        if name not in names:
-            hint = near(name, names, "install it, or remove the table")
-            problems.append(f"[plugins.{name}] ({config.says(f'plugins.{name}')}): no such plugin is installed; {hint}")
-    return problems

@@ -6,12 +6,9 @@ import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pml_core.errors import OperatorError
+from pml_kit.errors import OperatorError
 
-from .registry import Advice, Record, State, cause
-
-TRANSPORTS = ("http", "stdio")
-"""PML's own."""
+from .registry import Advice, Record, State, cause, required_names
 
 
 class DriverError(OperatorError):
@@ -22,8 +19,9 @@ def _missing(records: Sequence[Record], kind: str, name: str) -> DriverError:
     from pml_kit.order import near  # it imports the contract, and with it pluggy
 
     names = sorted(r.name for r in records)
-    ours = kind == "transport" and name in TRANSPORTS
-    remedy = f"Install pml-transport-{name}." if ours else "Install the package that provides it."
+    package = f"pml-{kind.removesuffix('_mode')}-{name.replace('_', '-')}"
+    # What an installed distribution asks for exists; what only might, anybody could have registered.
+    remedy = f"Install {package}." if package in required_names() else "Install the package that provides it."
     return DriverError(f"no {kind.replace('_', ' ')} driver named {name!r}; {near(name, names)}", remedy)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pluggy
 
-from pml_core.errors import OperatorError
 from pml_hookspecs import PROJECT, hooks
+from pml_kit.errors import OperatorError
 from pml_kit.shapes import ShapeError, items_of
 
 from .registry import HOOK_GROUP, Advice, Record, State, cause
@@ -25,14 +25,7 @@ class HookManager(pluggy.PluginManager):
 
     def __init__(self) -> None:
         super().__init__(PROJECT)
-        for specs in (
-            hooks.AccessHooks,
-            hooks.GatewayHooks,
-            hooks.ExposureHooks,
-            hooks.ExecutorHooks,
-            hooks.TransportHooks,
-        ):
-            self.add_hookspecs(specs)
+        self.add_hookspecs(hooks.Hooks)
 
     def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
         """Look only at what can be a hook: pluggy before 1.7 evaluates properties here."""

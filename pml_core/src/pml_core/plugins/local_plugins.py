@@ -12,10 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pml_core.errors import OperatorError
-from pml_core.settings import trust
-from pml_core.settings.config import Config
-from pml_core.settings.config_files import dig, state_of
+from pml_clients.configuration import trust
+from pml_clients.configuration.files import state_of
+from pml_clients.trees import at
+from pml_kit.errors import OperatorError
+from pml_settings.config import Config
 
 from . import registry
 from .registry import HOOK_GROUP, NAME, Record, State
@@ -44,7 +45,7 @@ class _EntryPoint(metadata.EntryPoint):
 
 def files(config: Config) -> list[Path]:
     """The files that are named, each as an absolute path."""
-    saying = [source for source in config.sources if dig(source.tree, trust.LOCAL)]
+    saying = [source for source in config.sources if at(source.tree, trust.LOCAL)]
     # The user's first word counts; what projects add was agreed to with each of them.
     own = [source for source in saying if not source.is_projects][:1]
     named: dict[Path, None] = {}

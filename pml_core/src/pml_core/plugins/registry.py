@@ -17,6 +17,8 @@ GUARD_GROUP = "pml.guards"
 """Repeats the entry points of hook plugins without which nothing may run: they say what is forbidden."""
 GROUPS = frozenset((*DRIVER_GROUPS, HOOK_GROUP, GUARD_GROUP))
 API = "pml-hookspecs"
+BROKEN, CHANGES = "0.1.0", "docs/plugins/changes-0.2.md"
+"""The last contract that no plugin fits any more, and the page that says what became what."""
 Advice: TypeAlias = tuple[str, str, str, int]
 """A deprecated member of the contract, what to do instead, and the file and line where the plugin has it."""
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -159,27 +161,39 @@ def _unmet(requirements: list[str]) -> Iterator[str]:
             yield f"needs {requirement}, found {have}"
 
 
-def _check(record: Record, requirements: list[str], *, thorough: bool) -> None:
-    """Mark ``record`` when its name or its distribution's requirements will not do."""
+def mismatches(distribution: str) -> str:
+    """What of PML the distribution asks for and does not find, on one line; ``""`` for nothing."""
+    asked = metadata.requires(distribution) or []
+    return "; ".join(_unmet([line for line in asked if _requirement_name(line).startswith("pml-")]))
+
+
+def _check(record: Record, requirements: list[str], own: list[str], *, thorough: bool) -> None:
+    """Mark ``record`` when its name or its distribution's requirements will not do; ``own`` are the core's."""
     api = [line for line in requirements if _requirement_name(line) == API]
     record.requires_api = api[0].removeprefix(API).strip() if api else ""
     if not NAME.fullmatch(record.name):
-        record.fail(
-            State.INCOMPATIBLE, f"name {record.name!r} is not snake_case", f"Rename the entry point of {record.dist}."
-        )
+        problem, remedy = f"name {record.name!r} is not snake_case", f"Rename the entry point of {record.dist}."
+        record.fail(State.INCOMPATIBLE, problem, remedy)
     if not api:
         problem = f"does not declare which {API} it was written for"
-        record.fail(
-            State.INCOMPATIBLE, problem, f"Add {API} with a version range to the dependencies of {record.dist}."
-        )
+        remedy = f"Add {API} with a version range to the dependencies of {record.dist}."
+        record.fail(State.INCOMPATIBLE, problem, remedy)
         return
     # The range that the core itself declares is met, or the core would not run: no need to import packaging.
-    own = [line for line in metadata.requires("pml-core") or () if _requirement_name(line) == API]
-    if not thorough and api == own:
+    if not thorough and not {*api} - {*own}:
         return
     if problems := list(_unmet(requirements if thorough else api)):
         remedy = f"Install versions that fit together: pip install --upgrade {record.dist} pml-core"
         record.fail(State.INCOMPATIBLE, "; ".join(problems), remedy)
+    elif _admits(api[0], BROKEN):
+        problem = f"was made for {API} {BROKEN}: its range {record.requires_api} admits it, and 0.2 broke that"
+        record.fail(State.INCOMPATIBLE, problem, f"Upgrade {record.dist}, or change it as {CHANGES} says.")
+
+
+def _admits(requirement: str, version: str) -> bool:
+    from packaging.requirements import Requirement
+
+    return Requirement(requirement).specifier.contains(version, prereleases=True)
 
 
 def _entry_points(dist: metadata.Distribution) -> list[metadata.EntryPoint]:
@@ -196,7 +210,9 @@ def _entry_points(dist: metadata.Distribution) -> list[metadata.EntryPoint]:
 def _about(dist: metadata.Distribution) -> tuple[str, str, list[str]]:
     """Name, version and requirements; from the folder's name where the metadata are damaged."""
     try:
-        return canonical(dist.metadata["Name"]), dist.version, list(dist.requires or ())
+        # Each of dist's own properties would read the whole file again.
+        told = dist.metadata
+        return canonical(told["Name"]), told["Version"], list(told.get_all("Requires-Dist") or dist.requires or ())
     except Exception:
         folder = getattr(getattr(dist, "_path", None), "name", "unknown")
         name, _, version = folder.removesuffix(".dist-info").removesuffix(".egg-info").partition("-")
@@ -225,6 +241,7 @@ def discover(blocked: frozenset[str] = frozenset(), *, thorough: bool = False) -
     """
     records: list[Record] = []
     seen: set[tuple[str, str, str]] = set()
+    own = metadata.requires("pml-core") or []
     for dist in metadata.distributions():
         points = _entry_points(dist)
         if not points:
@@ -241,7 +258,7 @@ def discover(blocked: frozenset[str] = frozenset(), *, thorough: bool = False) -
             record.guard = point.group == HOOK_GROUP and point.name in guards
             if point.name in blocked or name in blocked:
                 record.fail(State.BLOCKED, "blocked by [gateway] block")
-            _check(record, requirements, thorough=thorough)
+            _check(record, requirements, own, thorough=thorough)
             records.append(record)
     mark_clashes(records)
     return sorted(records, key=lambda r: (r.group, r.name, r.dist))

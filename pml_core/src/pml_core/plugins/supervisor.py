@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from pml_core.errors import OperatorError
+from pml_kit.errors import OperatorError
 from pml_kit.shapes import ShapeError
 
 CLOSING_S = 5.0
@@ -24,7 +24,7 @@ class Supervisor:
         self._stack = AsyncExitStack()
         self._tasks: dict[str, set[asyncio.Task[None]]] = {}
         self._entered: set[str] = set()
-        self._things: dict[int, _Bounded] = {}
+        self._things: dict[int, _BoundedExit] = {}
         """What was entered and is left before the end, if it is, by identity."""
         self.health: dict[str, str] = {}
         """Plugin name to ``"up"`` or what is wrong."""
@@ -46,7 +46,7 @@ class Supervisor:
             return True
         self._stack.push_async_callback(self._stop_tasks, plugin)
         self._entered.add(plugin)
-        bounded = self._things[id(thing)] = _Bounded(plugin, thing, self._log)
+        bounded = self._things[id(thing)] = _BoundedExit(plugin, thing, self._log)
         try:
             await self._stack.enter_async_context(bounded)
         except Exception as exc:
@@ -125,7 +125,7 @@ class Supervisor:
         await self._stack.aclose()
 
 
-class _Bounded(AbstractAsyncContextManager[None]):
+class _BoundedExit(AbstractAsyncContextManager[None]):
     """Leaves ``thing`` within a bound, and logs what it raises instead of letting it stop the others."""
 
     def __init__(self, plugin: str, thing: Any, log: Any) -> None:

@@ -1,1 +1,0 @@
-"""Executions that nobody waits for, and what is kept to go on with them."""

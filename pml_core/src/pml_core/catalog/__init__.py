@@ -1,1 +1,0 @@
-"""Which tools there are, what they are called, and which of them whom is shown."""

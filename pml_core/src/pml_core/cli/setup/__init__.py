@@ -1,1 +1,0 @@
-"""Commands that write configurations: the gateway's own, and those of clients."""

@@ -1,1 +1,0 @@
-"""Which tools each client is shown: the modes, and their lists."""

@@ -1,1 +1,0 @@
-"""What both sides share of the protocol: members, pages, links, extensions."""

@@ -1,1 +1,0 @@
-"""One connection to a server: opened, asked, listened to, lost, opened again."""
