@@ -6,11 +6,11 @@ import asyncio
 import sys
 import time
 
-from pml_store_postgres import PostgresStore, Settings, session
+from pml_store_postgres import PostgresStore, Settings, database
 from pml_testing.store_kills import record_until_killed
 
 told: list[str] = []
-transaction = session.ServerSession.transaction
+transaction = database.ServerSession.transaction
 
 
 def transact_and_tell(*work):
@@ -22,7 +22,7 @@ def transact_and_tell(*work):
 
 
 async def main(url, schema, first, per_s, *how):
-    session.ServerSession.transaction = transact_and_tell
+    database.ServerSession.transaction = transact_and_tell
     async with PostgresStore(Settings(url=url, schema=schema)) as store:
         await record_until_killed(store, int(first), int(per_s), reading="reading" in how, told=told)
 

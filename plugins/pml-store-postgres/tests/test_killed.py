@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pml_stores.sql.totals import TABLE
+from pml_stores.sums import DAY, HOUR
 from pml_testing.records import execution
 from pml_testing.store_kills import KilledRecorder
 
@@ -55,7 +57,6 @@ def test_a_gateway_that_is_killed_again_and_again_keeps_what_it_recorded(emptied
     assert put
     # Or all that was recorded would have been allowed to be lost.
     assert old
-    (counted,) = sql(
-        "SELECT sum(succeeded + failed + running) FROM execution_sum WHERE everyone AND facet = 3 AND grain = 1"
-    ).fetchone()
-    assert (counted,) == sql("SELECT count(*) FROM execution").fetchone()
+    for grain in (HOUR, DAY):
+        counted = sql(f"SELECT sum(executions)::int8 FROM {TABLE} WHERE grain = {grain}").fetchone()
+        assert counted == sql("SELECT count(*) FROM execution").fetchone()

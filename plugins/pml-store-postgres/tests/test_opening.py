@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from pml_hookspecs import ServerStatus
-from pml_store_postgres import PostgresStore, Settings, StoreError, database
+from pml_store_postgres import PostgresStore, Settings, StoreError, database, schema
 from pml_testing.fakes import FakeServices
 from pml_testing.records import EVERYONE, execution
 
@@ -129,9 +129,9 @@ async def test_a_user_who_may_not_make_the_schema_is_told_what_an_administrator_
 async def test_data_of_a_newer_version_are_refused_with_what_to_do(url):
     async with PostgresStore(Settings(url=url)):
         pass
-    execute(url, "UPDATE pml.pml_store SET version = 7")
+    execute(url, "UPDATE pml.pml_store SET version = 99")
     message = await refused(url=url)
-    assert f"was written by schema 7, this version knows {len(database.MIGRATIONS)}; " in message
+    assert f"was written by schema 99, this version knows {schema.BASE + len(schema.STEPS)}; " in message
     assert message.endswith("upgrade pml-store-postgres or set [plugins.postgres] url or schema to another place")
 
 
@@ -145,8 +145,8 @@ async def test_the_schema_of_another_program_is_refused_and_left_alone(url):
 
 
 async def test_a_schema_of_any_name_is_made(url):
-    for schema in ("pml", "Große 'Daten'; --", 'a "b"'):
-        async with PostgresStore(Settings(url=url, schema=schema)) as store:
+    for name in ("pml", "Große 'Daten'; --", 'a "b"'):
+        async with PostgresStore(Settings(url=url, schema=name)) as store:
             await store.executions.put(execution(1))
             assert await store.executions.get(execution(1).id, EVERYONE) is not None
 
@@ -201,7 +201,7 @@ async def test_a_later_schema_step_is_applied_to_older_data(url, monkeypatch):
         await store.executions.put(execution(1))
         await store.catalog.report(ServerStatus(name="files", state="up"))
     step = ("ALTER TABLE {schema}.server_status ADD COLUMN extra text DEFAULT 'new'",)
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, step))
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))
     async with PostgresStore(Settings(url=url)) as store:
         assert await store.executions.get(execution(1).id, EVERYONE) is not None
     with psycopg.connect(url) as connection:
@@ -213,7 +213,7 @@ async def test_a_step_that_fails_leaves_the_data_as_they_were(url, monkeypatch):
         await store.executions.put(execution(1))
     step = ("ALTER TABLE {schema}.server_status ADD COLUMN extra text", "SELECT 1 / 0")
     with monkeypatch.context() as patch:
-        patch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, step))
+        patch.setattr(schema, "STEPS", (*schema.STEPS, step))
         assert "cannot be used (division by zero)" in await refused(url=url)
     async with PostgresStore(Settings(url=url)) as store:
         assert await store.executions.get(execution(1).id, EVERYONE) is not None
@@ -238,7 +238,7 @@ async def test_why_it_cannot_be_used_is_not_its_own_cause(url):
 async def test_a_step_of_the_schema_may_take_as_long_as_it_takes(url, monkeypatch):
     monkeypatch.setattr(database, "STATEMENT_S", 1)
     step = ("SELECT pg_sleep(1.5)",)
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, step))
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))
     async with PostgresStore(Settings(url=url)) as store:
         seen = []
         await store._writer.write(apply=lambda c: seen.append(c.execute("SHOW statement_timeout").fetchone()[0]))

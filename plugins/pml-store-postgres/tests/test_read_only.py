@@ -9,7 +9,7 @@ import pytest
 
 from pml_hookspecs import ExecutionQuery
 from pml_store_postgres import PostgresStore, Settings, StoreError
-from pml_stores import writer
+from pml_stores.sql import writer
 from pml_testing.records import EVERYONE, ended, execution
 
 pytestmark = pytest.mark.anyio
@@ -60,7 +60,8 @@ async def test_rows_of_a_time_when_it_was_read_only_are_written_afterwards(serve
         await until(lambda: store._writer.trouble)
         seen = n
         await until(lambda: n > seen + 100)
-        with pytest.raises(StoreError, match=r"cannot be written just now \(.*read-only transaction"):
+        # Said by the connection in use, or by a new one that was refused for it: whichever the writer has just now.
+        with pytest.raises(StoreError, match=r"cannot be written just now \(.*read-only|is read-only, as"):
             await store.executions.put(execution(10**6))
         with pytest.raises(StoreError, match="cannot be written"):
             await store.traces.append([ended(1)])

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery
+from pml_hookspecs import ExecutionQuery, replace
 from pml_store_postgres import PostgresStore, Settings, StoreError
 from pml_testing.records import EVERYONE, ended, execution
 
@@ -91,7 +91,9 @@ async def test_two_stores_see_each_others_documents_at_once(emptied):
 
 
 async def test_what_two_write_over_each_other_makes_no_deadlock(emptied, services):
-    async with PostgresStore(emptied, services) as one, PostgresStore(emptied, services) as other:
+    # The server finds a deadlock out by itself; on a slow machine the other writes for longer than two seconds.
+    patient = replace(emptied, busy_timeout_ms=60_000)
+    async with PostgresStore(patient, services) as one, PostgresStore(patient, services) as other:
         for round_ in range(10):
             for n in range(200):
                 one.executions.record(execution(n, intent=f"one {round_}"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_store_postgres import PostgresStore, pruning
+from pml_hookspecs import replace
+from pml_store_postgres import PostgresStore
+from pml_stores.sql import pruning
 from pml_testing.records import EVERYONE, ended, execution
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ def left(sql):
 
 @pytest.mark.parametrize("step", [2000, 3])
 async def test_they_go_by_age_and_nothing_else_does(emptied, left, step, monkeypatch):
-    monkeypatch.setattr(pruning, "_SPANS", pruning._SPANS.replace("LIMIT 2000", f"LIMIT {step}"))
+    monkeypatch.setattr(pruning, "SPANS", step)
     before = execution(0).started_at + timedelta(hours=1)
     old, young = before - timedelta(minutes=1), before + timedelta(minutes=1)
     running = execution(1, status="running", duration_ms=None, started_at=old)

@@ -5,28 +5,21 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
-import psycopg
 import pytest
 
-from pml_hookspecs import ExecutionQuery, RawObject, Scope, encode
-from pml_store_postgres import PostgresStore, Settings, StoreError, database, rows, texts
-from pml_store_postgres.session import ServerSession
-from pml_testing.fakes import EPOCH
-from pml_testing.records import EVERYONE, assert_same, ended, execution, some_executions, tools, written
+from pml_hookspecs import ExecutionQuery, RawObject, Scope, encode, replace
+from pml_store_postgres import PostgresStore, Settings, StoreError, conditions
+from pml_store_postgres.database import ServerSession
+from pml_stores.sql.totals import TABLE
+from pml_stores.sums import DAY, HOUR
+from pml_testing.records import EVERYONE, ended, execution, tools
 from pml_testing.store_totals import (
-    GROUPINGS,
     assert_adds_up_as_hours_pass,
     assert_sees_all,
-    assert_totals,
-    over_days,
-    plain_totals,
 )
 
 pytestmark = pytest.mark.anyio
-EPOCH_HOUR = int(EPOCH.timestamp()) // 3600
 
 
 def at(emptied, services=None, **more):
@@ -58,24 +51,7 @@ async def test_what_is_recorded_is_written_soon_without_being_asked_for(emptied,
     async with at(emptied) as store:
         await store.executions.put(execution(0))
         store.executions.record(execution(1))
-        start = time.monotonic()
         await until(lambda: sql("SELECT count(*) FROM execution").fetchone() == (2,))
-        assert time.monotonic() - start < 1
-
-
-async def test_what_is_too_much_for_one_statement_is_written_in_several(emptied, monkeypatch):
-    monkeypatch.setattr(rows, "STATEMENT_BYTES", 3000)
-    records = some_executions()
-    encoded = [rows.EncodedRow(record) for record in records]
-    portions = list(rows._portions(encoded))
-    assert [one for some in portions for one in some] == encoded
-    assert 1 < len(portions) < len(records)
-    async with at(emptied) as store:
-        for record in records:
-            store.executions.record(record)
-        for record in records:
-            there = await store.executions.get(record.id, EVERYONE, transcript=True)
-            assert_same(there, record)
 
 
 async def test_the_writer_sleeps_while_nothing_happens(emptied):
@@ -258,8 +234,8 @@ async def test_texts_that_postgresql_has_no_form_for_survive(emptied, text):
 
 def test_cleaned_texts_come_back_and_keep_their_order():
     given = ["", "\0", "\0\0", "\1", "\1\0", "\1\1", "\2", "a", "a\0", "a\0b", "a\1", "ä", "日", "😀"]
-    assert [texts.restored(texts.clean(text)) for text in given] == given
-    assert sorted(given) == sorted(given, key=texts.clean)
+    assert [conditions.restored(conditions.clean(text)) for text in given] == given
+    assert sorted(given) == sorted(given, key=conditions.clean)
 
 
 async def test_a_word_longer_than_postgresql_takes_is_found(emptied):
@@ -276,14 +252,13 @@ async def test_large_bodies_and_transcripts_are_kept_deflated_and_go_with_their_
         await store.executions.put(first)
         sizes = "SELECT deflated, length(request) < 1000, length(response) < 1000 FROM execution"
         assert sql(sizes).fetchall() == [(3, True, True)]
-        kept = "SELECT size_bytes > 100000, length(deflated) < 1000 FROM execution_transcript"
+        kept = "SELECT size_bytes > 100000, length(deflated) < 1000 FROM transcript"
         assert sql(kept).fetchall() == [(True, True)]
         await store.executions.put(execution(1, response="x" * 50_000))
         assert sql(kept).fetchall() == []
         assert sql("SELECT deflated FROM execution").fetchall() == [(2,)]
 
 
-@pytest.mark.seed("LRN-4")
 async def test_durations_are_stored_as_whole_milliseconds(emptied):
     async with at(emptied) as store:
         await store.executions.put(execution(1, duration_ms=43.67673300000024))
@@ -319,83 +294,21 @@ async def test_sums_are_those_of_the_rows_whatever_was_written(emptied, sql):
             store.executions.record(execution(n % 700, status="running" if n < 600 else "ok", agent=f"a{n % 3}"))
         await store.executions.put(execution(1, principal="bob", cost_usd=1.5, started_at=execution(10**6).started_at))
         await store.executions.prune(before=execution(650).started_at)
-    checked = (
-        "SELECT sum(succeeded + failed + running), sum(duration_ms), sum(cost_micros) FROM execution_sum "
-        "WHERE facet = %s AND everyone = %s AND grain = %s"
-    )
     rows = sql("SELECT count(*), sum(duration_ms), coalesce(sum(cost_micros), 0) FROM execution").fetchone()
-    levels = [(0, True), (0, False), (1, True), (2, True), (3, True), (3, False)]
-    for facet, everyone in levels:
-        for grain in (1, 24):
-            assert sql(checked, (facet, everyone, grain)).fetchone() == rows
+    for grain in (HOUR, DAY):
+        checked = f"SELECT sum(executions), sum(duration_ms), sum(cost_micros) FROM {TABLE} WHERE grain = {grain}"
+        assert sql(checked).fetchone() == rows
     stored = sql("SELECT size_bytes FROM stored WHERE part = 'execution'").fetchone()
     assert stored == sql("SELECT sum(size_bytes) FROM execution").fetchone()
-    assert sql("SELECT count(*) FROM execution_sum WHERE succeeded + failed + running = 0").fetchone() == (0,)
+    assert sql("SELECT count(*) FROM execution_total WHERE executions = 0").fetchone() == (0,)
 
 
-async def test_sums_are_right_whatever_of_a_day_is_over(url):
-    with psycopg.connect(url, autocommit=True) as connection:
+async def test_totals_are_right_whatever_is_late_replaced_or_deleted(emptied):
+    async def over(hour):
+        pass
 
-        async def over(hour):
-            clock(connection, hour)
-
-        async with PostgresStore(Settings(url=url)) as store:
-            connection.execute(f"UPDATE pml.summed SET hour = {EPOCH_HOUR - 30}")
-            await assert_adds_up_as_hours_pass(store, over)
-
-
-async def test_of_a_day_what_is_over_is_added_up(url):
-    with psycopg.connect(url, autocommit=True) as connection:
-
-        def of_days():
-            found = connection.execute(
-                "SELECT sum(succeeded) FROM pml.execution_sum WHERE facet = 0 AND everyone AND grain = 24"
-            )
-            return found.fetchone()[0]
-
-        async with PostgresStore(Settings(url=url)) as store:
-            connection.execute(f"UPDATE pml.summed SET hour = {EPOCH_HOUR - 1}")
-            clock(connection, 1)
-            for n, hours in enumerate((0, 1, 2, 3)):
-                await store.executions.put(execution(n, started_at=EPOCH + timedelta(hours=hours, minutes=1)))
-            assert of_days() == 2
-            clock(connection, 2)
-            await store.executions.put(execution(5, started_at=EPOCH + timedelta(hours=3)))
-            assert of_days() == 3
-            # Late, and replaced.
-            await store.executions.put(execution(6, started_at=EPOCH))
-            await store.executions.put(execution(0, started_at=EPOCH + timedelta(hours=4)))
-            assert of_days() == 3
-
-
-def clock(connection, hour):
-    """Makes the hour with this number after EPOCH the last one that is over."""
-    connection.execute(
-        "CREATE OR REPLACE FUNCTION pml.last_hour_over() RETURNS bigint LANGUAGE sql "
-        f"AS $$ SELECT {EPOCH_HOUR + hour}::bigint $$"
-    )
-
-
-async def test_days_that_had_all_their_hours_lose_those_that_are_not_over(url, monkeypatch):
-    yesterday = datetime.now(UTC) - timedelta(days=1)
-    # Half of them are still to come.
-    records = [replace(record, started_at=yesterday + (record.started_at - EPOCH) / 5) for record in over_days()]
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:3])
-        async with PostgresStore(Settings(url=url)) as store:
-            await written(store, records)
-    async with PostgresStore(Settings(url=url)) as store:
-        query = ExecutionQuery(scope=EVERYONE)
-        for by in GROUPINGS:
-            assert_totals(await store.executions.totals(query, by), plain_totals(records, query, by), by)
-    with psycopg.connect(url) as connection:
-        of_days, over = connection.execute(
-            "SELECT sum(succeeded + failed + running) FILTER (WHERE grain = 24), "
-            "sum(succeeded + failed + running) FILTER (WHERE grain = 1 AND bucket <= pml.last_hour_over()) "
-            "FROM pml.execution_sum WHERE facet = 0 AND everyone"
-        ).fetchone()
-    assert of_days == over
-    assert len(records) // 3 < over < len(records) // 3 * 2
+    async with at(emptied) as store:
+        await assert_adds_up_as_hours_pass(store, over)
 
 
 async def test_each_list_has_all_that_was_recorded_before_it_however_far_the_writer_is(emptied):

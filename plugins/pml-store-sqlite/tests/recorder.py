@@ -7,16 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 
-from pml_store_sqlite import Settings, SqliteStore, checkpoints, database
+from pml_store_sqlite import Settings, SqliteStore, database
 from pml_testing.store_kills import record_until_killed
+
+told: list[str] = []
+transaction = database.FileSession.transaction
+
+
+def transact_and_tell(*work):
+    told.append(f"w {time.monotonic()}\n")
+    try:
+        transaction(*work)
+    finally:
+        told.append(f"d {time.monotonic()}\n")
 
 
 async def main(path, first, per_s, *how):
     if "moving" in how:
-        database.WAL_LONG_BYTES, checkpoints.LONG_PAGES, checkpoints.BETWEEN_S = 0, 64, 0.05
+        database.LOG_PAGES = 8
+        # Here every transaction waits for the disk, as it moves the log.
+        database.FileSession.transaction = transact_and_tell
     async with SqliteStore(Settings(path=path)) as store:
-        await record_until_killed(store, int(first), int(per_s), reading="reading" in how)
+        await record_until_killed(store, int(first), int(per_s), reading="reading" in how, told=told)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_store_sqlite import Settings, SqliteStore, StoreError, document_rows
+from pml_store_sqlite import Settings, SqliteStore, StoreError
+from pml_store_sqlite.conditions import BUILDER
 from pml_store_sqlite.database import Database
-from pml_store_sqlite.document_rows import DocumentCursor, Draft, blob
+from pml_stores.documents import Draft
+from pml_stores.sql.document_rows import SWEEP, DocumentRows
+from pml_stores.values import blob, write_cursor
 
 pytestmark = pytest.mark.anyio
 MARKS = {"state": "open", "who": "alice"}
+document_rows = DocumentRows(BUILDER)
+LATER = write_cursor("pml-sqlite-documents-1", (1500, b"k1500".hex()))
 
 
 def at(path, services=None, **more):
@@ -41,9 +46,6 @@ class Explained:
         self.plans.append([row[3] for row in self.connection.execute(f"EXPLAIN QUERY PLAN {sql}", values)])
         return self.connection.execute(sql, values)
 
-    def executemany(self, sql, rows):
-        return self.connection.executemany(sql, rows)
-
 
 @pytest.fixture
 def explained(path):
@@ -53,7 +55,7 @@ def explained(path):
         for n in range(2000):
             document_rows.write(
                 connection,
-                Draft(blob(f"c{n % 3}"), blob(f"k{n}"), b"{}", {"state": "open", "who": f"{n % 7}"}, n, None),
+                Draft(f"c{n % 3}", f"k{n}", b"{}", {"state": "open", "who": f"{n % 7}"}, n, None),
             )
         connection.execute("COMMIT")
         connection.execute("ANALYZE")
@@ -65,7 +67,7 @@ def test_a_document_is_found_by_its_key_through_an_index(explained):
     assert explained.plans == [["SEARCH d USING INDEX document_by_key (collection=? AND key=?)"]]
 
 
-@pytest.mark.parametrize("place", [None, DocumentCursor(1500, blob("k1500"))], ids=["first page", "later page"])
+@pytest.mark.parametrize("cursor", [None, LATER], ids=["first page", "later page"])
 @pytest.mark.parametrize(
     ("marks", "leading"),
     [
@@ -75,8 +77,8 @@ def test_a_document_is_found_by_its_key_through_an_index(explained):
     ],
     ids=len,
 )
-def test_documents_are_found_and_counted_through_an_index_in_their_order(explained, marks, leading, place):
-    page = document_rows.find(explained, "c1", marks, 5, place)
+def test_documents_are_found_and_counted_through_an_index_in_their_order(explained, marks, leading, cursor):
+    page = document_rows.find(explained, "c1", marks, 5, cursor)
     assert len(page.items) == 5
     count, search = explained.plans[-2:]
     assert count[0].startswith(leading)
@@ -88,12 +90,12 @@ def test_documents_are_found_and_counted_through_an_index_in_their_order(explain
 
 def test_the_mark_that_fewest_have_leads(explained):
     document_rows.find(explained, "c1", {"state": "open", "who": "3"}, 5, None)
-    table, _, values = document_rows._which(explained, blob("c1"), {"state": "open", "who": "3"})
-    assert (table, values[1:3]) == ("document_mark", [b"who", b"3"])
+    _, which, values = document_rows._which(explained, blob("c1"), {"state": "open", "who": "3"})
+    assert (which.split()[0], values[1:3]) == ("document_mark", [b"who", b"3"])
 
 
 def test_writing_and_sweeping_use_indexes(explained):
-    document_rows.write(explained, Draft(blob("c1"), blob("k1"), b"{}", MARKS, 9, None))
+    document_rows.write(explained, Draft("c1", "k1", b"{}", MARKS, 9, None))
     document_rows.delete(explained, "c1", "k1")
     document_rows.sweep(explained)
     document_rows.prune(explained, "c1", 3)
@@ -146,10 +148,10 @@ def test_processes_that_count_together_lose_nothing(path):
 async def test_what_has_expired_is_deleted_when_something_is_written(path):
     async with at(path) as store:
         await store.documents.put("test", "first", {})
-        for n in range(document_rows.SWEEP + 10):
+        for n in range(SWEEP + 10):
             store.documents.put_soon("test", f"{n}", {}, marks=MARKS, expires_at=now() - timedelta(seconds=1))
         await store.documents.put("other", "a", {})
-        assert rows_in(path, "document") == document_rows.SWEEP + 12
+        assert rows_in(path, "document") == SWEEP + 12
         store.documents._next_sweep = 0.0
         await store.documents.put("other", "a", {})
         assert rows_in(path, "document") == 12

@@ -13,7 +13,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from pml_store_sqlite import sums
+from pml_stores.sql.totals import TABLE
+from pml_stores.sums import DAY, HOUR
 from pml_testing.records import execution
 from pml_testing.store_kills import KilledRecorder
 
@@ -30,11 +31,11 @@ def missing(path, numbers):
 def is_sound(path):
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        connection.execute("INSERT INTO execution_text (execution_text) VALUES ('integrity-check')")
+        connection.execute("INSERT INTO execution_word (execution_word) VALUES ('integrity-check')")
         (rows,) = connection.execute("SELECT count(*) FROM execution").fetchone()
-        for table in sums.TABLES:
-            of_table = f"SELECT coalesce(sum(executions), 0) FROM {table.table} WHERE grain = {sums.HOUR}"
-            assert connection.execute(of_table).fetchone() == (rows,)
+        for grain in (HOUR, DAY):
+            of_grain = f"SELECT coalesce(sum(executions), 0) FROM {TABLE} WHERE grain = {grain}"
+            assert connection.execute(of_grain).fetchone() == (rows,)
 
 
 def test_a_gateway_that_is_killed_again_and_again_keeps_what_it_recorded(path, record_property):

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from pml_hookspecs import Scope, ServerStatus
-from pml_store_sqlite import Settings, SqliteStore, StoreError, database
+from pml_hookspecs import Scope
+from pml_store_sqlite import Settings, SqliteStore, StoreError, schema
 from pml_testing.fakes import FakeServices
 from pml_testing.records import execution
 
@@ -82,10 +82,10 @@ async def test_data_of_a_newer_version_are_refused_with_what_to_do(tmp_path):
     async with at(tmp_path / "pml.db"):
         pass
     with closing(sqlite3.connect(tmp_path / "pml.db")) as connection:
-        connection.execute("PRAGMA user_version = 7")
-    known = len(database.MIGRATIONS)
+        connection.execute("PRAGMA user_version = 99")
+    known = schema.BASE + len(schema.STEPS)
     assert await refused(tmp_path / "pml.db") == (
-        f"store driver 'sqlite': {tmp_path}/pml.db was written by schema 7, this version knows {known}; "
+        f"store driver 'sqlite': {tmp_path}/pml.db was written by schema 99, this version knows {known}; "
         "upgrade pml-store-sqlite or set [plugins.sqlite] path to another file"
     )
 
@@ -163,53 +163,20 @@ async def test_a_later_schema_step_is_applied_to_older_data(tmp_path, monkeypatc
     async with at(tmp_path / "pml.db") as store:
         await store.executions.put(execution(1))
     later = ("ALTER TABLE execution ADD COLUMN note TEXT", "UPDATE execution SET note = 'kept'")
-    monkeypatch.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, later))
+    monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, later))
     for _ in range(2):
         async with at(tmp_path / "pml.db") as store:
             assert await store.executions.get(execution(1).id, EVERYONE) == execution(1)
     with closing(sqlite3.connect(tmp_path / "pml.db")) as connection:
         assert connection.execute("SELECT note FROM execution").fetchall() == [("kept",)]
-        assert connection.execute("PRAGMA user_version").fetchall() == [(len(database.MIGRATIONS),)]
-
-
-FIRST_EXECUTION = """
-INSERT INTO execution (
-    id, parent, nested, kind, target, principal, agent, triggered_by, intent, status, started_at, duration_ms, dry_run,
-    bodies
-) VALUES (?, NULL, 0, 'tool', 'files:read', 'alice', 'claude', 'mcp', '', 'ok', 1767225601000001, 1, 0, 0)
-"""
-FIRST_STATUS = "INSERT INTO server_status (name, state, reason, tools, restarts) VALUES ('files', 'up', '', 3, 0)"
-
-
-@pytest.mark.parametrize("schema", [1, 2, 3])
-async def test_data_of_an_earlier_schema_are_read_and_get_a_place_for_what_is_new(tmp_path, monkeypatch, schema):
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "MIGRATIONS", database.MIGRATIONS[:schema])
-        async with at(tmp_path / "pml.db"):
-            pass
-    with closing(sqlite3.connect(tmp_path / "pml.db")) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (schema,)
-        connection.execute(FIRST_EXECUTION, [execution(1).id])
-        connection.execute(FIRST_STATUS)
-        connection.commit()
-    async with at(tmp_path / "pml.db") as store:
-        assert await store.executions.get(execution(1).id, EVERYONE) == execution(1)
-        assert await store.catalog.statuses() == [ServerStatus(name="files", state="up", tools=3)]
-        assert await store.secrets.get("http", "git") is None
-        await store.secrets.put("http", "git", "token")
-        assert await store.secrets.get("http", "git") == "token"
-        assert await store.documents.get("test", "a") is None
-        await store.documents.put("test", "a", {"n": 1}, marks={"kind": "one"})
-        assert (await store.documents.find("test", marks={"kind": "one"})).total == 1
-        await store.executions.put(execution(2, endpoint="cursor", mode="search"))
-        assert (await store.executions.get(execution(2).id, EVERYONE)).endpoint == "cursor"
+        assert connection.execute("PRAGMA user_version").fetchall() == [(schema.BASE + len(schema.STEPS),)]
 
 
 async def test_a_schema_step_that_fails_leaves_the_data_as_they_were(tmp_path, monkeypatch):
     async with at(tmp_path / "pml.db") as store:
         await store.executions.put(execution(1))
     with monkeypatch.context() as patched:
-        patched.setattr(database, "MIGRATIONS", (*database.MIGRATIONS, ("DROP TABLE span", "nonsense")))
+        patched.setattr(schema, "STEPS", (*schema.STEPS, ("DROP TABLE span", "nonsense")))
         assert "nonsense" in await refused(tmp_path / "pml.db")
     async with at(tmp_path / "pml.db") as store:
         assert await store.executions.get(execution(1).id, EVERYONE) == execution(1)

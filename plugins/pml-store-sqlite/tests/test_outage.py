@@ -10,7 +10,7 @@ import pytest
 
 from pml_hookspecs import ExecutionQuery, Scope
 from pml_store_sqlite import Settings, SqliteStore, StoreError
-from pml_stores import writer
+from pml_stores.sql import writer
 from pml_testing.records import ended, execution
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,6 @@ async def test_calls_go_on_while_the_file_is_locked_and_the_rows_are_written_aft
         with Locked(path) as other:
             for n in range(1, 1000):
                 store.executions.record(execution(n))
-            assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 1000
             with pytest.raises(
                 StoreError, match=r"pml.db cannot be written just now \(database is locked\); make room"
             ):
@@ -68,7 +67,8 @@ async def test_calls_go_on_while_the_file_is_locked_and_the_rows_are_written_aft
                 await store.traces.append([ended(1)])
             assert (await store.health())["trouble"] == "database is locked"
             assert 999 <= (await store.health())["queued"] <= 999 + 2
-            assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 1000
+            # Lists have what is in the file, an id is looked for in what waits as well.
+            assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 1
             assert await store.executions.get(execution(999).id, EVERYONE) == execution(999)
             other.release()
             await until(lambda: rows_in(path) == 1000)

@@ -14,7 +14,7 @@ import pytest
 
 from pml_hookspecs import ExecutionQuery
 from pml_store_sqlite import Settings, SqliteStore, StoreError
-from pml_stores import writer
+from pml_stores.sql import writer
 from pml_testing.records import EVERYONE, ended, execution
 
 pytestmark = pytest.mark.anyio

@@ -31,7 +31,6 @@ async def test_a_hundred_questions_at_once_are_answered(store):
     assert [page.total for page in pages] == [1] * 100
 
 
-@pytest.mark.seed("GAP-16")
 async def test_simulated_executions_succeed_and_skipped_ones_fail(store):
     for n, status in enumerate((Status.SIMULATED, Status.SKIPPED, Status.INPUT_REQUIRED)):
         await store.executions.put(execution(n, status=status))

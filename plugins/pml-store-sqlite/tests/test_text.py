@@ -1,8 +1,7 @@
-"""The index of text takes many executions at a time, and nobody notices but the clock."""
+"""Searching for text: what is found, in which order, and what is gone through for it."""
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import closing
 from datetime import timedelta
 from itertools import product
@@ -10,21 +9,14 @@ from itertools import product
 import pytest
 
 from pml_hookspecs import ExecutionQuery, Scope
-from pml_store_sqlite import Settings, SqliteStore, execution_rows, history, text
+from pml_store_sqlite import Settings, SqliteStore, text
 from pml_store_sqlite.database import Database
-from pml_stores.paging import MOST_COUNTED
+from pml_store_sqlite.execution_rows import ExecutionRows
+from pml_stores.values import MOST_COUNTED
 from pml_testing.fakes import EPOCH
 from pml_testing.records import EVERYONE, execution, written
 
 pytestmark = pytest.mark.anyio
-INDEXED = "SELECT count(*) FROM execution_said WHERE place NOT IN (SELECT place FROM execution_unsearched)"
-WAITING = "SELECT count(*) FROM execution_unsearched"
-PIECES = "SELECT count(DISTINCT segid) FROM execution_text_idx"
-
-
-def number(path, statement):
-    with closing(sqlite3.connect(path)) as connection:
-        return connection.execute(statement).fetchone()[0]
 
 
 def saying(words, **more):
@@ -51,63 +43,15 @@ async def test_what_is_recorded_is_found_at_once(path):
         assert total.executions == 3
 
 
-async def test_the_index_takes_many_at_a_time(path):
-    async with at(path) as store:
-        for n in range(text.AT_ONCE - 1):
-            await store.executions.put(execution(n))
-        assert number(path, INDEXED) == 0
-        assert number(path, WAITING) == text.AT_ONCE - 1
-        await store.executions.put(execution(text.AT_ONCE))
-        assert number(path, INDEXED) == text.AT_ONCE
-        assert number(path, WAITING) == 0
-
-
-async def test_what_waits_is_deleted_with_its_execution(path):
-    async with at(path, keep_days=0) as store:
-        await store.executions.put(execution(1))
-        await store.executions.put(execution(2))
-        assert await store.executions.prune(before=EPOCH + timedelta(seconds=2)) == 1
-        assert number(path, WAITING) == 1
-        assert await found(store, "files") == [execution(2).id]
-
-
-async def test_what_waits_is_found_by_what_it_says_last(path):
+async def test_what_is_replaced_is_found_by_what_it_says_last(path):
     async with at(path) as store:
         await store.executions.put(execution(1, intent="apples"))
         await store.executions.put(execution(1, intent="pears"))
-        assert number(path, WAITING) == 1
         assert await found(store, "apples") == []
         assert await found(store, "pears") == [execution(1).id]
         await store.executions.put(execution(1, intent="plums"))
         assert await found(store, "pears") == []
         assert await found(store, "plums") == [execution(1).id]
-
-
-async def test_what_waited_when_a_gateway_ended_is_found_by_the_next(path):
-    async with at(path) as store:
-        await store.executions.put(execution(1, intent="apples"))
-    assert number(path, WAITING) == 1
-    async with at(path) as store:
-        assert await found(store, "apples") == [execution(1).id]
-
-
-async def test_a_search_waits_for_nobody_who_writes(path):
-    async with at(path, busy_timeout_ms=0) as store:
-        for n in range(text.AT_ONCE):
-            store.executions.record(execution(n, intent="apples"))
-        await store.executions.put(execution(70, intent="apples"))
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            # New, in the place of what waits for the index, and of what is in it.
-            for n, fruit in ((71, "apples"), (70, "pears"), (1, "pears"), (2, "apples")):
-                store.executions.record(execution(n, intent=fruit))
-            assert await found(store, "pears") == [execution(70).id, execution(1).id]
-            page = await store.executions.find(saying("apples", limit=2))
-            assert [record.id for record in page.items] == [execution(71).id, execution(63).id]
-            assert page.total == text.AT_ONCE
-            (total,) = await store.executions.totals(saying("apples"), "agent")
-            assert total.executions == text.AT_ONCE
-            other.execute("ROLLBACK")
 
 
 async def test_what_no_file_can_hold_is_not_found_by_text(path):
@@ -117,20 +61,7 @@ async def test_what_no_file_can_hold_is_not_found_by_text(path):
         assert await found(store, "apples") == [execution(2).id]
 
 
-@pytest.mark.parametrize("together", [1, 16, 200])
-def test_pieces_of_the_index_are_merged_as_it_grows(path, together):
-    with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
-        for first in range(0, 6400, together):
-            connection.execute("BEGIN")
-            execution_rows.write(connection, [execution(n) for n in range(first, first + together)])
-            connection.execute("COMMIT")
-    assert number(path, INDEXED) + number(path, WAITING) == 6400
-    # Taken in at a hundred pieces of 64, or 32 of 200; eight of a kind are merged.
-    assert 1 <= number(path, PIECES) < 20
-
-
 async def test_longer_words_are_found_among_those_that_everybody_says(path):
-    """The index is not asked for all of them then."""
     said = {0: "report", 1: "reports", 2: "sport", 3: "reporter", 4: "unreported", 5: "Report"}
     records = [execution(n, intent=said[n % 6], started_at=EPOCH + timedelta(seconds=n)) for n in range(6600)]
     right = [record.id for record in reversed(records) if record.intent.lower().startswith("report")]
@@ -143,22 +74,6 @@ async def test_longer_words_are_found_among_those_that_everybody_says(path):
             page = await store.executions.find(saying("report", limit=100, cursor=page.cursor))
             there += [record.id for record in page.items]
     assert there == right[: len(there)]
-
-
-def test_a_frequent_word_is_not_looked_for_among_all_that_begin_so(path):
-    with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
-        connection.execute("BEGIN")
-        execution_rows.write(connection, [execution(n, intent="report") for n in range(1200)])
-        text.make_searchable(connection)
-        connection.execute("COMMIT")
-        asked = []
-        connection.set_trace_callback(asked.append)
-        page = history.find(connection, saying("report", limit=3))
-        assert (page.total, len(page.items)) == (MOST_COUNTED, 3)
-        assert not any('report"*' in statement for statement in asked)
-        asked.clear()
-        assert history.find(connection, saying("repor", limit=3)).total == MOST_COUNTED
-        assert any('repor"*' in statement for statement in asked)
 
 
 @pytest.mark.parametrize("ties", [1, 3, 300])
@@ -188,6 +103,7 @@ async def test_pages_of_a_search_have_everything_once_however_many_began_at_a_ti
 
 
 BOB = Scope(principals=frozenset({"bob"}), agents=frozenset({"helper"}))
+OF_BOB = [text._mark("p", "bob"), text._mark("a", "helper")]
 
 
 def of_two(count, words):
@@ -204,23 +120,22 @@ def test_a_search_goes_through_nothing_of_others(path, words):
     asked = {}
     with closing(Database(Settings(path=str(path)), None).open_writer()) as connection:
         connection.execute("BEGIN")
-        execution_rows.write(connection, [*of_two(1500, "secretary secrets")])
-        text.make_searchable(connection)
-        execution_rows.write(connection, [*of_two(20, "secretary secrets")][:-1])
+        rows = ExecutionRows()
+        rows.write(connection, [rows.encode(record) for record in of_two(1500, "secretary secrets")])
         connection.execute("COMMIT")
         unknown = words.replace("se", "xq")
-        history.find(connection, ExecutionQuery(scope=BOB, text=unknown))  # opens what stays open
+        rows.find(connection, ExecutionQuery(scope=BOB, text=unknown))  # opens what stays open
         for wanted in (words, unknown):
             statements, steps = [], []
             connection.set_trace_callback(statements.append)
             connection.set_progress_handler(lambda steps=steps: steps.append(1), 1)
-            page = history.find(connection, ExecutionQuery(scope=BOB, text=wanted))
+            page = rows.find(connection, ExecutionQuery(scope=BOB, text=wanted))
             connection.set_progress_handler(None, 0)
             connection.set_trace_callback(None)
             assert (page.total, page.items, page.cursor) == (0, [], None)
             for matched in (said for said in statements if "MATCH" in said):
-                assert all(f'"{mark}{word}"' in matched for mark in text.marks_of(BOB) for word in wanted.split())
-                assert matched.count('"') == 2 * len(text.marks_of(BOB)) * len(wanted.split())
+                assert all(f'"{mark}{word}"' in matched for mark in OF_BOB for word in wanted.split())
+                assert matched.count('"') == 2 * len(OF_BOB) * len(wanted.split())
             asked[wanted] = (len(statements), len(steps))
     assert asked[words] == asked[unknown]
 

@@ -7,61 +7,79 @@ import sqlite3
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 
 import pytest
 
 from pml_hookspecs import Document, Page
-from pml_stores import errors, housekeeping, writer
-from pml_stores.database_store import DatabaseStore, log_of
-from pml_stores.documents import SqlDocuments
-from pml_stores.housekeeping import Housekeeping
-from pml_stores.readers import Readers
-from pml_stores.session import Session
-from pml_stores.sql_parts import SqlSecrets
-from pml_stores.writer import Writer
-from pml_stores.writer_backoff import WriterBackoff
+from pml_stores.errors import StoreError
+from pml_stores.sql import housekeeping, writer
+from pml_stores.sql.database import Database, Session
+from pml_stores.sql.housekeeping import Housekeeping
+from pml_stores.sql.parts import SqlDocuments, SqlSecrets
+from pml_stores.sql.readers import Readers
+from pml_stores.sql.store import DatabaseStore, NullLog
+from pml_stores.sql.writer import Writer
 from pml_testing.fakes import FakeLog, FakeServices
 from pml_testing.records import execution
 
 pytestmark = pytest.mark.anyio
 
 
-class StoreError(errors.StoreError):
-    driver = "notes"
-
-
-class NoteSession(Session):
-    """One table of ids and intents; ``broken`` is what is wrong with the disk."""
+class NoteDatabase(Database):
+    """One table of ids and intents."""
 
     driver = "notes"
-    named = MappingProxyType({"path": "notes.db"})
+    place = "notes.db"
+    kind = "path"
 
     def __init__(self, path):
-        super().__init__(WriterBackoff())
-        self._path, self._connection = path, None
-        self.broken = None
+        self._path, self.opened, self.lost = path, [], False
+
+    def open_writer(self):
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection.execute("CREATE TABLE IF NOT EXISTS note (id TEXT PRIMARY KEY, intent TEXT NOT NULL)")
+        return connection
+
+    def open_reader(self):
+        self.opened.append(sqlite3.connect(self._path, isolation_level=None, check_same_thread=False))
+        return self.opened[-1]
+
+    def is_storage_fault(self, exc):
+        return isinstance(exc, OSError)
+
+    def unwritable(self, exc):
+        return self.error(f"notes.db cannot be written just now ({exc})", "make room", str(exc))
+
+    def unreadable(self, exc):
+        return self.error(f"notes.db cannot be read ({exc})", "mend it") if isinstance(exc, sqlite3.Error) else None
+
+    def is_lost(self, connection):
+        return self.lost
+
+
+class NoteRows:
+    """Executions as notes."""
+
+    def __init__(self):
         self.batches = []
-        self.threads = set()
-
-    def open(self):
-        if self._connection is None:
-            self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-            self._connection.execute("CREATE TABLE IF NOT EXISTS note (id TEXT PRIMARY KEY, intent TEXT NOT NULL)")
-        return self._connection
-
-    def close(self):
-        self._connection.close()
-        self._connection = None
 
     def encode(self, record):
         if record.intent == "unfit":
             raise TypeError("unfit")
         return record
 
-    def write_rows(self, connection, rows):
+    def write(self, connection, rows):
         self.batches.append([row.id for row in rows])
         connection.executemany("INSERT OR REPLACE INTO note VALUES (?, ?)", [(r.id, r.intent or None) for r in rows])
+
+
+class NoteSession(Session):
+    """``broken`` is what is wrong with the disk."""
+
+    def __init__(self, database):
+        super().__init__(database, NoteRows())
+        self.broken = None
+        self.threads = set()
 
     def transaction(self, connection, work):
         self.threads.add(threading.current_thread().name)
@@ -75,39 +93,11 @@ class NoteSession(Session):
             if connection.in_transaction:
                 connection.rollback()
 
-    def is_storage_fault(self, exc):
-        return isinstance(exc, OSError)
-
-    def unwell(self, exc):
-        return StoreError(f"notes.db cannot be written just now ({exc})", "make room", str(exc))
-
-    def closed(self):
-        return StoreError("notes.db is closed", "enter the store")
-
-
-class NoteReaders(Readers):
-    driver = "notes"
-
-    def __init__(self, path):
-        super().__init__(WriterBackoff())
-        self._path, self.opened, self.lost = path, [], False
-
-    def open(self):
-        self.opened.append(sqlite3.connect(self._path, isolation_level=None, check_same_thread=False))
-        return self.opened[-1]
-
-    def closed(self):
-        return StoreError("notes.db is closed", "enter the store")
-
-    def unreadable(self, exc):
-        return StoreError(f"notes.db cannot be read ({exc})", "mend it") if isinstance(exc, sqlite3.Error) else None
-
-    def is_lost(self, connection):
-        return self.lost
-
 
 class Rows:
     """Documents that are not kept."""
+
+    most_collection_bytes = 20
 
     def __init__(self):
         self.swept, self.more = 0, [False]
@@ -119,7 +109,7 @@ class Rows:
         raise ValueError("cursor")
 
     def write(self, connection, draft, if_version=None):
-        connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", [draft["key"], repr(draft["changed_at"])])
+        connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", [draft.key, repr(draft.changed_at)])
         return 1
 
     def delete(self, connection, collection, key):
@@ -137,44 +127,37 @@ class Rows:
         at = datetime.now(UTC)
         return found and Document(key=found[0], value={}, version=1, marks={}, created_at=at, changed_at=at)
 
-    def find(self, connection, collection, marks, limit, place):
+    def find(self, connection, collection, marks, limit, cursor):
         return Page([], None, 0)
 
 
-class NoteDocuments(SqlDocuments):
-    def __init__(self, *threads):
-        super().__init__(*threads)
-        self.statements = Rows()
+class SecretRows:
+    def write_secret(self, connection, owner, name, value):
+        connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", [name, value])
 
-    def draft(self, collection, key, value, marks, *, changed_at, expires_at):
-        if collection == "full":
-            raise ValueError("no room")
-        return {"key": key, "changed_at": changed_at}
+    def read_secret(self, connection, owner, name):
+        found = connection.execute("SELECT intent FROM note WHERE id = ?", [name]).fetchone()
+        return found and found[0]
 
 
 class Notes(DatabaseStore):
     def __init__(self, path, services=None, *, queue_rows=10_000, interval_s=0.01):
-        self.log = log_of(services)
-        self.session = NoteSession(path)
+        self.log = NullLog() if services is None else services.log
+        self.database = NoteDatabase(path)
+        self.session = NoteSession(self.database)
         self._writer = Writer(self.session, self.log, queue_rows=queue_rows, flush_interval_s=interval_s)
-        self._readers = NoteReaders(path)
-        self.documents = NoteDocuments(self._writer, self._readers)
-        self.secrets = SqlSecrets(self._writer, self._readers, write=self.keep, read=self.kept)
-        self._housekeeping = Housekeeping(self, self.documents, self.log, driver="notes", keep_days=30, keep_bytes=0)
+        self._readers = Readers(self.database)
+        bounds = {"keep_days": 30, "keep_bytes": 0}
+        self.documents = SqlDocuments(self._writer, self._readers, Rows())
+        self.secrets = SqlSecrets(self._writer, self._readers, SecretRows())
+        self._housekeeping = Housekeeping(self, self.documents, self.log, "notes", bounds)
         self.pruned = []
+
+    _session = _place = _size_bytes = None
 
     async def prune(self, *, before=None, keep_bytes=None):
         self.pruned.append((before, keep_bytes))
         return 2
-
-    @staticmethod
-    def keep(connection, owner, name, value):
-        connection.execute("INSERT OR REPLACE INTO note VALUES (?, ?)", [name, value])
-
-    @staticmethod
-    def kept(connection, owner, name):
-        found = connection.execute("SELECT intent FROM note WHERE id = ?", [name]).fetchone()
-        return found and found[0]
 
     async def notes(self):
         """Intent by id."""
@@ -183,7 +166,7 @@ class Notes(DatabaseStore):
 
     @property
     def told(self):
-        return self._told()
+        return self._health()
 
 
 @pytest.fixture
@@ -214,7 +197,7 @@ async def test_what_is_recorded_is_read_at_once_and_written_in_one_thread(path):
                 assert len(await store.notes()) == n + 1
         assert len(await store.notes()) == 100
     assert store.session.threads == {"pml-store-notes"}
-    assert len(store.session.batches) < 20
+    assert len(store.session.rows.batches) < 20
 
 
 async def test_of_several_records_with_one_id_the_last_is_written(path):
@@ -248,7 +231,7 @@ async def test_what_cannot_be_written_is_lost_alone(path, services):
             store._writer.write(note(5, "unfit")),
             store._writer.write(note(6, "")),
             store._writer.write(apply=lambda _: 1 / 0),
-            store._writer.write(apply=lambda c: c.execute("INSERT INTO note VALUES ('7', 'x')")),
+            store._writer.write(apply=lambda c: c.execute("INSERT INTO note VALUES ('7', 'x')").rowcount),
             return_exceptions=True,
         )
         assert [type(one) for one in done] == [
@@ -256,7 +239,7 @@ async def test_what_cannot_be_written_is_lost_alone(path, services):
             TypeError,
             sqlite3.IntegrityError,
             ZeroDivisionError,
-            type(None),
+            int,
         ]
         assert set(await store.notes()) == {note(1).id, note(4).id, "7"}
         assert store.told == {"queued": 0, "drops": 0, "unwritable": 3, "trouble": None}
@@ -335,24 +318,11 @@ async def test_a_database_that_cannot_be_opened_is_told_by_entering(tmp_path):
     assert not store._writer._thread.is_alive()
 
 
-async def test_the_writer_rests_less_while_somebody_waits_for_it(path):
+async def test_who_asks_does_not_wait_for_the_flush_interval(path):
     async with Notes(path, interval_s=30) as store:
-        store._writer._asked_rest_s = 0.001
         store._writer.record(note(0))
-        await store._writer.catch_up()
-        store._writer.record(note(1))
-        start = time.monotonic()
-        await until(lambda: not store._writer.queued)
-        assert time.monotonic() - start < 10
-
-
-async def test_what_came_while_the_writer_stood_still_is_not_collected_as_long_again(path):
-    async with Notes(path, interval_s=30) as store:
-        store._writer._writer_backoff.waited_s = 29.9
-        start = time.monotonic()
-        store._writer.record(note(0))
-        await until(lambda: not store._writer.queued)
-        assert time.monotonic() - start < 10
+        async with asyncio.timeout(10):
+            assert set(await store.notes()) == {note(0).id}
 
 
 async def test_a_log_that_fails_stops_nobody(path, services):
@@ -370,12 +340,12 @@ async def test_a_log_that_fails_stops_nobody(path, services):
 async def test_a_connection_that_was_lost_since_is_made_again(path):
     async with Notes(path) as store:
         assert await store.notes() == {}
-        store._readers.opened[0].close()
+        store.database.opened[0].close()
         with pytest.raises(StoreError, match=r"cannot be read .*closed"):
             await store.notes()
         assert await store.notes() == {}
-        store._readers.opened[1].close()
-        store._readers.lost = True
+        store.database.opened[1].close()
+        store.database.lost = True
         assert await store.notes() == {}
         with pytest.raises(StoreError, match="no such table"):
             await store._readers.read(lambda c: c.execute("SELECT * FROM absent"))
@@ -396,7 +366,7 @@ async def test_every_connection_is_closed_also_when_leaving_is_cancelled(path):
             await leaving
         go_on.set()
         await reading
-        for connection in readers.opened:
+        for connection in store.database.opened:
             with pytest.raises(sqlite3.ProgrammingError, match="closed"):
                 connection.execute("SELECT 1")
 
@@ -408,9 +378,9 @@ async def test_what_no_database_keeps_is_refused_before_it_is_asked(path, servic
             (("a", "k" * 513, {}), {}),
             (("a", "b", {}), {"marks": {f"{n}": "" for n in range(9)}}),
             (("a", "b", {}), {"expires_at": naive}),
-            (("full", "b", {}), {}),
+            (("c" * 21, "b", {}), {}),
         ):
-            with pytest.raises(ValueError, match=r"512|8|zone|room"):
+            with pytest.raises(ValueError, match=r"512|8|zone|`collection` has 21 bytes; at most 20"):
                 await store.documents.put(*given, **how)
             store.documents.put_soon(*given, **how)
         for value in ([], {"no": object()}):
@@ -457,7 +427,7 @@ async def test_old_executions_are_deleted_by_age_alone_when_no_size_is_set(path,
 async def test_housekeeping_goes_on_after_what_goes_wrong(path, services, monkeypatch):
     monkeypatch.setattr(housekeeping, "FIRST_S", 0.0)
     monkeypatch.setattr(housekeeping, "BETWEEN_S", 0.0)
-    wrong = [StoreError("unwell", "wait"), RuntimeError("odd"), None]
+    wrong = [StoreError("notes", "unwell", "wait"), RuntimeError("odd"), None]
 
     class Odd(Notes):
         async def prune(self, **how):
@@ -480,6 +450,6 @@ async def test_small_parts_read_what_they_wrote(path):
 
 
 def test_an_error_names_the_driver_and_says_what_to_do():
-    error = StoreError("notes.db is gone", "look for it")
+    error = StoreError("notes", "notes.db is gone", "look for it")
     assert str(error.again()) == "store driver 'notes': notes.db is gone; look for it"
     assert (error.said, error.again() is not error) == ("notes.db is gone", True)

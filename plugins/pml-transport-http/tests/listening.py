@@ -10,7 +10,7 @@ import httpx2
 from mcp import Client
 
 from pml_hookspecs import Endpoint, RpcError
-from pml_hookspecs.protocol import (
+from pml_kit.mcp.protocol import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
     META_PROTOCOL_VERSION,

@@ -17,7 +17,7 @@ import httpx2
 from listening import ABOUT, LEGACY, META, MODERN, USUAL
 
 SERVING = "serving MCP at "
-START_S, PATIENCE_S, POLL_S = 60.0, 60.0, 0.05
+START_S, PATIENCE_S, POLL_S = 120.0, 120.0, 0.05
 TOKENS = {"alice": "alices-token", "mallory": "mallorys-token"}
 
 

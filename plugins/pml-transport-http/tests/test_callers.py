@@ -10,9 +10,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from pml_hookspecs import Endpoint, Identity, TransportError, UnauthenticatedError
+from pml_kit.offers import OpenRoute
 from pml_testing.fakes import FakeServices
 from pml_testing.transport_ends import SOON_S
-from pml_transport_http import Http, Settings, callers
+from pml_transport_http import Http, Settings
+from pml_transport_http.server import callers
 
 pytestmark = pytest.mark.anyio
 ADA = Identity(
@@ -275,6 +277,30 @@ async def test_a_stream_lasts_while_its_key_counts_or_cannot_be_looked_up(knowin
             reading = events(standing)
             while (await anext(reading))[1] is None:
                 pass
+
+
+@pytest.mark.attack
+async def test_an_open_route_finds_out_itself_who_it_is_and_opens_no_other(knowing):
+    async def page(request):
+        try:
+            who = await request.state.identify(request.query_params.get("token"))
+        except UnauthenticatedError as exc:
+            return JSONResponse(str(exc), 401)
+        return JSONResponse([who.principal, who.access_key, hasattr(request.state, "identity")])
+
+    async def closed(request):
+        return JSONResponse(request.state.identity.principal)
+
+    knowing.required = True
+    routes = {"site": [OpenRoute(Route("/page", page)), Route("/closed", closed)]}
+    async with listening(knowing, routes=routes) as listener, listener.client() as client:
+        assert (await client.http.get("/site/page?token=pml_ada")).json() == ["ada", "k1", False]
+        for token in ("?token=pml_no", "", "?token=%E2%82%AC", "?token=a%0Ab"):
+            assert (await client.http.get(f"/site/page{token}")).status_code == 401
+        for path in ("/site/closed", "/site/elsewhere", "/site/page/more", "/site", "/mcp"):
+            assert (await client.http.get(path)).status_code == 401
+        ada = await client.http.get("/site/closed", headers={"authorization": "Bearer pml_ada"})
+        assert ada.json() == "ada"
 
 
 async def test_where_keys_cannot_be_looked_up_nobody_is_let_in_and_nothing_is_told(knowing):

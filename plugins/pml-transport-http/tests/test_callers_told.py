@@ -13,7 +13,7 @@ from starlette.routing import Route
 from pml_hookspecs import Identity, UnauthenticatedError
 from pml_testing.fakes import FakeServices
 from pml_testing.transport_ends import SOON_S
-from pml_transport_http import callers
+from pml_transport_http.server import callers
 
 pytestmark = pytest.mark.anyio
 ADA, BOT = Identity(principal="ada", access_key="k1"), Identity(principal="bot", access_key="k2")

@@ -8,6 +8,7 @@ import pytest
 
 from pml_hookspecs import RpcError, TransportError
 from pml_testing.transport_ends import SOON_S, Recorder
+from pml_transport_http.errors import UnreachableError
 
 pytestmark = pytest.mark.anyio
 
@@ -125,6 +126,26 @@ async def test_whatever_fails_in_the_background_ends_the_link(raw, connect, monk
         assert "not foreseen" in str(handler.closings[0])
         with pytest.raises(TransportError, match="not foreseen"):
             await ask(link)
+
+
+async def test_when_the_server_is_gone_nothing_more_is_sent(raw, connect, monkeypatch):
+    async def reply(request, stream):
+        return await stream.result(request, {})
+
+    sent, handler = [], Recorder()
+    async with connect((await raw(reply)).url, handler=handler) as link:
+
+        async def post(body):
+            sent.append(body)
+            raise UnreachableError("nobody is there")
+
+        monkeypatch.setattr(link, "post", post)
+        for _ in range(3):
+            link.notify("notifications/initialized", {})
+        await until(lambda: handler.closings)
+        await link.join(SOON_S)
+        assert len(sent) == 1
+        assert link.start(asyncio.sleep(SOON_S), name="late").cancelling()
 
 
 @pytest.mark.attack(

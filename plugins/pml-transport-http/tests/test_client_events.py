@@ -90,11 +90,9 @@ def test_many_events_within_the_limit_are_not_refused():
 
 
 def test_the_time_is_linear_in_the_size():
-    def taken(size):
-        chunks = [b"data: ", *[b"x" * 1000] * (size // 1000), b"\n\n"]
-        start = time.perf_counter()
-        parsed(chunks, limit=1 << 30)
-        return time.perf_counter() - start
-
-    taken(1_000_000)
-    assert taken(40_000_000) < 0.5 + 200 * taken(1_000_000)
+    # By copying what came before for every chunk it would be 8 TB, which no machine does in the time allowed.
+    chunks = [b"data: ", *[b"x" * 100] * 400_000, b"\n\n"]
+    start = time.monotonic()
+    found, _ = parsed(chunks, limit=1 << 30)
+    assert len(found[0].data) == 40_000_000
+    assert time.monotonic() - start < 120

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from mcp.shared.inbound import decode_header_value, encode_header_value, mcp_param_headers, x_mcp_header_map
 
 from pml_hookspecs import RawObject, encode
-from pml_hookspecs.protocol import META_PROTOCOL_VERSION
-from pml_transport_http.stateless_headers import ParameterHeaders, encode_value, headers_of, revision_of
+from pml_kit.mcp.protocol import META_PROTOCOL_VERSION
+from pml_transport_http.headers import encode_value
+from pml_transport_http.stateless_headers import ParameterHeaders, headers_of, revision_of
 
 META = {META_PROTOCOL_VERSION: "2026-07-28"}
 SCHEMA = {
@@ -108,3 +109,13 @@ def test_a_name_that_is_no_header_is_passed_over():
     schema = {"properties": {"a": {"x-mcp-header": "a b"}, "c": {"x-mcp-header": "C"}}}
     made = headers("tools/call", {"name": "t", "arguments": {"a": "1", "c": "2"}}, {"name": "t", "inputSchema": schema})
     assert {name for name in made if name.startswith("Mcp-Param-")} == {"Mcp-Param-C"}
+
+
+def test_a_number_that_is_too_long_is_sent_as_it_is_and_hides_no_tool():
+    digits = "9" * 5000
+    odd = f'{{"name":"odd","inputSchema":{{"properties":{{"a":{{"x-mcp-header":{digits}}}}}}}}}'
+    listing = f'{{"tools":[{odd},{json.dumps({"name": "t", "inputSchema": SCHEMA})}]}}'
+    learned = ParameterHeaders()
+    learned.learn(RawObject(listing.encode()), first_page=True)
+    assert learned.of("t", f'{{"count":{digits},"other":{digits}}}'.encode()) == {"Mcp-Param-Count": digits}
+    assert learned.of("odd", b'{"a":1}') == {}

@@ -354,7 +354,6 @@ async def test_a_server_that_does_not_say_whether_it_has_a_stream_is_not_waited_
         assert await ask(link) == {"session": "s1"}
 
 
-@pytest.mark.seed("MUX-7")
 async def test_a_server_that_goes_away_fails_everything_at_once_and_ends_the_link(raw, connect):
     class Holding(Sessions):
         async def answer(self, request, stream):

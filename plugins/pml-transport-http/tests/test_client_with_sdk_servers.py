@@ -10,7 +10,7 @@ from mcp.server import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from pml_hookspecs import RpcError
-from pml_hookspecs.protocol import META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
+from pml_kit.mcp.protocol import META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
 from pml_testing.transport_ends import SOON_S, Recorder
 
 pytestmark = pytest.mark.anyio

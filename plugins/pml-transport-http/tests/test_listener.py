@@ -298,7 +298,7 @@ async def test_it_listens_on_ipv6(services):
 
 
 def test_importing_the_transport_imports_no_server():
-    code = "import sys, pml_transport_http; print({'uvicorn', 'starlette', 'msgspec', 'mcp'} & set(sys.modules))"
+    code = "import sys, pml_transport_http; print({'uvicorn', 'starlette', 'httpx2', 'mcp'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"set()\n"
 
 

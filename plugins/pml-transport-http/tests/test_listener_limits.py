@@ -10,7 +10,7 @@ from listening import listening
 
 from pml_hookspecs import TransportError
 from pml_transport_http import Settings
-from pml_transport_http.listener_connections import Claim, Connections, capacity
+from pml_transport_http.server.listener.connections import Claim, Connections, capacity
 
 pytestmark = pytest.mark.anyio
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from listening import (
@@ -12,6 +13,7 @@ from listening import (
     MODERN,
     PROGRESS,
     Script,
+    as_body,
     as_lines,
     echo,
     events,
@@ -21,12 +23,12 @@ from listening import (
     wire,
 )
 
-from pml_hookspecs import RpcError
-from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
+from pml_hookspecs import RawObject, RpcError
+from pml_kit.mcp.protocol import HANDSHAKE_REVISIONS, META_CLIENT_CAPABILITIES, META_PROTOCOL_VERSION
 from pml_testing.transport_ends import SOON_S
-from pml_transport_http import asgi_exchange, asgi_param_headers, asgi_stateless, streams
-from pml_transport_http.asgi_headers import unwrapped
-from pml_transport_http.asgi_param_headers import mirrors
+from pml_transport_http.headers import checked_parameters, decode_value
+from pml_transport_http.server import exchange, headers, stateless, streams
+from pml_transport_http.settings import Key
 
 pytestmark = pytest.mark.anyio
 MISMATCH, INVALID_PARAMS, UNSUPPORTED = -32020, -32602, -32022
@@ -182,6 +184,21 @@ async def test_one_handler_serves_all_requests_of_one_principal_to_one_endpoint(
     assert listener.script.closings == [None] * 4
 
 
+@pytest.mark.attack("HTTP has limits", "come with key after key, so that stateless clients of others make way")
+async def test_clients_of_others_do_not_make_way(services):
+    scripts = {}
+
+    def accept(link, peer):
+        return scripts.setdefault(peer.scopes or peer.principal, Script())
+
+    keys = {str(n): Key(token=f"m{n}", principal="mallory", scopes=(str(n),)) for n in range(6)}
+    async with listening(services, accept=accept, max_sessions=3, tokens={"alice": "a", **keys}) as listener:
+        for token in ("a", *(key.token for key in keys.values()), "a"):
+            async with listener.client(authorization=f"Bearer {token}") as client:
+                assert (await client.modern("tools/list")).status_code == 200
+        assert [len(script.closings) for script in scripts.values()] == [0, 1, 1, 1, 1, 0, 0]
+
+
 async def test_a_session_header_is_ignored(services):
     async with listening(services) as listener, listener.client() as client:
         assert (await client.modern("tools/list", mcp_session_id="nope")).status_code == 200
@@ -212,7 +229,7 @@ async def test_notifications_come_before_the_answer_and_have_no_ids(services):
 
 
 async def test_a_silent_request_becomes_a_stream_with_comments(services, monkeypatch):
-    monkeypatch.setattr(asgi_stateless, "PING_S", 0.02)
+    monkeypatch.setattr(stateless, "PING_S", 0.02)
     monkeypatch.setattr(streams, "PING_S", 0.02)
     go_on = asyncio.Event()
 
@@ -382,8 +399,8 @@ async def test_a_listing_that_fails_does_not_hinder_calls(services):
 
 
 async def test_a_refusal_after_a_slow_listing_comes_on_the_stream(services, monkeypatch):
-    monkeypatch.setattr(asgi_stateless, "PING_S", 0.01)
-    monkeypatch.setattr(asgi_exchange, "WATCH_AFTER_S", 0.01)
+    monkeypatch.setattr(stateless, "PING_S", 0.01)
+    monkeypatch.setattr(exchange, "WATCH_AFTER_S", 0.01)
     go_on = asyncio.Event()
 
     class Slow(Mirroring):
@@ -412,7 +429,7 @@ async def test_what_tools_say_is_believed_for_a_while(services, monkeypatch):
             assert (await client.modern("tools/call", CALL)).status_code == 200
         assert [method for method, _ in script.requests].count("tools/list") == 1
         script.listing = [MIRRORING]
-        monkeypatch.setattr(asgi_param_headers, "BELIEVED_S", 0)
+        monkeypatch.setattr(headers, "BELIEVED_S", 0)
         assert (await client.modern("tools/call", CALL, mcp_param_region="us")).status_code == 400
         script.listing = [PLAIN]
         assert (await client.modern("tools/call", CALL)).status_code == 200
@@ -437,6 +454,42 @@ async def test_calls_that_come_together_at_first_share_one_listing(services):
         assert [method for method, _ in script.requests].count("tools/list") == 1
 
 
+DIGITS = "9" * 5000
+"""More than Python reads as a number."""
+
+
+class Unread(Mirroring):
+    """Takes calls without reading them, and has a tool whose definition cannot be read as a whole."""
+
+    def __init__(self):
+        super().__init__()
+        odd = {"name": "odd", "inputSchema": {"properties": {"n": {"type": "integer", "x-mcp-header": 0}}}}
+        tools = json.dumps({"tools": [odd, MIRRORING], **COMPLETE}).replace(
+            '"x-mcp-header": 0', f'"x-mcp-header": {DIGITS}'
+        )
+        self.answers = {"tools/call": text("taken"), "tools/list": RawObject(tools.encode())}
+
+    async def answer(self, method, params, origin):
+        return self.answers[method]
+
+
+@pytest.mark.attack("HTTP has limits", "repeat an argument of 5,000 digits in a header")
+@pytest.mark.parametrize(("header", "status"), [(DIGITS, 200), (DIGITS[1:], 400), (f"{DIGITS}.0", 400), (None, 400)])
+async def test_a_number_that_is_too_long_is_compared_by_its_digits(services, header, status):
+    async with listening(services, Unread()) as listener, listener.client() as client:
+        message, headers = client.alone("tools/call", {"name": "routed", "arguments": {"count": 0}})
+        body = as_body(message).replace(b'"count": 0', f'"count": {DIGITS}'.encode())
+        assert (await client.post(body, **headers, mcp_param_count=header)).status_code == status
+    assert not services.log.lines
+
+
+async def test_a_tool_that_cannot_be_read_hides_nothing_of_others(services):
+    async with listening(services, Unread()) as listener, listener.client() as client:
+        assert (await client.modern("tools/call", CALL)).status_code == 400
+        assert (await client.modern("tools/call", CALL, mcp_param_region="eu")).status_code == 200
+    assert not services.log.lines
+
+
 @pytest.mark.parametrize(
     "schema",
     [
@@ -454,12 +507,12 @@ async def test_calls_that_come_together_at_first_share_one_listing(services):
     ],
 )
 def test_a_schema_whose_annotations_are_against_the_rules_annotates_nothing(schema):
-    assert mirrors(schema) == ()
+    assert checked_parameters(schema) == ()
 
 
 def test_an_annotation_in_example_data_is_none():
     schema = {"properties": {"a": {"type": "string", "x-mcp-header": "A", "default": {"x-mcp-header": 1}}}}
-    assert [(one.path, one.header) for one in mirrors(schema)] == [(("a",), "Mcp-Param-A")]
+    assert [(one.path, one.header) for one in checked_parameters(schema)] == [(("a",), "Mcp-Param-A")]
 
 
 @pytest.mark.parametrize(
@@ -467,4 +520,4 @@ def test_an_annotation_in_example_data_is_none():
     [(None, None), ("x", "x"), ("=?base64?eA==?=", "x"), ("=?base64?eB==?=", None), ("=?base64?/w==?=", None)],
 )
 def test_encoded_headers_have_one_form(given, meant):
-    assert unwrapped(given) == meant
+    assert decode_value(given) == meant

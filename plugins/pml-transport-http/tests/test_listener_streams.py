@@ -10,7 +10,7 @@ from listening import PROGRESS, Script, events, listening, messages, text, until
 
 from pml_hookspecs import TransportError
 from pml_testing.transport_ends import SOON_S
-from pml_transport_http import asgi_handshake, streams
+from pml_transport_http.server import handshake, streams
 
 pytestmark = pytest.mark.anyio
 LOG = "notifications/message"
@@ -58,7 +58,7 @@ async def test_older_clients_get_no_event_without_data(services):
 
 
 async def test_a_silent_request_becomes_a_stream_with_comments(services, monkeypatch):
-    monkeypatch.setattr(asgi_handshake, "SILENCE_S", 0.02)
+    monkeypatch.setattr(handshake, "SILENCE_S", 0.02)
     monkeypatch.setattr(streams, "PING_S", 0.02)
     go_on = asyncio.Event()
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pml_transport_http.listener_wire import ResponseWriter
+from pml_transport_http.server.listener.wire import ResponseWriter
 
 pytestmark = pytest.mark.anyio
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"

@@ -1,10 +1,7 @@
-import pytest
-
 from pml_hookspecs import EMPTY, RawObject
-from pml_transport_http import asgi_messages, envelope
+from pml_transport_http.server.messages import notification
 
 
-@pytest.mark.parametrize("notification", [asgi_messages.notification, envelope.notification])
-def test_a_notification_without_params_has_none(notification):
+def test_a_notification_without_params_has_none():
     assert notification("m", EMPTY) == b'{"jsonrpc":"2.0","method":"m"}'
     assert notification("m", RawObject(b'{"a":1}')) == b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}'

@@ -7,20 +7,19 @@ import asyncio
 import pytest
 
 from pml_hookspecs import TransportError
+from pml_kit.processes import pipes
 from pml_testing.transport import LONG_S, SHORT_S, SOON_S, Recorder
-from pml_transport_stdio import client, process, wire
+from pml_transport_stdio import client, process
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.seed("MUX-12")
 async def test_4_concurrent_requests_to_same_server_complete_successfully(connect):
     async with connect() as link:
         calls = (link.request("gather", {"count": 4, "n": n}, timeout_s=SOON_S) for n in range(4))
         assert [answer["n"] for answer in await asyncio.gather(*calls)] == [0, 1, 2, 3]
 
 
-@pytest.mark.seed("MUX-13")
 async def test_requests_to_different_servers_are_independent(connect):
     async with connect(name="slow") as slow, connect(name="fast") as fast:
         waiting = asyncio.ensure_future(slow.request("hold", {}, timeout_s=LONG_S))
@@ -31,7 +30,6 @@ async def test_requests_to_different_servers_are_independent(connect):
         assert await waiting == {"late": True}
 
 
-@pytest.mark.seed("MUX-14")
 async def test_request_timeout_does_not_affect_other_pending_requests(connect):
     async with connect() as link:
         others = [asyncio.ensure_future(link.request("hold", {"n": n}, timeout_s=LONG_S)) for n in range(3)]
@@ -43,8 +41,6 @@ async def test_request_timeout_does_not_affect_other_pending_requests(connect):
         assert link.counters["late"] == 1
 
 
-@pytest.mark.seed("MUX-7")
-@pytest.mark.seed("MUX-8")
 async def test_connection_close_cleans_up_all_pending_requests(connect):
     handler = Recorder()
     async with connect(handler=handler) as link:
@@ -58,12 +54,10 @@ async def test_connection_close_cleans_up_all_pending_requests(connect):
     assert handler.closings == [None]
 
 
-@pytest.mark.seed("MUX-1")
-@pytest.mark.seed("MUX-3")
 async def test_a_race_of_first_requests_starts_one_process_and_one_reader(connect, monkeypatch):
     started, reading = [], []
     monkeypatch.setattr(client, "spawn", lambda *a: started.append(a) or process.spawn(*a))
-    monkeypatch.setattr(client, "Reader", lambda *a: reading.append(a) or wire.Reader(*a))
+    monkeypatch.setattr(client, "Reader", lambda *a: reading.append(a) or pipes.Reader(*a))
     async with connect() as link:
         calls = (link.request("describe", {}, timeout_s=SOON_S) for _ in range(50))
         assert len({answer["pid"] for answer in await asyncio.gather(*calls)}) == 1

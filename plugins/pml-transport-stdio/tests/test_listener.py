@@ -16,11 +16,11 @@ import pytest
 
 import pml_transport_stdio
 from pml_hookspecs import Endpoint, RpcError, TransportError
+from pml_kit.jsonrpc.lines import LinePeer
+from pml_kit.processes.pipes import Reader, Writer, abandoned
 from pml_testing import servers
 from pml_testing.transport import AT_ONCE_S, LONG_S, SHORT_S, SOON_S, START_S, Recorder
 from pml_transport_stdio import Settings, Stdio, listener
-from pml_transport_stdio.connection import Connection
-from pml_transport_stdio.wire import Reader, Writer, abandoned
 
 from .conftest import pipe
 
@@ -70,7 +70,7 @@ def serve(services):
                 from_listener,
                 sink,
             )
-            client = served.client = Connection("the listener", served.settings, services.log)
+            client = served.client = LinePeer("the listener", served.settings, services.log)
             client.handler = served.client_handler
             client.writer = Writer(to_listener, lambda _error: None)
             reader = Reader(from_listener, client.data_received, lambda _error: None)
@@ -107,7 +107,7 @@ async def test_a_fault_is_logged_and_not_told(serve, log):
         with pytest.raises(RpcError) as caught:
             await served.client.request("stumble", {}, timeout_s=SOON_S)
         assert caught.value.to_wire() == {"code": -32603, "message": "Internal error"}
-    assert [(level, event) for level, event, _ in log.lines] == [("exception", "stdio.request_failed")]
+    assert [(level, event) for level, event, _ in log.lines] == [("exception", "jsonrpc.request_failed")]
 
 
 class Odd(Recorder):
@@ -144,7 +144,7 @@ async def test_a_handler_that_stumbles_over_notifications_or_the_end_hurts_nobod
         await served.client.request("m", {}, timeout_s=SOON_S)
         served.leave()
         await served.task
-    assert [event for _, event, _ in log.lines] == ["stdio.notification_failed", "stdio.closed_failed"]
+    assert [event for _, event, _ in log.lines] == ["jsonrpc.notification_failed", "jsonrpc.closed_failed"]
 
 
 async def raw(served, line):

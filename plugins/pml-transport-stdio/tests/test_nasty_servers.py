@@ -150,7 +150,6 @@ JUNK = {
 }
 
 
-@pytest.mark.seed("GAP-11")
 @pytest.mark.parametrize(("text", "counter"), JUNK.values(), ids=JUNK)
 async def test_junk_is_skipped_and_counted(connect, text, counter):
     async with connect() as link:
@@ -169,7 +168,7 @@ async def test_junk_is_warned_of_once_and_logged_with_its_head_only(connect, log
     async with connect() as link:
         with pytest.raises(TimeoutError):
             await link.request("say", {"text": ("x" * 10_000 + "\n") * 3}, timeout_s=SHORT_S)
-    logged = [(level, fields) for level, event, fields in log.lines if event == "stdio.junk"]
+    logged = [(level, fields) for level, event, fields in log.lines if event == "jsonrpc.junk"]
     assert [level for level, _ in logged] == ["warning", "debug", "debug"]
     for _, fields in logged:
         assert (fields["peer"], fields["bytes"]) == ("server 'git'", 10_000)
@@ -193,7 +192,6 @@ async def test_the_last_line_needs_no_line_feed(connect):
             await left
 
 
-@pytest.mark.seed("MUX-2")
 async def test_an_answer_counts_once_and_only_while_it_is_waited_for(connect):
     async with connect() as link:
         line = '{"id":%ID%,"result":{"a":1}}\n'
@@ -253,7 +251,6 @@ async def test_a_line_without_end_on_stderr_is_logged_in_pieces(connect, log):
     assert max(map(len, lines)) <= 8192
 
 
-@pytest.mark.seed("MUX-7")
 async def test_an_exit_with_50_pending_fails_them_all_at_once(connect):
     handler = Recorder()
     async with connect(handler=handler) as link:
@@ -310,7 +307,6 @@ async def test_a_server_that_does_not_read_lets_deadlines_pass_on_time(connect):
         assert SHORT_S <= took < LONG_S
 
 
-@pytest.mark.seed("MUX-13")
 async def test_a_server_that_does_not_read_holds_up_no_other(connect):
     async with connect(settings=Settings(close_grace_s=0.1)) as deaf, connect(name="fast") as fast:
         await deaf.request("deafen", {}, timeout_s=SOON_S)

@@ -12,7 +12,7 @@ from pml_hookspecs import Endpoint, TransportError
 from pml_testing.transport import LONG_S, SHORT_S, SOON_S, Recorder
 from pml_transport_stdio import Settings, Stdio
 
-pytestmark = [pytest.mark.anyio, *(pytest.mark.seed(name) for name in ("MUX-9", "MUX-10", "MUX-11"))]
+pytestmark = pytest.mark.anyio
 
 
 async def seen(link):
@@ -62,7 +62,7 @@ async def test_the_next_is_sent_when_the_server_has_ended_what_nobody_waits_for(
 
 
 async def test_a_server_that_never_says_that_it_stopped_is_ended(connect, monkeypatch):
-    monkeypatch.setattr("pml_transport_stdio.serial_requests.ABANDONED_S", SHORT_S)
+    monkeypatch.setattr("pml_kit.jsonrpc.pending_requests.ABANDONED_S", SHORT_S)
     async with connect(allow_concurrent_requests=False) as link:
         first = asyncio.ensure_future(link.request("hold", {}, timeout_s=LONG_S))
         second = asyncio.ensure_future(link.request("echo", {"n": 1}, timeout_s=LONG_S))

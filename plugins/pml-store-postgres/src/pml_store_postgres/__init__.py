@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .errors import StoreError
+from pml_stores.errors import StoreError
+
 from .settings import Settings
 from .store import PostgresStore
 

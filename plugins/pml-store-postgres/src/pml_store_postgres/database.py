@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from .arrays import allow
-from .errors import StoreError
-from .migrations import MIGRATIONS
+import pml_stores.sql.database
+from pml_stores.errors import StoreError
+
+from . import schema
+from .conditions import BUILDER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from psycopg import Connection
 
-    from .connection import ServerConnection
+    from pml_stores.sql.execution_rows import ExecutionRows
+
     from .settings import Settings
 
 OLDEST_SERVER = 130000
@@ -41,23 +48,10 @@ REMEDIES = {
 """By what the server's message holds; in another language than English, the general remedy stands."""
 
 
-def is_storage_fault(exc: BaseException) -> bool:
-    """Whether the database is to blame (gone, full, read-only, locked) and not the data being written."""
-    import psycopg
+class Database(pml_stores.sql.database.Database["Connection[Any]"]):
+    """A schema of a server, and how to connect to it."""
 
-    if isinstance(exc, StoreError):
-        return True
-    of_data = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
-    return isinstance(exc, psycopg.Error) and not isinstance(exc, of_data)
-
-
-def in_words(exc: BaseException) -> str:
-    """The first line of what the server says."""
-    return (str(exc).strip() or repr(exc)).splitlines()[0]
-
-
-class Database:
-    """Where the data are, and how to connect to them."""
+    driver = BUILDER.driver
 
     def __init__(self, settings: Settings) -> None:
         """Connects to nothing."""
@@ -84,89 +78,100 @@ class Database:
         from psycopg.conninfo import conninfo_to_dict
 
         if not self._settings.url.strip():
-            raise StoreError("there is no address of a database", "set [plugins.postgres] url to postgresql://…")
+            raise self.error("there is no address of a database", "set [plugins.postgres] url to postgresql://…")
         try:
             given = conninfo_to_dict(self._settings.url)
         except (psycopg.Error, ValueError):
             # Not `from` it: what it says quotes the address, password and all.
             remedy = "write it as postgresql://user:password@host:port/database, with %40 for @ in a password"
-            raise StoreError("[plugins.postgres] url is not an address of PostgreSQL", remedy) from None
+            raise self.error("[plugins.postgres] url is not an address of PostgreSQL", remedy) from None
         self._secrets = [str(given[key]) for key in ("password", "sslpassword") if given.get(key)]
         host, port = given.get("host") or given.get("hostaddr") or "the local server", given.get("port")
         self._place = f"{host}{f':{port}' if port else ''}/{given.get('dbname') or ''}, schema {self.schema}"
         more = {"connect_timeout": self._settings.connect_timeout_s, "application_name": APPLICATION, **LIFE_SIGNS}
         return {**more, **given, "client_encoding": "UTF8"}
 
-    def without_secrets(self, text: str) -> str:
-        """``text`` without the password, should a message ever have it."""
+    def _said(self, exc: BaseException) -> str:
+        """The first line of what the server says, without the password, should a message ever have it."""
+        text = (str(exc).strip() or repr(exc)).splitlines()[0]
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
 
-    def unwell(self, exc: Exception) -> StoreError:
-        """What to tell those who wanted to write."""
+    def is_storage_fault(self, exc: BaseException) -> bool:
+        import psycopg
+
+        if isinstance(exc, StoreError):
+            return True
+        of_data = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+        return isinstance(exc, psycopg.Error) and not isinstance(exc, of_data)
+
+    def unwritable(self, exc: Exception) -> StoreError:
         if isinstance(exc, StoreError):
             return exc
-        problem = f"{self.place} cannot be written just now ({self.without_secrets(in_words(exc))})"
-        return StoreError(problem, "start the server, make room or end what locks it")
+        problem = f"{self.place} cannot be written just now ({self._said(exc)})"
+        return self.error(problem, "start the server, make room or end what locks it")
 
-    def open_writer(self) -> ServerConnection:
+    def unreadable(self, exc: BaseException) -> StoreError | None:
+        import psycopg
+
+        if not isinstance(exc, psycopg.Error):
+            return None
+        return self.error(f"{self.place} cannot be read ({self._said(exc)})", UNREACHABLE)
+
+    def is_lost(self, connection: Connection[Any]) -> bool:
+        return connection.broken or connection.closed
+
+    def open_writer(self) -> Connection[Any]:
         """A connection that may write, to a schema of the current version.
 
-        Raises:
-            StoreError: The address is none, nobody answers, the server refuses, or the schema belongs to another
-                program or was written by a newer version.
+        StoreError when the address is none, nobody answers, the server refuses, or the schema belongs to another
+        program or was written by a newer version.
         """
-        connection = self._connect()
-        try:
-            self._set_up(connection, lock_timeout=self._settings.busy_timeout_ms)
+        with self._opened(lock_timeout=self._settings.busy_timeout_ms) as connection:
             connection.execute(
                 f"SET synchronous_commit = {'on' if self._settings.synchronous == 'FULL' else 'off'}; "
                 f"SET idle_in_transaction_session_timeout = {ABANDONED_S * 1000}"
             )
             self._check_server(connection)
             self._migrate(connection)
-            allow(connection)
-        except BaseException as exc:
-            connection.close()
-            self._explain(exc)
-            raise
-        return connection
+            return connection
 
-    def open_reader(self) -> ServerConnection:
-        """A connection that can only read; may be handed from thread to thread.
-
-        Raises:
-            StoreError: The address is none, nobody answers or the server refuses.
-        """
-        connection = self._connect()
-        try:
-            self._set_up(connection, lock_timeout=0)
-            # Of a question that takes milliseconds, starting workers is the longest part; and they begin with all parts
-            # of a search at once, of which the first may be enough.
+    def open_reader(self) -> Connection[Any]:
+        """A connection that can only read; may be handed from thread to thread. StoreError as for one that writes."""
+        with self._opened(lock_timeout=0) as connection:
+            # Of a question that takes milliseconds, starting workers is the longest part.
             connection.execute(
                 "SET default_transaction_read_only = on; SET default_transaction_isolation = 'repeatable read'; "
-                "SET max_parallel_workers_per_gather = 0; SET work_mem = '32MB'"
+                "SET max_parallel_workers_per_gather = 0; SET work_mem = '32MB'; "
+                # An hour and a year take different ways.
+                "SET plan_cache_mode = force_custom_plan"
             )
-            connection.plan_anew()
-            allow(connection)
-        except BaseException as exc:
-            connection.close()
-            self._explain(exc)
-            raise
-        return connection
+            return connection
 
-    def _connect(self) -> ServerConnection:
+    @contextmanager
+    def _opened(self, *, lock_timeout: int) -> Iterator[Connection[Any]]:
+        """A connection that is closed where something goes wrong; StoreError says what."""
         import psycopg
 
-        from .connection import ServerConnection
-
         try:
-            return ServerConnection.connect(**self._parameters(), autocommit=True)
+            connection = psycopg.Connection.connect(**self._parameters(), autocommit=True)
         except psycopg.Error as exc:
-            said = self.without_secrets(in_words(exc))
+            said = self._said(exc)
             remedy = next((remedy for part, remedy in REMEDIES.items() if part in said), UNREACHABLE)
-            raise StoreError(f"{self.place} cannot be reached ({said})", remedy) from None
+            raise self.error(f"{self.place} cannot be reached ({said})", remedy) from None
+        try:
+            self._set_up(connection, lock_timeout=lock_timeout)
+            yield connection
+        except BaseException as exc:
+            connection.close()
+            if not isinstance(exc, psycopg.Error):
+                raise
+            said = self._said(exc)
+            if isinstance(exc, psycopg.errors.InsufficientPrivilege):
+                remedy = f"let an administrator run: CREATE SCHEMA {self.schema} AUTHORIZATION <the user of the url>"
+                raise self.error(f"the user may not use {self.place} ({said})", remedy) from exc
+            raise self.error(f"{self.place} cannot be used ({said})", UNREACHABLE) from exc
 
     def _set_up(self, connection: Connection[Any], *, lock_timeout: int) -> None:
         connection.execute(
@@ -177,78 +182,99 @@ class Database:
     def _check_server(self, connection: Connection[Any]) -> None:
         if connection.info.server_version < OLDEST_SERVER:
             version = connection.info.server_version // 10000
-            raise StoreError(f"{self.place} is PostgreSQL {version}", f"use version {OLDEST_SERVER // 10000} or newer")
+            raise self.error(f"{self.place} is PostgreSQL {version}", f"use version {OLDEST_SERVER // 10000} or newer")
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             remedy = "create one with ENCODING 'UTF8' and name it in [plugins.postgres] url"
-            raise StoreError(f"{self.place} is a database with encoding {encoding}", remedy)
+            raise self.error(f"{self.place} is a database with encoding {encoding}", remedy)
         if connection.execute("SELECT current_setting('transaction_read_only')::boolean").fetchone() == (True,):
-            raise StoreError(
+            raise self.error(
                 f"{self.place} is read-only, as a standby is", "name the server that writes in [plugins.postgres] url"
             )
 
     def _version(self, connection: Connection[Any]) -> int | None:
-        """Version of the schema; 0 for an empty one, None without.
+        """Of the schema; 0 for an empty one, None without.
 
-        Raises:
-            StoreError: It belongs to another program, or was written by a newer version of this one.
+        StoreError where it belongs to another program, or was written by a newer version of this one.
         """
         row = connection.execute(
-            "SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = n.oid), "
-            "(SELECT count(*) FROM pg_class WHERE relnamespace = n.oid AND relname = 'pml_store') "
-            "FROM pg_namespace AS n WHERE nspname = %s",
+            "SELECT count(relname), count(*) FILTER (WHERE relname = 'pml_store') FROM pg_namespace AS n "
+            "LEFT JOIN pg_class ON relnamespace = n.oid WHERE nspname = %s GROUP BY n.oid",
             [self._settings.schema],
         ).fetchone()
         if row is None:
             return None
         anything, ours = row
-        if not ours:
-            if anything:
-                raise StoreError(
-                    f"{self.place} has the tables of another program", "set [plugins.postgres] schema to another name"
-                )
-            return 0
-        found = connection.execute("SELECT version FROM pml_store").fetchone()
-        version, known = int(found[0]) if found else 0, len(MIGRATIONS)
+        if anything and not ours:
+            remedy = "set [plugins.postgres] schema to another name"
+            raise self.error(f"{self.place} has the tables of another program", remedy)
+        found = connection.execute("SELECT version FROM pml_store").fetchone() if ours else None
+        version, known = int(found[0]) if found else 0, schema.BASE + len(schema.STEPS)
         if version > known:
             problem = f"{self.place} was written by schema {version}, this version knows {known}"
-            raise StoreError(problem, f"upgrade pml-store-postgres or {ELSEWHERE}")
+            raise self.error(problem, f"upgrade pml-store-postgres or {ELSEWHERE}")
         return version
 
     def _migrate(self, connection: Connection[Any]) -> None:
         """Apply the steps that the schema has not had, in one transaction that keeps other gateways out."""
-        if self._version(connection) == len(MIGRATIONS):
+        wanted = schema.BASE + len(schema.STEPS)
+        if self._version(connection) == wanted:
             return
         with connection.transaction():
             # Of much data a step may take long, and so may another gateway's.
             connection.execute("SET LOCAL lock_timeout = 0; SET LOCAL statement_timeout = 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [self.lock])
             # Again: another gateway may have done it while this one waited.
-            self._apply(connection, self._version(connection))
-
-    def _apply(self, connection: Connection[Any], version: int | None) -> None:
-        if version is None:
-            connection.execute(f"CREATE SCHEMA {self.schema}")
-        for step in MIGRATIONS[version or 0 :]:
-            for statement in step:
+            if (version := self._version(connection)) is None:
+                connection.execute(f"CREATE SCHEMA {self.schema}")
+            if not version:
+                connection.execute("CREATE TABLE pml_store AS SELECT 0 AS version")
+            if (version := version or 0) < schema.BASE:
+                schema.bring_up(connection, self.schema, version)
+            for statement in itertools.chain(*schema.STEPS[max(0, version - schema.BASE) :]):
                 connection.execute(statement.format(schema=self.schema))
-        if not version:
-            connection.execute("CREATE TABLE pml_store (version integer NOT NULL)")
-            connection.execute("INSERT INTO pml_store VALUES (0)")
-        connection.execute(f"UPDATE pml_store SET version = {len(MIGRATIONS)}")  # noqa: S608
+            connection.execute(f"UPDATE pml_store SET version = {wanted}")  # noqa: S608 - a number
 
-    def _explain(self, exc: BaseException) -> None:
-        """Say in words what the server said; nothing of what is none of its errors.
 
-        Raises:
-            StoreError: ``exc`` is one of its errors.
-        """
-        import psycopg
+class ServerSession(pml_stores.sql.database.Session["Connection[Any]"]):
+    """A connection that is made again when it is lost.
 
-        if not isinstance(exc, psycopg.Error):
-            return
-        said = self.without_secrets(in_words(exc))
-        if isinstance(exc, psycopg.errors.InsufficientPrivilege):
-            remedy = f"let an administrator run: CREATE SCHEMA {self.schema} AUTHORIZATION <the user of the url>"
-            raise StoreError(f"the user may not use {self.place} ({said})", remedy) from exc
-        raise StoreError(f"{self.place} cannot be used ({said})", UNREACHABLE) from exc
+    Gateways that share a schema write one after the other, each batch under an advisory lock: so none of them waits
+    for rows of another in the wrong order, and what is read before a write still holds when it is written.
+    """
+
+    def __init__(self, database: Database, rows: ExecutionRows) -> None:
+        """Connects to nothing."""
+        super().__init__(database, rows)
+        self._lock = database.lock
+        self._committing = False
+
+    def write(self, batch: Sequence[Any]) -> dict[int, Exception]:
+        """Write ``batch``, twice if the connection was lost while nobody looked."""
+        used = self.connection is not None
+        try:
+            return super().write(batch)
+        except Exception:
+            lost = self.connection is not None and self.connection.broken
+            self.close()
+            # A connection may have died of old age. After a commit that nobody answered, it may have been done.
+            if not used or not lost or self._committing:
+                raise
+        try:
+            return super().write(batch)
+        except Exception:
+            self.close()
+            raise
+
+    def transaction(self, connection: Connection[Any], work: Callable[[], object]) -> None:
+        self._committing = False
+        try:
+            # In one message, as a server may be far away.
+            connection.execute(f"BEGIN; SELECT pg_advisory_xact_lock({self._lock})")
+            work()
+            self._committing = True
+            connection.execute("COMMIT")
+            self._committing = False
+        finally:
+            if not connection.closed and connection.info.transaction_status:
+                connection.rollback()

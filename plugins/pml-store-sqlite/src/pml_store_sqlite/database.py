@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import os
 import sqlite3
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import StoreError
-from .migrations import MIGRATIONS
+import pml_stores.sql.database
+
+from . import schema
+from .conditions import BUILDER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pml_stores.errors import StoreError
+
     from .settings import Settings
 
 APPLICATION_ID = 0x504D4C31
@@ -22,23 +28,12 @@ FILE = "pml.db"
 """Name of the file in the user's PML folder, unless the settings say otherwise."""
 OLDEST = (3, 35, 0)
 """First SQLite that has all that is used."""
-WAL_PAGES = 32768
-"""Length that the log may have, see :mod:`.checkpoints`."""
-WAL_LIMIT_PAGES = 4 * WAL_PAGES
-"""Length at which the writer itself moves what is left of the log, so that it begins anew. It should never be: that
-takes the writer 50 ms and more where the disk is slow. With another process on the same file it may."""
-WAL_LIMIT_BYTES = WAL_PAGES * 4120
-"""Size that the write-ahead log is cut back to after a burst. Making a file longer takes more than writing over it."""
-
-WAL_LONG_BYTES = 4 * 1024 * 1024
-"""A log that is no larger is left as it is: closing the store moves it."""
+LOG_PAGES = 1000
+"""Length of the write-ahead log at which the writer moves it into the file, so that it begins anew [pages]."""
+LOG_BYTES = 16 * 1024 * 1024
+"""What is left of the log after a burst. Making a file longer takes more than writing over it."""
 
 ELSEWHERE = "set [plugins.sqlite] path to another file"
-
-
-def is_storage_fault(exc: BaseException) -> bool:
-    """Whether the file is to blame (full, read-only, locked, broken) and not the data being written."""
-    return isinstance(exc, sqlite3.OperationalError) or type(exc) is sqlite3.DatabaseError
 
 
 def _expanded(path: str) -> Path:
@@ -53,13 +48,33 @@ def _bytes(path: str) -> int:
         return 0
 
 
-class Database:
-    """Where the data are, and how to connect to them."""
+class Database(pml_stores.sql.database.Database[sqlite3.Connection]):
+    """A file, and how to connect to it."""
+
+    driver = BUILDER.driver
+    kind = "path"
 
     def __init__(self, settings: Settings, log: Any) -> None:
         """Does not touch the file."""
         self._settings, self._log = settings, log
         self.path = str(_expanded(settings.path or str(Path(os.environ.get("PML_HOME") or "~/.pml") / FILE)))
+
+    @property
+    def place(self) -> str:
+        return self.path
+
+    def is_storage_fault(self, exc: BaseException) -> bool:
+        return isinstance(exc, sqlite3.OperationalError) or type(exc) is sqlite3.DatabaseError
+
+    def unwritable(self, exc: Exception) -> StoreError:
+        said = str(exc) or repr(exc)
+        problem = f"{self.path} cannot be written just now ({said})"
+        return self.error(problem, "make room, make it writable or end what locks it", said)
+
+    def unreadable(self, exc: BaseException) -> StoreError | None:
+        if not isinstance(exc, sqlite3.Error):
+            return None
+        return self.error(f"{self.path} cannot be read ({exc})", "check the file and its disk")
 
     def open_writer(self) -> sqlite3.Connection:
         """A connection that may write, to a file that exists and has the current schema.
@@ -72,25 +87,24 @@ class Database:
         connection = None
         try:
             connection = self._connect()
-            check_abilities(connection)
-            check(connection, self.path)
+            self._check_abilities(connection)
+            self._version(connection)
             # Of a new file only: pages that get free can be given back.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             self._use_write_ahead_log(connection)
             connection.execute(f"PRAGMA synchronous = {self._settings.synchronous}")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT_BYTES}")
-            connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_LIMIT_PAGES}")
-            migrate(connection, self.path)
-            self._move_what_was_left(connection)
+            connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+            self._migrate(connection)
         except BaseException as exc:
             if connection is not None:
                 connection.close()
             if isinstance(exc, sqlite3.OperationalError):
                 remedy = f"make it writable and free of locks, or {ELSEWHERE}"
-                raise StoreError(f"{self.path} cannot be opened for writing ({exc})", remedy) from exc
+                raise self.error(f"{self.path} cannot be opened for writing ({exc})", remedy) from exc
             if isinstance(exc, sqlite3.DatabaseError):
                 remedy = f"move it away to start with an empty one, or {ELSEWHERE}"
-                raise StoreError(f"{self.path} is not a sound SQLite database ({exc})", remedy) from exc
+                raise self.error(f"{self.path} is not a sound SQLite database ({exc})", remedy) from exc
             raise
         return connection
 
@@ -100,25 +114,9 @@ class Database:
         connection.execute("PRAGMA query_only = ON")
         return connection
 
-    def open_checkpointer(self) -> sqlite3.Connection:
-        """A connection that moves the write-ahead log into the file, and waits for the disk as the writer does."""
-        connection = self._connect()
-        connection.execute(f"PRAGMA synchronous = {self._settings.synchronous}")
-        return connection
-
     def size_bytes(self) -> int:
         """Bytes on disk, the write-ahead log included; 0 without a file."""
-        return _bytes(self.path) + self.log_bytes()
-
-    def log_bytes(self) -> int:
-        """Bytes of the write-ahead log; 0 without one."""
-        return _bytes(f"{self.path}-wal")
-
-    def _move_what_was_left(self, connection: sqlite3.Connection) -> None:
-        # Of one that was killed, by which nobody is kept waiting yet. What goes wrong here, whoever writes finds out.
-        if self.log_bytes() > WAL_LONG_BYTES:
-            with contextlib.suppress(sqlite3.OperationalError):
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        return _bytes(self.path) + _bytes(f"{self.path}-wal")
 
     def _create(self) -> None:
         try:
@@ -128,7 +126,7 @@ class Database:
         except OSError as exc:
             why = "its folder is a file" if isinstance(exc, FileExistsError) else exc.strerror
             remedy = f"make the folder and the file writable, or {ELSEWHERE}"
-            raise StoreError(f"{self.path} cannot be opened for writing ({why})", remedy) from exc
+            raise self.error(f"{self.path} cannot be opened for writing ({why})", remedy) from exc
 
     def _connect(self) -> sqlite3.Connection:
         timeout_s = self._settings.busy_timeout_ms / 1000
@@ -153,61 +151,58 @@ class Database:
                 "store works without a write-ahead log, reads and writes wait for each other", path=self.path
             )
 
+    def _check_abilities(self, connection: sqlite3.Connection) -> None:
+        (text,) = connection.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()
+        if not text or sqlite3.sqlite_version_info < OLDEST:
+            wanted = f"SQLite {'.'.join(map(str, OLDEST))} or later with FTS5"
+            having = f"this Python has {sqlite3.sqlite_version} {'with' if text else 'without'} it"
+            raise self.error(f"{wanted} is needed and {having}", "use another Python, or another store driver")
 
-def check_abilities(connection: sqlite3.Connection) -> None:
-    """See that this SQLite can do what is needed.
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Of the schema of the file, 0 for an empty one.
 
-    Raises:
-        StoreError: It cannot search for text, or is too old.
-    """
-    (text,) = connection.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()
-    if not text or sqlite3.sqlite_version_info < OLDEST:
-        wanted = f"SQLite {'.'.join(map(str, OLDEST))} or later with FTS5"
-        having = f"this Python has {sqlite3.sqlite_version} {'with' if text else 'without'} it"
-        raise StoreError(f"{wanted} is needed and {having}", "use another Python, or another store driver")
-
-
-def check(connection: sqlite3.Connection, path: str) -> int:
-    """The schema version of the file, 0 for an empty one.
-
-    Raises:
-        StoreError: The file belongs to another program, or was written by a newer version of this one.
-    """
-    alone = not connection.in_transaction
-    if alone:
+        StoreError where the file belongs to another program, or was written by a newer version of this one.
+        """
         # One view of all three: another process may be creating them.
-        connection.execute("BEGIN")
-    try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    finally:
-        if alone:
-            connection.rollback()
-    if application != APPLICATION_ID and (application or version or tables):
-        raise StoreError(f"{path} is the database of another program", ELSEWHERE)
-    if version > len(MIGRATIONS):
-        problem = f"{path} was written by schema {version}, this version knows {len(MIGRATIONS)}"
-        raise StoreError(problem, f"upgrade pml-store-sqlite or {ELSEWHERE}")
-    return int(version)
+        version, application, tables = connection.execute(
+            "SELECT user_version, application_id, (SELECT count(*) FROM sqlite_master) "
+            "FROM pragma_user_version, pragma_application_id"
+        ).fetchone()
+        if application != APPLICATION_ID and (application or version or tables):
+            raise self.error(f"{self.path} is the database of another program", ELSEWHERE)
+        if version > (known := schema.BASE + len(schema.STEPS)):
+            problem = f"{self.path} was written by schema {version}, this version knows {known}"
+            raise self.error(problem, f"upgrade pml-store-sqlite or {ELSEWHERE}")
+        return int(version)
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Apply the steps that the file has not had, in one transaction that keeps other processes out."""
+        wanted = schema.BASE + len(schema.STEPS)
+        if self._version(connection) == wanted:
+            return
+        connection.execute("BEGIN EXCLUSIVE")
+        try:
+            # Again: another process may have done it while this one waited.
+            if (version := self._version(connection)) < schema.BASE:
+                schema.bring_up(connection, version)
+            for statement in itertools.chain(*schema.STEPS[max(0, version - schema.BASE) :]):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {wanted}")
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.rollback()
 
 
-def migrate(connection: sqlite3.Connection, path: str) -> None:
-    """Apply the steps that the file has not had, in one transaction that keeps other processes out."""
-    if check(connection, path) == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN EXCLUSIVE")
-    try:
-        # Again: another process may have done it while this one waited.
-        for step in MIGRATIONS[check(connection, path) :]:
-            for statement in step:
-                if callable(statement):
-                    statement(connection)
-                else:
-                    connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.rollback()
+class FileSession(pml_stores.sql.database.Session[sqlite3.Connection]):
+    """The connection that writes, in the writer's thread."""
+
+    def transaction(self, connection: sqlite3.Connection, work: Callable[[], object]) -> None:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            work()
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.rollback()

@@ -1,245 +1,204 @@
-"""Turns executions into rows and back. Runs in the writer's and the readers' threads, never on the event loop."""
-# ruff: noqa: S608 - the SQL is put together from this module's own text; every value is a parameter
+"""Executions as rows of SQLite. Runs in the writer's and the readers' threads, never on the event loop."""
+# ruff: noqa: S608 - the SQL is put together from this package's own text; every value is a parameter
 
 from __future__ import annotations
 
-import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, ExecutionRecord, Failure, Status, encode, split_tool_id
-from pml_stores.sums import MICROS, MOST, MOST_MICROS, bounded
+import pml_stores.sql.execution_rows
+from pml_hookspecs import encode, split_tool_id
+from pml_stores.sql.execution_rows import EncodedRow
+from pml_stores.sql.query_builder import Condition, when
+from pml_stores.sql.totals import TABLE as TOTALS
+from pml_stores.sums import DAY
+from pml_stores.values import MOST_COUNTED, documents_of, record_of, row_of
+from pml_stores.words import said
 
-from . import sums, text
-from .row_values import NOTHING, Row, as_json, as_object, clean, insert, micros, moment
-from .schema_history import FARTHEST, SPILLED, TIES
+from . import text
+from .conditions import BUILDER
 
 if TYPE_CHECKING:
-    import sqlite3
+    from pml_hookspecs import ExecutionQuery, ExecutionRecord
+    from pml_stores.values import Place, Row
 
-STATUSES: Mapping[str, Status] = {status.value: status for status in Status}
-
+TIES = 256
+"""Places of one microsecond."""
+SPILLED = 1 << 62
+"""Places from here on tell no time: of executions whose microsecond had no place left, or is too far away."""
+FARTHEST = SPILLED // TIES - 1
+"""Microseconds before and after 1970 that there are places for."""
 FOREVER = (1 << 63) - 1
-
+MOST_READ = 2000
+"""Executions that are looked through for words that begin with those of a page."""
 INLINE_BYTES = 4096
 """JSON over this size lives in ``execution_body``, deflated."""
+PARTS: Mapping[str, int] = {"request": 1, "response": 2, "transcript": 4}
+"""Bits of ``execution.bodies``."""
+PAGES = 500
+"""Most free pages given back, and pages of the index of words merged, in one transaction."""
+LEAST_CHANGES = 2
+"""With fewer, SQLite had nothing to merge: the command itself counts as one."""
 
 COLUMNS = (
-    *("place", "id", "parent", "nested", "kind", "target", "server", "principal", "agent", "as_agent"),
+    *("id", "place", "parent", "nested", "kind", "target", "server", "principal", "agent", "as_agent"),
     *("triggered_by", "intent", "status", "started_at", "duration_ms", "dry_run", "cost_micros"),
     *("tokens_in", "tokens_out", "context_used", "context_max", "endpoint", "mode", "access_key", "schedule"),
     *("bodies", "request", "response", "failure", "tool_calls"),
 )
-ID, STARTED_AT = COLUMNS.index("id"), COLUMNS.index("started_at")
-BODY_COLUMNS = ("execution", "part", "size_bytes", "deflated")
-BODIES = COLUMNS.index("bodies")
-REQUEST, RESPONSE, TRANSCRIPT = 1, 2, 4
-"""Bits of ``execution.bodies``."""
-BODY_PARTS: Mapping[int, str] = {REQUEST: "request", RESPONSE: "response", TRANSCRIPT: "transcript"}
-NO_BODIES: Mapping[str, bytes] = {}
+_INSERT = f"INSERT INTO execution ({', '.join(COLUMNS)}) VALUES ({', '.join(f':{name}' for name in COLUMNS)})"
 
 
-def write(connection: sqlite3.Connection, records: Sequence[ExecutionRecord]) -> None:
-    """Insert or replace ``records``, whose ids differ."""
-    if not records:
-        return
-    if replaced := places_of(connection, [record.id for record in records]):
-        delete(connection, replaced)
-    places = _places(connection, [micros(record.started_at) for record in records])
-    bodies: list[Row] = []
-    texts: list[Row] = []
-    rows = [_row(place, record, bodies, texts) for place, record in zip(places, records, strict=True)]
-    insert(connection, "execution", COLUMNS, rows)
-    insert(connection, "execution_body", BODY_COLUMNS, bodies)
-    text.add(connection, texts)
-    sums.add(connection, rows, COLUMNS)
+class ExecutionRows(pml_stores.sql.execution_rows.ExecutionRows):
+    """Each has a place, a number that grows with its start: so words are looked for in a span of time."""
 
+    builder = BUILDER
+    columns = COLUMNS
+    by_time = "INDEXED BY execution_by_time"
 
-def places_of(connection: sqlite3.Connection, ids: Sequence[str]) -> list[int]:
-    """Places of the executions that are written."""
-    there = connection.execute(
-        "SELECT place FROM execution WHERE id IN (SELECT value FROM json_each(?))", [json.dumps(ids)]
-    )
-    return [place for (place,) in there]
+    def encode(self, record: ExecutionRecord) -> EncodedRow:
+        values = row_of(record, BUILDER.text, BUILDER.text)
+        values["server"] = split_tool_id(values["target"])[0] if record.kind == "tool" else ""
+        asked, answered = documents_of(record)
+        transcript = b"" if record.transcript is None else encode(record.transcript)
+        values |= {"bodies": 0, "request": asked or None, "response": answered or None}
+        bodies = []
+        for part, raw, most in (
+            ("request", asked, INLINE_BYTES), ("response", answered, INLINE_BYTES), ("transcript", transcript, 0)
+        ):  # fmt: skip
+            if len(raw) > most:
+                bodies.append((part, len(raw), zlib.compress(raw, 1)))
+                values["bodies"] |= PARTS[part]
+                values[part] = None
+        return EncodedRow(values["id"], values, said(record, asked, answered), bodies)
 
+    def insert(self, connection: Any, rows: Sequence[EncodedRow]) -> None:
+        for row in rows:
+            row.values["place"] = _place(connection, row.values["started_at"])
+            connection.execute(_INSERT, row.values)
+        words = [(row.values["place"], text.entry(row.values, row.words)) for row in rows if row.words]
+        connection.executemany(f"INSERT INTO {text.TABLE} (rowid, words) VALUES (?, ?)", words)
+        bodies = [(row.id, *body) for row in rows for body in row.bodies]
+        connection.executemany("INSERT INTO execution_body VALUES (?, ?, ?, ?)", bodies)
 
-def delete(connection: sqlite3.Connection, places: Sequence[int]) -> None:
-    """Delete the executions at ``places``, with all that is kept of them but their spans."""
-    these = json.dumps(places)
-    sums.take_off(connection, these)
-    connection.execute(
-        f"DELETE FROM execution_body WHERE execution IN (SELECT id FROM execution WHERE bodies <> 0 AND {sums.THESE})",
-        [these],
-    )
-    text.forget(connection, these)
-    connection.execute(f"DELETE FROM execution WHERE {sums.THESE}", [these])
+    def record(self, connection: Any, row: Row, *, transcript: bool = False) -> ExecutionRecord:
+        values = dict(zip(COLUMNS, row, strict=True))
+        for part, bit in PARTS.items():
+            if values["bodies"] & bit and (part != "transcript" or transcript):
+                body = "SELECT deflated FROM execution_body WHERE execution = ? AND part = ?"
+                values[part] = zlib.decompress(*connection.execute(body, (values["id"], part)).fetchone())
+        return record_of(values, values["request"], values["response"], values.get("transcript"))
 
+    def forget(self, connection: Any, these: Condition) -> None:
+        for table, key, which in (("execution_body", "execution", "id"), (text.TABLE, "rowid", "place")):
+            found = f"SELECT {which} FROM execution WHERE {these.sql}"
+            connection.execute(f"DELETE FROM {table} WHERE {key} IN ({found})", these.values)
 
-def _places(connection: sqlite3.Connection, starts: Sequence[int]) -> list[int]:
-    """A free place for each of these times."""
-    wanted = [start * TIES if -FARTHEST <= start <= FARTHEST else SPILLED for start in starts]
-    taken = {
-        place
-        for (place,) in connection.execute(
-            "SELECT place FROM execution WHERE place IN (SELECT value FROM json_each(?))", [json.dumps(wanted)]
+    def text_condition(self, connection: Any, query: ExecutionQuery, wanted: Sequence[str]) -> Condition:
+        found = text.match(connection, query.scope, wanted)
+        near = Condition("rowid >= ? AND rowid < ?", _span(query))
+        sql = f"SELECT rowid FROM {text.TABLE} WHERE {found.sql}"
+        return Condition(
+            f"place IN ({sql} AND {near.sql} UNION ALL {sql} AND rowid >= {SPILLED})",
+            found.values + near.values + found.values,
         )
-    }
-    for n, place in enumerate(wanted):
-        if place in taken:
-            wanted[n] = _next_place(connection, place, taken)
-        taken.add(wanted[n])
-    return wanted
+
+    def search(self, connection: Any, query: ExecutionQuery, wanted: Sequence[str]) -> tuple[int, list[Place]]:
+        start, end = _span(query)
+        before = (FOREVER, "") if query.cursor is None else BUILDER.read_cursor(query.cursor)
+        # Of a microsecond the places are in no order: those of the last one seen may still be to come.
+        last = max(start, min(end, (before[0] + 1) * TIES))
+        found, total = self._frequent(connection, query, wanted, start, last, before), MOST_COUNTED
+        if found is None:
+            found = self._hits(connection, query, wanted, start, end)
+            total = len(found)
+            if total >= MOST_COUNTED and last < end:
+                found = self._hits(connection, query, wanted, start, last)
+        return total, sorted((place for place in found if place < before), reverse=True)[: query.limit + 1]
+
+    def _hits(
+        self, connection: Any, query: ExecutionQuery, wanted: Sequence[str], start: int, end: int, *,
+        whole: bool = False,
+    ) -> list[Place]:  # fmt: skip
+        """The newest of them, as many as are counted: with all of a microsecond, of which a page has some."""
+        rowid = f"{text.TABLE}.rowid"
+        these = text.match(connection, query.scope, wanted, whole=whole) & self._asked(query)
+        sql = (
+            # In this order, which is that of the places: so it can end with the last one that is wanted.
+            f"SELECT started_at, id FROM {text.TABLE} CROSS JOIN execution ON place = {rowid} "
+            f"WHERE {these.sql} AND {rowid} >= ? AND {rowid} < ? ORDER BY {rowid} DESC LIMIT ?"
+        )
+        found = connection.execute(sql, (*these.values, start, end, MOST_COUNTED)).fetchall()
+        if not whole and _has_spilled(connection):
+            found += connection.execute(sql, (*these.values, SPILLED, FOREVER, -1)).fetchall()
+        return list(found)
+
+    def _frequent(
+        self, connection: Any, query: ExecutionQuery, wanted: Sequence[str], start: int, end: int, before: Place
+    ) -> list[Place] | None:
+        """Those of the page where more than are counted say the very words; None where they do not, or seldom.
+
+        Of longer words that begin so, the index would collect all that there ever were.
+        """
+        if all(len(word) <= text.INDEXED_BEGINNINGS for word in wanted) or _has_spilled(connection):
+            return None
+        exact = self._hits(connection, query, wanted, start, end, whole=True)
+        page = sorted((place for place in exact if place < before), reverse=True)[: query.limit + 1]
+        if len(exact) < MOST_COUNTED or len(page) <= query.limit:
+            return None
+        these = self._asked(query) & Condition("place >= ? AND place < ?", (page[-1][0] * TIES, end))
+        rows = connection.execute(
+            f"SELECT started_at, id, words FROM execution CROSS JOIN {text.TABLE} ON {text.TABLE}.rowid = place "
+            f"WHERE {these.sql} LIMIT {MOST_READ + 1}",
+            these.values,
+        ).fetchall()
+        found = [(at, id_) for at, id_, words in rows if text.has_text(words, wanted)]
+        return found if len(rows) <= MOST_READ else None
+
+    def used_bytes(self, connection: Any) -> int:
+        """What is stored, free pages not counted."""
+        pages, free, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+        )
+        return int((pages - free) * size)
+
+    def each_bytes(self, connection: Any) -> str:
+        of_days = f"SELECT coalesce(sum(executions), 0) FROM {TOTALS} WHERE grain = {DAY}"
+        (number,) = connection.execute(of_days).fetchone()
+        return str(self.used_bytes(connection) / max(1, number))
+
+    def compact(self, connection: Any) -> bool:
+        """Merge pieces of the index of words, which does not get smaller by what is deleted from it."""
+        before = connection.total_changes
+        connection.execute(f"INSERT INTO {text.TABLE} ({text.TABLE}, rank) VALUES ('merge', ?)", (-PAGES,))
+        return bool(connection.total_changes - before >= LEAST_CHANGES)
+
+    def give_back(self, connection: Any) -> bool:
+        """Make the file smaller, where it was made so that it can be."""
+        (before,) = connection.execute("PRAGMA freelist_count").fetchone()
+        for _ in range(min(PAGES, before)):
+            # One page at a time: `sqlite3` takes the first step of this and no other.
+            connection.execute("PRAGMA incremental_vacuum(1)")
+        (after,) = connection.execute("PRAGMA freelist_count").fetchone()
+        return bool(after < before)
 
 
-def _next_place(connection: sqlite3.Connection, place: int, taken: set[int]) -> int:
-    end = place + TIES if place < SPILLED else FOREVER
-    (last,) = connection.execute(
-        "SELECT max(place) FROM execution WHERE place >= ? AND place < ?", [place, end]
-    ).fetchone()
-    free = place if last is None else last + 1
-    while free in taken:
-        free += 1
-    return free if free < end else _next_place(connection, SPILLED, taken)
+def _has_spilled(connection: Any) -> bool:
+    return connection.execute(f"SELECT 1 FROM execution WHERE place >= {SPILLED} LIMIT 1").fetchone() is not None
 
 
-def said_by(record: ExecutionRecord) -> str:
-    """What is searched of ``record``."""
-    return text.said(record, *_documents(record))
+def _span(query: ExecutionQuery) -> tuple[int, int]:
+    """The places of the time that is asked for."""
+    start, end = ((None if at is None else max(-FARTHEST - 1, min(at, FARTHEST + 1)) * TIES) for at in when(query))
+    return -SPILLED if start is None else start, SPILLED if end is None else min(end, SPILLED)
 
 
-def _documents(record: ExecutionRecord) -> tuple[bytes, bytes]:
-    """Request and response as JSON, empty for nothing."""
-    request, response = record.request, record.response
-    # A RawObject is not asked whether it is empty: that would decode it.
-    asked = b"" if type(request) is dict and not request else encode(request)
-    return asked, b"" if response is None else encode(response)
-
-
-def _row(place: int, record: ExecutionRecord, bodies: list[Row], texts: list[Row]) -> Row:
-    (asked, answered), in_bodies = _documents(record), 0
-    parent, failure, nested = record.parent, record.failure, int(record.nested)
-    if not nested and (said := text.said(record, asked, answered)):
-        texts.append((place, said))
-    if len(asked) > INLINE_BYTES:
-        bodies.append(_body_row(record.id, "request", asked))
-        asked, in_bodies = b"", REQUEST
-    if len(answered) > INLINE_BYTES:
-        bodies.append(_body_row(record.id, "response", answered))
-        answered, in_bodies = b"", in_bodies | RESPONSE
-    if record.transcript is not None:
-        bodies.append(_body_row(record.id, "transcript", encode(record.transcript)))
-        in_bodies |= TRANSCRIPT
-    target = clean(record.target)
-    return (
-        place,
-        record.id,
-        parent or NOTHING,
-        nested,
-        record.kind,
-        target,
-        split_tool_id(target)[0] if record.kind == "tool" else "",
-        clean(record.principal),
-        clean(record.agent),
-        1 if record.as_agent else 0,
-        record.trigger,
-        clean(record.intent),
-        str(record.status),
-        micros(record.started_at),
-        _whole(record.duration_ms),
-        1 if record.dry_run else 0,
-        NOTHING if record.cost_usd is None else _number(record.cost_usd * MICROS, -MOST_MICROS, MOST_MICROS),
-        _whole(record.tokens_in),
-        _whole(record.tokens_out),
-        _whole(record.context_used),
-        _whole(record.context_max),
-        clean(record.endpoint),
-        clean(record.mode),
-        clean(record.access_key),
-        clean(record.schedule),
-        in_bodies,
-        bytearray(asked) or NOTHING,
-        bytearray(answered) or NOTHING,
-        NOTHING if failure is None else bytearray(_failure_json(failure)),
-        bytearray(encode(record.tool_calls)) if record.tool_calls else NOTHING,
-    )
-
-
-def _whole(number: int | None) -> int | str:
-    # Most are so, of five in each row; what is reported may be anything all the same.
-    return number if isinstance(number, int) and 0 <= number <= MOST else _number(number, 0, MOST)
-
-
-def _number(number: float | None, least: int, most: int) -> int | str:
-    return NOTHING if (found := bounded(number, least, most)) is None else found
-
-
-def _body_row(execution: str, part: str, raw: bytes) -> Row:
-    return execution, part, len(raw), zlib.compress(raw, 1)
-
-
-def _failure_json(failure: Failure) -> bytes:
-    return encode(
-        {
-            "code": failure.code,
-            "message": failure.message,
-            "retryable": failure.retryable,
-            "details": failure.details,
-        }
-    )
-
-
-def read(connection: sqlite3.Connection, rows: Iterable[Row], parts: int = REQUEST | RESPONSE) -> list[ExecutionRecord]:
-    """Records of ``rows``, which have :data:`COLUMNS`; of their bodies those ``parts`` are fetched."""
-    return [
-        _record(row, _bodies(connection, row[ID], wanted) if (wanted := row[BODIES] & parts) else NO_BODIES)
-        for row in rows
-    ]
-
-
-def _bodies(connection: sqlite3.Connection, execution: str, parts: int) -> dict[str, bytes]:
-    found = {}
-    for bit, part in BODY_PARTS.items():
-        if parts & bit:
-            (deflated,) = connection.execute(
-                "SELECT deflated FROM execution_body WHERE execution = ? AND part = ?", (execution, part)
-            ).fetchone()
-            found[part] = zlib.decompress(deflated)
-    return found
-
-
-def _record(row: Row, bodies: Mapping[str, bytes]) -> ExecutionRecord:
-    (_, id_, parent, _, kind, target, _, principal, agent, as_agent, trigger, intent, status, started_at) = row[:14]
-    (duration_ms, dry_run, cost_micros, tokens_in, tokens_out, context_used, context_max) = row[14:21]
-    (endpoint, mode, access_key, schedule, _, request, response, failure, tool_calls) = row[21:]
-    why = None if failure is None else json.loads(failure)
-    transcript = bodies.get("transcript")
-    return ExecutionRecord(
-        id=ExecutionId(id_),
-        parent=None if parent is None else ExecutionId(parent),
-        kind=kind,
-        target=target,
-        principal=principal,
-        agent=agent,
-        trigger=trigger,
-        intent=intent,
-        status=STATUSES.get(status, status),
-        started_at=moment(started_at),
-        duration_ms=duration_ms,
-        dry_run=bool(dry_run),
-        request=as_object(bodies.get("request", request)),
-        response=as_json(bodies.get("response", response)),
-        failure=None if why is None else Failure(why["code"], why["message"], why["retryable"], why["details"]),
-        cost_usd=None if cost_micros is None else cost_micros / MICROS,
-        tool_calls=() if tool_calls is None else tuple(json.loads(tool_calls)),
-        endpoint=endpoint,
-        mode=mode,
-        as_agent=bool(as_agent),
-        access_key=access_key,
-        schedule=schedule,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        context_used=context_used,
-        context_max=context_max,
-        transcript=None if transcript is None else json.loads(transcript),
-    )
+def _place(connection: Any, started_at: int) -> int:
+    """A free place for this time."""
+    first = started_at * TIES if -FARTHEST <= started_at <= FARTHEST else SPILLED
+    end = first + TIES if first < SPILLED else FOREVER
+    last = "SELECT max(place) FROM execution WHERE place >= ? AND place < ?"
+    (found,) = connection.execute(last, (first, end)).fetchone()
+    place = first if found is None else int(found) + 1
+    return place if place < end else _place(connection, FARTHEST + 1)

@@ -15,11 +15,9 @@ class LineFile:
     """Each line is whole or not there at all, whenever the process is killed. A lost power supply may cost the last."""
 
     def __init__(self, path: Path, head: bytes) -> None:
-        """No I/O.
+        """No I/O. ``head`` is the first line, which says in which form the others are.
 
-        Args:
-            path: The file. Beside it are, with other endings, a file that is locked and one that takes its place.
-            head: The first line, which says in which form the others are.
+        Beside the file are, with other endings, one that is locked and one that takes its place.
         """
         self.path, self._head = path, head
         self._lock = self._file = -1
@@ -28,17 +26,10 @@ class LineFile:
         self.size_bytes = 0
 
     def open(self, read: Callable[[bytes], T]) -> list[T]:
-        """Take the file for this process, and read its lines.
+        """Take the file for this process, and read its lines; ``read`` says what one means, ValueError for nothing.
 
-        What was being written when a process ended, and is no whole line, is cut off.
-
-        Args:
-            read: What a line means; ValueError for nothing.
-
-        Raises:
-            RuntimeError: Another process has it, or it was written by another version, or has a line that means
-                nothing. The message says which file, and which line.
-            OSError: It cannot be opened.
+        What was being written when a process ended, and is no whole line, is cut off. RuntimeError where another
+        process has it, another version wrote it, or a line means nothing; the message says which.
         """
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -78,11 +69,7 @@ class LineFile:
             raise RuntimeError(f"{self.path} line {number} cannot be read ({exc}); {remedy}") from exc
 
     def append(self, lines: Sequence[bytes]) -> None:
-        """Add lines, which have no line break.
-
-        Raises:
-            OSError: They cannot be written; none of them is there then. Or the file is closed.
-        """
+        """Add lines, which have no line break. OSError when they cannot be written; none of them is there then."""
         if self._file < 0:
             raise OSError(EBADF, "it is closed", str(self.path))
         data = b"".join(line + b"\n" for line in lines)
@@ -95,11 +82,7 @@ class LineFile:
         self.count += len(lines)
 
     def replace(self, lines: Iterable[bytes]) -> None:
-        """Have these lines instead of all others, in one step.
-
-        Raises:
-            OSError: They cannot be written; the others are there then, and go on being added to.
-        """
+        """Have these lines instead of all others, in one step; OSError, and the others stay, if that cannot be."""
         new, count, size = self.path.with_suffix(".new"), -1, 0
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:

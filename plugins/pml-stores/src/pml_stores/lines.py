@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,23 +17,17 @@ from pml_hookspecs import (
     ServerStatus,
     Span,
     Status,
+    defaults,
     encode,
 )
 
 from .matching import OPEN
 
 if TYPE_CHECKING:
-    from .memory import Change, Key
+    from .changes import Change, Key
 
 TYPES = (CatalogEntry, Document, Ended, ExecutionRecord, Failure, ServerStatus, Span)
-DEFAULTS: Mapping[type[Any], Mapping[str, Any]] = {
-    kind: {
-        field.name: field.default if field.default_factory is MISSING else field.default_factory()
-        for field in fields(kind)
-        if field.init
-    }
-    for kind in TYPES
-}
+DEFAULTS: Mapping[type[Any], Mapping[str, Any]] = {kind: defaults(kind) for kind in TYPES}
 """Default of each member of each type."""
 
 
@@ -82,37 +75,30 @@ def _status(text: str) -> Any:
     return text if text in OPEN else Status(text)
 
 
-def _execution(members: dict[str, Any]) -> ExecutionRecord:
-    _made(members, "started_at", datetime.fromisoformat)
-    _made(members, "status", _status)
-    _made(members, "failure", lambda failure: Failure(**failure))
-    _made(members, "tool_calls", tuple)
-    return ExecutionRecord(**members)
+_MEMBERS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("started_at", "created_at", "changed_at", "expires_at"), datetime.fromisoformat),
+    "status": _status,
+    "failure": lambda members: Failure(**members),
+    "span": lambda members: Span(**members),
+    "tool_calls": tuple,
+    "value": lambda value: RawObject(encode(value)),
+}
+"""What is made of members with these names."""
 
 
-def _span(members: dict[str, Any]) -> Ended:
-    _made(members, "span", lambda span: Span(**span))
-    _made(members, "status", Status)
-    return Ended(**members)
+def _of(kind: type[Any]) -> Callable[[Any], Any]:
+    def made(members: Mapping[str, Any]) -> Any:
+        kept = (name for name, member in members.items() if member is not None and name in _MEMBERS)
+        return kind(**{**members, **{name: _MEMBERS[name](members[name]) for name in kept}})
 
-
-def _document(members: dict[str, Any]) -> Document:
-    for name in ("created_at", "changed_at", "expires_at"):
-        _made(members, name, datetime.fromisoformat)
-    _made(members, "value", lambda value: RawObject(encode(value)))
-    return Document(**members)
-
-
-def _made(members: dict[str, Any], name: str, make: Callable[[Any], Any]) -> None:
-    if members.get(name) is not None:
-        members[name] = make(members[name])
+    return made
 
 
 _MADE: Mapping[str, Callable[[Any], Any]] = {
-    "execution": _execution,
-    "span": _span,
-    "document": _document,
+    "execution": _of(ExecutionRecord),
+    "span": _of(Ended),
+    "document": _of(Document),
+    "server": _of(ServerStatus),
     "tools": lambda value: (value[0], [CatalogEntry(**members) for members in value[1]]),
-    "server": lambda members: ServerStatus(**members),
     "secret": str,
 }

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import Status
 
+from .values import documents_of
+from .words import said, words
+
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionQuery, ExecutionRecord, Json, Scope
+    from pml_hookspecs import ExecutionQuery, ExecutionRecord, Scope
 
 OPEN = ("pending", "running")
 """Statuses of executions that have not ended."""
 GOOD = (Status.OK, Status.SIMULATED)
-SEARCHED_CHARACTERS = 2048
-"""Characters of each text that are searched."""
-WORD = re.compile(r"[^\W_]+")
 
 
 def in_scope(record: ExecutionRecord, scope: Scope) -> bool:
@@ -40,7 +38,7 @@ def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
         and not (query.top_level and record.nested)
         and (query.include_dry_runs or not record.dry_run)
         and (query.target is None or is_of(record, query.target))
-        and (query.text is None or says(record, query.text))
+        and (query.text is None or has_text(record, query.text))
     )
 
 
@@ -51,26 +49,9 @@ def is_of(record: ExecutionRecord, target: str) -> bool:
     return record.target.startswith(target[:-1]) if target.endswith(":*") else record.target == target
 
 
-def searches(query: ExecutionQuery) -> bool:
-    """Whether there are words to look for."""
-    return query.text is not None and WORD.search(query.text.lower()) is not None
-
-
-def says(record: ExecutionRecord, text: str) -> bool:
+def has_text(record: ExecutionRecord, text: str) -> bool:
     """Whether all words of ``text`` are words of ``record``, or their beginnings; without words, of any record."""
-    wanted = set(WORD.findall(text.lower()))
-    if not wanted or record.nested:
-        return not wanted
-    failure = "" if record.failure is None else record.failure.message
-    parts = (record.intent, record.target, _text(record.request), _text(record.response), failure)
-    there = {word for part in parts for word in WORD.findall(part[:SEARCHED_CHARACTERS].lower())}
+    if not (wanted := words(text)):
+        return True
+    there = said(record, *documents_of(record))
     return all(any(word.startswith(beginning) for word in there) for beginning in wanted)
-
-
-def _text(value: Json) -> str:
-    """Every text and number in ``value``, names of members included."""
-    if isinstance(value, Mapping):
-        return " ".join(f"{name} {_text(member)}" for name, member in value.items())
-    if isinstance(value, list | tuple):
-        return " ".join(map(_text, value))
-    return "" if value is None else str(value)

@@ -3,45 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
+from .changes import Change, Changes, Key, MemoryTable
 from .memory_documents import MemoryDocuments
-from .memory_executions import MemoryExecutions, MemoryTraces
+from .memory_executions import MemoryExecutions
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Json, ServerStatus
-
-T = TypeVar("T")
-Key: TypeAlias = str | tuple[str, ...]
-Change: TypeAlias = tuple[str, Key, Any]
-"""What it is, under which name, and what it is now: None when it is gone.
-
-============= ======================= =========================================================
-``execution`` id                      :class:`~pml_hookspecs.ExecutionRecord`; its spans go with it
-``span``      trace id, span id       :class:`~pml_hookspecs.Ended`
-``document``  collection, key         :class:`~pml_hookspecs.Document`
-``tools``     server                  fingerprint and the sequence of :class:`~pml_hookspecs.CatalogEntry`
-``server``    name                    :class:`~pml_hookspecs.ServerStatus`
-``secret``    owner, name             text
-============= ======================= =========================================================
-"""
-
-
-class Part(Protocol):
-    """What a store in memory consists of."""
-
-    @property
-    def count(self) -> int:
-        """How many of them there are."""
-        ...
-
-    def apply(self, key: Key, value: Any) -> None:
-        """Take note of a change."""
-        ...
-
-    def all(self) -> Iterator[tuple[Key, Any]]:
-        """What there is, in an order in which it could be taken note of again."""
-        ...
 
 
 class MemoryStore:
@@ -59,19 +28,16 @@ class MemoryStore:
         most_documents: int | None = None,
         most_document_bytes: int | None = None,
     ) -> None:
-        """Starts empty.
+        """Starts empty. Over these bounds, what was recorded first (as with spans) or changed longest ago is forgotten.
 
-        Args:
-            most_executions: Over so many, what was recorded first is forgotten, and so with spans; None for never.
-            most_documents: Over so many, what was changed longest ago is forgotten; None for never.
-            most_document_bytes: The same by the size of their values [bytes].
+        ``most_document_bytes`` is of the values of documents [bytes]; None is for no bound.
         """
         self.executions = MemoryExecutions(self, most_executions)
-        self.traces = MemoryTraces(self, most_executions)
+        self.traces = self.executions.traces
         self.documents = MemoryDocuments(self, most_documents, most_document_bytes)
         self.catalog = MemoryCatalog(self)
         self.secrets = MemorySecrets(self)
-        self._parts: Mapping[str, Part] = {
+        self._parts: Mapping[str, MemoryTable[Any]] = {
             "server": self.catalog.reports,
             "tools": self.catalog.tools,
             "secret": self.secrets.kept,
@@ -83,11 +49,9 @@ class MemoryStore:
         """What nobody waits for and could not be kept, and documents forgotten for lack of room."""
 
     def change(self, *changes: Change, soon: bool = False) -> None:
-        """Have all of this be so.
+        """Have all of this be so, in this order; nobody changes a value any more that was handed in.
 
-        Args:
-            changes: In this order. A value that was handed in is not changed any more, by nobody.
-            soon: Nobody waits for it to be durable.
+        ``soon``: nobody waits for it to be durable.
         """
         for kind, key, value in changes:
             self._parts[kind].apply(key, value)
@@ -116,42 +80,23 @@ class MemoryStore:
 
     async def health(self) -> Mapping[str, Json]:
         """How much it holds, and what was lost."""
-        return {"executions": len(self.executions.records), "drops": self.drops}
-
-
-class _MemoryTable(Generic[T]):
-    """One table in memory: values by key."""
-
-    def __init__(self) -> None:
-        self.values: dict[Key, T] = {}
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
-
-    def apply(self, key: Key, value: T | None) -> None:
-        if value is None:
-            self.values.pop(key, None)
-        else:
-            self.values[key] = value
-
-    def all(self) -> Iterator[tuple[Key, T]]:
-        return iter(self.values.items())
+        return {"executions": self.executions.count, "drops": self.drops}
 
 
 class MemoryCatalog:
     """Implements :class:`pml_hookspecs.CatalogCache`."""
 
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.tools: _MemoryTable[tuple[str, Sequence[CatalogEntry]]] = _MemoryTable()
-        self.reports: _MemoryTable[ServerStatus] = _MemoryTable()
+    def __init__(self, changes: Changes) -> None:
+        """Tell these."""
+        self._changes = changes
+        self.tools: MemoryTable[tuple[str, Sequence[CatalogEntry]]] = MemoryTable()
+        self.reports: MemoryTable[ServerStatus] = MemoryTable()
 
     async def replace(self, server: str, fingerprint: str, entries: Sequence[CatalogEntry]) -> None:
         """Make ``entries`` all that ``server`` has."""
         # A server that lists a name twice means the last one, like a JSON object with a member twice.
         named = {entry.name: entry for entry in entries}
-        self._store.change(("tools", server, (fingerprint, [named[name] for name in sorted(named)])))
+        self._changes.change(("tools", server, (fingerprint, [named[name] for name in sorted(named)])))
 
     async def entries(self, server: str, fingerprint: str) -> Sequence[CatalogEntry]:
         """By tool name; empty under another fingerprint."""
@@ -160,7 +105,7 @@ class MemoryCatalog:
 
     async def report(self, status: ServerStatus) -> None:
         """Remember how a server is doing."""
-        self._store.change(("server", status.name, status))
+        self._changes.change(("server", status.name, status))
 
     async def statuses(self) -> Sequence[ServerStatus]:
         """By name."""
@@ -170,9 +115,10 @@ class MemoryCatalog:
 class MemorySecrets:
     """Implements :class:`pml_hookspecs.Secrets`."""
 
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.kept: _MemoryTable[str] = _MemoryTable()
+    def __init__(self, changes: Changes) -> None:
+        """Tell these."""
+        self._changes = changes
+        self.kept: MemoryTable[str] = MemoryTable()
 
     async def get(self, owner: str, name: str) -> str | None:
         """None when there is none."""
@@ -180,4 +126,4 @@ class MemorySecrets:
 
     async def put(self, owner: str, name: str, value: str | None) -> None:
         """Keep ``value``; None forgets."""
-        self._store.change(("secret", (owner, name), value))
+        self._changes.change(("secret", (owner, name), value))

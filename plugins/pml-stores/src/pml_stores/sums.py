@@ -2,63 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pml_hookspecs import AgentActivity, Total, split_tool_id
+from pml_hookspecs import Total, split_tool_id
 
 from .matching import GOOD, OPEN
+from .values import MICROS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pml_hookspecs import ExecutionRecord, Grouping
 
-MICROS = 1_000_000
-"""Costs are added up in millionths of a dollar, so that sums are exact."""
-MOST = 10**12
-"""Largest number of tokens and of milliseconds; what is more is counted as this."""
-MOST_MICROS = 10**15
-"""The same for costs, in millionths of a dollar."""
-MOST_USD = MOST_MICROS / MICROS
-
-
-def nearest(at: int, grain: int, now: int) -> int:
-    """From where on sums by ``grain`` tell of what there is from ``at`` on, all three in microseconds since 1970.
-
-    The end of the hour or the day that ``at`` is in, if less has to be added from ``at`` until then (or until now) than
-    would have to be taken off again from the beginning.
-    """
-    begin = at // grain * grain
-    end = begin + grain if at > begin else begin
-    return begin if at - begin < min(end, now) - at else end
-
-
-def bounded(number: float | None, least: int, most: int) -> int | None:
-    """``number`` rounded, and at most so far off: what adds up stays within 63 bits, whatever somebody reports.
-
-    None for what is no number.
-    """
-    # What is no number is not equal to itself.
-    return None if number is None or number != number else round(min(max(number, least), most))  # noqa: PLR0124
-
-
-def kept(record: ExecutionRecord) -> ExecutionRecord:
-    """``record`` with the numbers that a database keeps of it."""
-    numbers, cost_usd = (record.duration_ms, record.tokens_in, record.tokens_out), record.cost_usd
-    fit = all(number is None or 0 <= number <= MOST for number in numbers)
-    if fit and (cost_usd is None or abs(cost_usd) <= MOST_USD):
-        return record
-    duration_ms, tokens_in, tokens_out = (bounded(number, 0, MOST) for number in numbers)
-    cost_micros = None if cost_usd is None else bounded(cost_usd * MICROS, -MOST_MICROS, MOST_MICROS)
-    return replace(
-        record,
-        duration_ms=duration_ms,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        cost_usd=None if cost_micros is None else cost_micros / MICROS,
-    )
+HOUR, DAY = 3_600_000_000, 86_400_000_000
+"""Microseconds."""
 
 
 @dataclass(slots=True)
@@ -81,6 +40,11 @@ class Sum:
         """How many."""
         return self.succeeded + self.failed + self.running
 
+    def __add__(self, other: Sum) -> Sum:
+        """Both together, but for when the last one began."""
+        names = ("succeeded", "failed", "running", "cost_micros", "tokens_in", "tokens_out", "duration_ms", "timed")
+        return Sum(*(getattr(self, name) + getattr(other, name) for name in names))
+
     def add(self, record: ExecutionRecord) -> None:
         """Count one more."""
         if record.status in GOOD:
@@ -98,38 +62,37 @@ class Sum:
         if self.last_started_at is None or record.started_at > self.last_started_at:
             self.last_started_at = record.started_at
 
-    def told(self) -> dict[str, Any]:
-        """What :class:`AgentActivity` and :class:`Total` both say."""
+    def to_total(self) -> dict[str, Any]:
+        """What a :class:`Total` says of each group."""
         return {
             "executions": self.executions,
             "succeeded": self.succeeded,
             "failed": self.failed,
             "running": self.running,
             "cost_usd": self.cost_micros / MICROS,
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
             "mean_duration_ms": round(self.duration_ms / self.timed) if self.timed else None,
         }
 
 
-def add_up(records: Iterable[ExecutionRecord], by: Grouping, sums: dict[str, Sum] | None = None) -> dict[str, Sum]:
-    """Sums by group; ``sums`` with the records added if given."""
-    found = {} if sums is None else sums
+def add_up(records: Iterable[ExecutionRecord], by: Grouping) -> dict[str, Sum]:
+    """Sums by group."""
+    found: dict[str, Sum] = {}
     for record in records:
-        group = group_of(record, by)
-        if (there := found.get(group)) is None:
-            there = found[group] = Sum()
-        there.add(record)
+        found.setdefault(group_of(record, by), Sum()).add(record)
     return found
 
 
-def activity(sums: Mapping[str, Sum]) -> list[AgentActivity]:
+def activity(sums: Mapping[str, Sum]) -> list[Total]:
     """One row per agent, most executions first, ties by agent."""
-    rows = [AgentActivity(agent, **s.told(), last_started_at=s.last_started_at) for agent, s in sums.items()]
-    return sorted(rows, key=lambda row: (-row.executions, row.agent))
+    rows = [Total(group=agent, **s.to_total(), last_started_at=s.last_started_at) for agent, s in sums.items()]
+    return sorted(rows, key=lambda row: (-row.executions, row.group))
 
 
 def totals(sums: Mapping[str, Sum], by: Grouping) -> list[Total]:
     """One row per group, dearest first, then most executions, then by group; days in their order."""
-    rows = [Total(group=group, **s.told(), tokens_in=s.tokens_in, tokens_out=s.tokens_out) for group, s in sums.items()]
+    rows = [Total(group=group, **s.to_total()) for group, s in sums.items()]
     return sorted(rows, key=lambda row: row.group if by == "day" else (-row.cost_usd, -row.executions, row.group))
 
 
@@ -146,3 +109,27 @@ def group_of(record: ExecutionRecord, by: Grouping) -> str:
     if record.kind != "tool":
         return ""
     return record.target if by == "tool" else split_tool_id(record.target)[0]
+
+
+Piece: TypeAlias = tuple[int, int | None, int | None]
+"""``(grain, from, to)`` in microseconds, from inclusive, to exclusive; grain 0 is single executions."""
+
+
+def pieces(since: int | None, until: int | None, grains: Sequence[int] = (DAY, HOUR)) -> Iterator[Piece]:
+    """What makes up ``since`` to ``until``: whole days, whole hours before and after them, and the rest by the row."""
+    if since is not None and until is not None and since >= until:
+        return
+    if not grains:
+        yield 0, since, until
+        return
+    grain, *finer = grains
+    first, last = since and -(-since // grain) * grain, until and until // grain * grain
+    if first is not None and last is not None and first >= last:
+        yield from pieces(since, until, finer)
+        return
+    yield grain, first, last
+    # Without a bound there is nothing left over on that side.
+    if since is not None:
+        yield from pieces(since, first, finer)
+    if until is not None:
+        yield from pieces(last, until, finer)

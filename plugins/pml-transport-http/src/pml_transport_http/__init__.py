@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Transport
+from pml_kit.offers import ACCESS, required
 
 from .settings import Settings
 
@@ -112,16 +113,16 @@ class Http(Transport):
         routes: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         """Serve clients, as :class:`pml_hookspecs.Transport` says."""
-        from .listener import serve
+        from .server.listener.listener import serve
 
-        services = self._services
+        access = None if self._services is None else required(self._services, ACCESS)
         await serve(
             endpoint,
             accept,
             started=started,
             routes=routes,
             settings=self._settings,
-            identify=None if services is None else services.identify,
-            report=None if services is None else services.report_access,
+            identify=None if access is None else access.identify,
+            report=None if access is None else access.report,
             log=self._log,
         )

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import httpx2
 
 from pml_hookspecs import TransportError
+from pml_kit.jsonrpc.junk import shown
 
-from .envelope import shown
 from .errors import BrokenError, RefusedError, UnreachableError
 from .http1 import Http1
 from .login import FORBIDDEN, UNAUTHORIZED, AuthChallenge

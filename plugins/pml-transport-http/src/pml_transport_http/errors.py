@@ -25,8 +25,3 @@ class RefusedError(TransportError):
     def __init__(self, message: str, *, status: int, body: bytes, retryable: bool) -> None:
         super().__init__(message, retryable=retryable)
         self.status, self.body = status, body
-
-
-def again(error: TransportError) -> TransportError:
-    """The same error to raise once more: an exception that several tasks raise collects all their tracebacks."""
-    return TransportError(str(error), retryable=error.retryable)

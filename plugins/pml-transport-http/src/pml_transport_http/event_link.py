@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from pml_hookspecs import TransportError
+from pml_kit.jsonrpc.pending_requests import again
 
 from .connection import REDIRECT
-from .errors import again
 from .events import Events, TooLongError
 from .link import BaseLink, Call
 

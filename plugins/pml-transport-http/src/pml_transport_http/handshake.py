@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import RawObject, TransportError
 
-from .stateless_headers import VERSION_HEADER, encode_value
+from .headers import SESSION, VERSION, encode_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-SESSION_HEADER = "Mcp-Session-Id"
+SESSION_HEADER = SESSION
 LISTS = ("tools", "resources", "prompts")
 SUBSCRIBE, UNSUBSCRIBE, SET_LEVEL = "resources/subscribe", "resources/unsubscribe", "logging/setLevel"
 
@@ -66,7 +66,7 @@ class Handshake:
         if self.session is not None:
             headers[SESSION_HEADER] = self.session
         if self._version is not None:
-            headers[VERSION_HEADER] = encode_value(self._version)
+            headers[VERSION] = encode_value(self._version)
         return headers
 
     @property

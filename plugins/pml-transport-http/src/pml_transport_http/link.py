@@ -1,49 +1,52 @@
-"""What both kinds of links have in common: requests of ours, requests of the server's, and the end of it all."""
+"""What both kinds of links have in common: a peer whose messages travel one by one, each in a request of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
+from pml_hookspecs import TransportError
+from pml_kit.json_line import json_line
+from pml_kit.jsonrpc import envelope
+from pml_kit.jsonrpc.outbox import CANCELLED
+from pml_kit.jsonrpc.peer import INITIALIZE, Peer
+from pml_kit.jsonrpc.pending_requests import again
 
-from pml_hookspecs import EMPTY, Origin, RawObject, RpcError, TransportError, encode
-from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_PARAMS
-
-from . import envelope
-from .errors import RefusedError, UnreachableError, again
+from .errors import RefusedError, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Mapping
 
-    from pml_hookspecs import Handler
+    from pml_hookspecs import Handler, RawObject
 
     from .connection import Connection
-    from .envelope import Message
     from .options import Target
     from .settings import Settings
 
-CANCELLED = "notifications/cancelled"
-INITIALIZE = "initialize"
 OUTBOX = 10_000
 """Notifications that wait for a server to take them, above which further ones are dropped."""
 CONTROL_S = 30.0
 """Longest that a server may take to accept a notification or an answer [s]."""
 
 
+def body_of(line: tuple[bytes, ...]) -> bytes:
+    """A message as a body: its line without the line feed."""
+    *begin, end = line
+    return b"".join((*begin, end[:-1]))
+
+
 class Call:
-    """One request of ours."""
+    """One request of ours, while it is exchanged."""
 
     __slots__ = ("answer", "key", "method", "params", "sent", "task")
 
     task: asyncio.Task[Any]
 
-    def __init__(self, key: int, method: str, params: bytes) -> None:
-        """Make one with ``params``, a JSON object."""
-        self.key, self.method, self.params = key, method, params
-        self.answer: asyncio.Future[RawObject] = asyncio.get_running_loop().create_future()
+    def __init__(self, key: int, method: str, params: bytes, answer: asyncio.Future[RawObject]) -> None:
+        """Make one with ``params``, a JSON object on one line."""
+        self.key, self.method, self.params, self.answer = key, method, params, answer
         self.sent = False
 
     @property
@@ -54,12 +57,7 @@ class Call:
     @property
     def body(self) -> bytes:
         """The whole message."""
-        return envelope.request(self.key, self.method, self.params)
-
-    def succeed(self, result: RawObject) -> None:
-        """Answer it, unless that has happened."""
-        if not self.answer.done():
-            self.answer.set_result(result)
+        return body_of(envelope.request(self.key, self.method, self.params))
 
     def fail(self, error: Exception) -> None:
         """Fail it, unless it has been answered."""
@@ -67,31 +65,18 @@ class Call:
             self.answer.set_exception(error)
 
 
-class BaseLink:
-    """A :class:`pml_hookspecs.Link`. How messages travel is for subclasses to say."""
+class BaseLink(Peer):
+    """A :class:`pml_hookspecs.Link`. How a message is exchanged or posted is for subclasses to say."""
 
     call_type = Call
 
     def __init__(self, target: Target, connection: Connection, handler: Handler, settings: Settings, log: Any) -> None:
         """Make one; nothing is sent."""
-        self.target, self.connection, self.settings, self.log = target, connection, settings, log
-        self._handler = handler
-        self._peer = target.peer
-        self._loop = asyncio.get_running_loop()
-        self._context = copy_context()
-        """For what no request of ours has caused."""
-        self._last_id = 0
+        super().__init__(target.peer, log)
+        self.target, self.connection, self.settings, self.handler = target, connection, settings, handler
         self._calls: dict[int, Call] = {}
-        self._running: dict[asyncio.Task[Any], Any] = {}
-        """Requests of the server's that are being answered, with their ids."""
-        self._tasks: set[asyncio.Task[Any]] = set()
-        """Whatever runs for this link."""
         self._outbox: deque[tuple[str, bytes]] = deque()
         self._sender: asyncio.Task[Any] | None = None
-        self._error: TransportError | None = None
-        self._ended = False
-        self.counters = {"unasked": 0, "junk": 0, "dropped": 0}
-        """Answers that no request waits for (any more), messages that are none, notifications not sent."""
 
     # What subclasses say.
 
@@ -125,50 +110,18 @@ class BaseLink:
         """
         raise NotImplementedError
 
-    def settled(self, call: Call, result: RawObject) -> None:
-        """Look at the result of one of our requests that passes through."""
-
-    def refused(self, call: Call, error: RpcError) -> bool:
-        """Look at an error; True means that it is not the request's answer."""
-        return False
-
     def posted(self, method: str) -> None:
         """Note that the server has taken a notification, or never will."""
 
     # What we send.
 
-    async def request(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> RawObject:
-        """Send a request and wait for its answer, as :class:`pml_hookspecs.Link` says."""
-        if self._error is not None:
-            raise again(self._error)
-        call = self.call(method, encode(params))
-        # A task of its own, so that the end of the link can end it; in the caller's context, because that is where
-        # the messages that come with the answer belong.
-        call.task = self.start(self._carry(call), name=f"{self._peer}: {method} {call.key}")
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await call.answer
-        except TimeoutError:
-            limit = f"{timeout_s:g} s"
-            self._take_back(call, f"no answer within {limit}")
-            raise TimeoutError(f"{self._peer} did not answer {method} within {limit}") from None
-        except asyncio.CancelledError:
-            self._take_back(call, "the caller was cancelled")
-            raise
-        finally:
-            self.forget(call)
+    def send_request(self, key: int, method: str, params: Mapping[str, Any]) -> None:
+        """Exchange a request, in a task of its own, so that the end of the link can end it.
 
-    def call(self, method: str, params: bytes) -> Call:
-        """Register a request under the next id. Whoever calls this removes it again."""
-        self._last_id += 1
-        call = self._calls[self._last_id] = self.call_type(self._last_id, method, params)
-        return call
-
-    def forget(self, call: Call) -> None:
-        """Remove a request that :meth:`call` registered."""
-        self._calls.pop(call.key, None)
-        if call.answer.done() and not call.answer.cancelled():
-            call.answer.exception()  # seen, even where the caller was cancelled in the same turn of the loop
+        In the caller's context, because that is where the messages that come with the answer belong.
+        """
+        call = self._calls[key] = self.call_type(key, method, json_line(params), self._pending.answer(key))
+        call.task = self.start(self._carry(call), name=f"{self._peer}: {method} {key}")
 
     async def _carry(self, call: Call) -> None:
         try:
@@ -181,11 +134,30 @@ class BaseLink:
         except Exception as error:
             self.log.exception("http.request_failed", peer=self._peer, method=call.method)
             call.fail(TransportError(f"{self._peer}: {call.method} failed: {error}", retryable=False))
+        finally:
+            self._calls.pop(call.key, None)
 
-    def _take_back(self, call: Call, reason: str) -> None:
-        call.task.cancel()
-        if call.sent and not call.modern and call.method != INITIALIZE and self._error is None:
-            self.notify(CANCELLED, {"requestId": call.key, "reason": reason})
+    def take_back(self, key: int, method: str, reason: str) -> bool:
+        """Let go of a request, and tell the server where that is a message of its own."""
+        call = self._calls.get(key)
+        if call is not None:
+            call.task.cancel()
+        if method != INITIALIZE and (call is None or (call.sent and not call.modern)):
+            self.notify(CANCELLED, {"requestId": key, "reason": reason})
+        return True
+
+    def call(self, method: str, params: bytes) -> Call:
+        """Register a request of the link's own, whose time whoever calls this limits. It is to be forgotten again."""
+        key, answer = self._pending.add(method, math.inf)
+        call = self._calls[key] = self.call_type(key, method, params, answer)
+        return call
+
+    def forget(self, call: Call) -> None:
+        """Remove a request that :meth:`call` registered."""
+        self._calls.pop(call.key, None)
+        self._pending.take(call.key)
+        if call.answer.done() and not call.answer.cancelled():
+            call.answer.exception()  # seen, even where nobody waits for it any more
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification, as :class:`pml_hookspecs.Link` says."""
@@ -193,10 +165,10 @@ class BaseLink:
             self.counters["dropped"] += 1
             return
         try:
-            body = envelope.notification(method, params)
+            body = body_of(envelope.notification(method, params))
         except (TypeError, ValueError) as error:
             self.counters["dropped"] += 1
-            self.log.warning("http.unsendable_notification", peer=self._peer, method=method, problem=str(error))
+            self.log.warning("jsonrpc.unsendable_notification", peer=self._peer, method=method, problem=str(error))
             return
         self._outbox.append((method, body))
         if self._sender is None:
@@ -204,13 +176,17 @@ class BaseLink:
 
     async def _send_notifications(self) -> None:
         try:
-            while self._outbox:
+            while self._outbox and not self._ended:
                 method, body = self._outbox.popleft()
                 if not await self.deliver(body, method):
                     self.counters["dropped"] += 1
                 self.posted(method)
         finally:
             self._sender = None
+
+    def send_answer(self, line: tuple[bytes, ...]) -> None:
+        """Post an answer."""
+        self.start(self.deliver(body_of(line), "an answer"), name=f"{self._peer}: an answer")
 
     async def deliver(self, body: bytes, what: str) -> bool:
         """Send a message that nobody waits for an answer to. False when the server did not take it."""
@@ -223,161 +199,3 @@ class BaseLink:
                 self.end(again(error))
             return False
         return True
-
-    # What arrives.
-
-    def received(self, data: bytes) -> int:
-        """Take what the server sent, in the context it belongs to. The number of messages in it."""
-        try:
-            messages = envelope.decode(data)
-            for message in messages:
-                if not self._ended:
-                    self._message(message)
-        except (ValueError, RecursionError) as error:
-            self.counters["junk"] += 1
-            # The first one tells the user that something is wrong with the server; the others would drown the log.
-            log = self.log.warning if self.counters["junk"] == 1 else self.log.debug
-            log("http.junk", peer=self._peer, problem=str(error), head=envelope.shown(data))
-            return 0
-        return len(messages)
-
-    def _message(self, message: Message) -> None:
-        # By kind first: a request of the server's may have the id of one of ours.
-        if message.method is UNSET:
-            self._response(message)
-        elif message.id is UNSET or message.id is None:
-            self._notification(str(message.method), message.params)
-        else:
-            self._request(message)
-
-    def _response(self, message: Message) -> None:
-        key = message.id if type(message.id) is int else envelope.own_id(message.id)
-        call = None if key is None else self._calls.get(key)
-        if call is None or call.answer.done():
-            self.counters["unasked"] += 1
-        else:
-            self.settle(call, message)
-
-    def settle(self, call: Call, message: Message) -> None:
-        """Answer a request with a response."""
-        if message.error is not UNSET and bytes(message.error) != b"null":
-            error = RpcError(*envelope.error_of(bytes(message.error)))
-            if not self.refused(call, error):
-                call.fail(error)
-            return
-        raw = b"" if message.result is UNSET else bytes(message.result)
-        if raw.startswith(b"{"):
-            result = RawObject(raw)
-            self.settled(call, result)
-            call.succeed(result)
-        else:
-            what = f"a result that is not an object: {envelope.shown(raw)}" if raw else "neither result nor error"
-            call.fail(TransportError(f"{self._peer} answered {call.method} with {what}", retryable=False))
-
-    def _notification(self, method: str, raw: Any) -> None:
-        params = EMPTY if raw is UNSET or not bytes(raw).startswith(b"{") else RawObject(bytes(raw))
-        if method == CANCELLED:
-            wanted = params.get("requestId")
-            for task, key in list(self._running.items()):
-                if key == wanted and type(key) is type(wanted):
-                    self._withdraw(task)
-            return
-        self.tell(method, params)
-
-    def tell(self, method: str, params: RawObject) -> None:
-        """Hand a notification to the handler."""
-        try:
-            self._handler.notification(method, params)
-        except Exception:
-            self.log.exception("http.notification_failed", peer=self._peer, method=method)
-
-    # What we answer.
-
-    def _request(self, message: Message) -> None:
-        params = EMPTY if message.params is UNSET else RawObject(bytes(message.params))
-        work = self._serve(message.id, str(message.method), params)
-        task = self.start(work, name=f"{self._peer}: {message.method} {message.id} of the server's")
-        self._running[task] = message.id
-
-    def _withdraw(self, task: asyncio.Task[Any]) -> None:
-        self._running.pop(task, None)
-        task.cancel()
-
-    async def _serve(self, key: Any, method: str, params: RawObject) -> None:
-        task, what = asyncio.current_task(), f"answer to {method}"
-        try:
-            body = await self._answer(key, method, params)
-        except asyncio.CancelledError:
-            # Neither withdrawn nor at the end of the link: the server still waits.
-            if self._running.pop(task, None) is not None:  # type: ignore[arg-type]
-                failure = RpcError(INTERNAL_ERROR, "Internal error")
-                self.start_apart(self.deliver(envelope.error(key, failure.to_wire()), what), name=what)
-            raise
-        if self._running.pop(task, None) is not None:  # type: ignore[arg-type]
-            await self.deliver(body, what)
-
-    async def _answer(self, key: Any, method: str, params: RawObject) -> bytes:
-        try:
-            if not params.raw.startswith(b"{"):
-                if params.raw != b"null":
-                    raise RpcError(INVALID_PARAMS, "params must be an object")
-                params = EMPTY
-            return envelope.result(key, await self._handler.request(method, params, Origin(key, self)))
-        except RpcError as error:
-            failure = error
-        except Exception:
-            self.log.exception("http.handler_failed", peer=self._peer, method=method)
-            failure = RpcError(INTERNAL_ERROR, "Internal error")
-        return envelope.error(key, failure.to_wire())
-
-    # How it ends.
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is over."""
-        return self._ended
-
-    def start(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Run ``work`` in the current context until the link ends; what it fails of unforeseen ends the link."""
-        return self._tracked(self._loop.create_task(work, name=name))
-
-    def start_apart(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-        """Like :meth:`start`, in a context that belongs to no request."""
-        return self._tracked(self._loop.create_task(work, name=name, context=self._context.copy()))
-
-    def _tracked(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is None or isinstance(error, TransportError) or self._ended:
-            return
-        # Nobody does its work any more, so that the link would hang without a word.
-        self.log.error("http.task_failed", peer=self._peer, task=task.get_name(), problem=repr(error), exc_info=error)
-        self.end(TransportError(f"the connection to {self._peer} failed: {error}", retryable=True))
-
-    def end(self, error: TransportError | None) -> None:
-        """The link is over; None when this end wanted it so. Only the first call counts."""
-        if self._ended:
-            return
-        self._ended = True
-        self._error = error or TransportError(f"the connection to {self._peer} was closed", retryable=True)
-        for call in list(self._calls.values()):
-            call.fail(again(self._error))
-        self._running.clear()
-        for task in list(self._tasks):
-            task.cancel()
-        try:
-            self._handler.closed(error)
-        except Exception:
-            self.log.exception("http.closed_failed", peer=self._peer)
-
-    async def join(self, limit_s: float) -> None:
-        """Wait until what :meth:`end` cancelled is done, at most ``limit_s`` seconds."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=limit_s)
-        for task in self._tasks:
-            self.log.error("http.task_does_not_end", peer=self._peer, task=task.get_name())

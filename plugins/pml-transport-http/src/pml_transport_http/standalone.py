@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pml_hookspecs import TransportError
+from pml_kit.jsonrpc.pending_requests import again
 
-from .errors import RefusedError, UnreachableError, again
+from .errors import RefusedError, UnreachableError
 from .events import Events
 
 if TYPE_CHECKING:
-    from .streamable import StreamableLink
+    from collections.abc import Coroutine
+
+    import httpx2
+
+    from .connection import Connection
+    from .handshake import Handshake
+    from .options import Target
+    from .settings import Settings
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 30.0
@@ -34,10 +42,40 @@ def pause(attempt: int, retry_s: float | None) -> float:
     return retry_s if attempt == 0 else max(retry_s, growing)
 
 
+class SessionLink(Protocol):
+    """What such a stream uses of the link whose session it belongs to."""
+
+    target: Target
+    settings: Settings
+    connection: Connection
+    handshake: Handshake
+    log: Any
+
+    def start_apart(self, work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run ``work`` until the link ends, in a context that belongs to no request."""
+        ...
+
+    async def follow(self, response: httpx2.Response, events: Events, call: None) -> None:
+        """Take what a stream brings until it ends."""
+        ...
+
+    async def renew(self) -> None:
+        """Make the session anew, because the server has lost it.
+
+        Raises:
+            TransportError: It could not be made.
+        """
+        ...
+
+    def end(self, error: TransportError | None) -> None:
+        """The link is over."""
+        ...
+
+
 class StandaloneStream:
     """Keeps the stream open while the session lasts."""
 
-    def __init__(self, link: StreamableLink) -> None:
+    def __init__(self, link: SessionLink) -> None:
         """Prepare; nothing is opened."""
         self._link = link
         self._task: asyncio.Task[Any] | None = None

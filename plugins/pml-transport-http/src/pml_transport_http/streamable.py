@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pml_hookspecs import RawObject, RpcError, TransportError, encode
-from pml_hookspecs.protocol import HEADER_MISMATCH
+from pml_hookspecs import EMPTY, RawObject, RpcError, TransportError
+from pml_kit.json_line import json_line
+from pml_kit.jsonrpc import envelope
+from pml_kit.jsonrpc.junk import shown
+from pml_kit.jsonrpc.peer import INITIALIZE
+from pml_kit.jsonrpc.pending_requests import Request, again
+from pml_kit.mcp.protocol import HEADER_MISMATCH, LISTEN
 
-from . import envelope
 from .connection import REDIRECT
-from .errors import BrokenError, UnreachableError, again
+from .errors import BrokenError, UnreachableError
 from .events import Events, TooLongError
 from .handshake import SESSION_HEADER, Handshake, session_of
-from .link import INITIALIZE, BaseLink, Call
+from .link import BaseLink, Call, body_of
 from .standalone import StandaloneStream, pause
 from .stateless_headers import ParameterHeaders, headers_of, revision_of
 
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 INITIALIZED = "notifications/initialized"
-LIST_TOOLS, LISTEN = "tools/list", "subscriptions/listen"
+LIST_TOOLS, CALL_TOOL = "tools/list", "tools/call"
 JSON, EVENTS = "application/json", "text/event-stream"
 BASE_HEADERS = {"Accept": f"{JSON}, {EVENTS}", "Content-Type": JSON}
 ACCEPTED, BAD_REQUEST, NOT_FOUND = 202, 400, 404
@@ -48,8 +52,8 @@ class StreamableCall(Call):
 
     __slots__ = ("_stateless", "mismatch")
 
-    def __init__(self, key: int, method: str, params: bytes) -> None:
-        super().__init__(key, method, params)
+    def __init__(self, key: int, method: str, params: bytes, answer: asyncio.Future[RawObject]) -> None:
+        super().__init__(key, method, params, answer)
         self._stateless = revision_of(params) is not None
         self.mismatch: RpcError | None = None
         """Set when the server missed headers; the request is then sent once more."""
@@ -140,21 +144,22 @@ class StreamableLink(BaseLink):
             body = (await self.connection.failure(response)).body
             raise TransportError(
                 f"{self._peer} answered {call.method} with {kind or 'no content type'} instead of JSON or events: "
-                f"{envelope.shown(body)}; is its address right?",
+                f"{shown(body)}; is its address right?",
                 retryable=False,
             )
 
     async def _failed(self, call: Call, response: httpx2.Response, *, in_session: bool) -> None:
         refusal = await self.connection.failure(response)
         status, message = response.status_code, _error_in(refusal.body)
-        if message is not None and envelope.own_id(message.id) == call.key:
-            self.settle(call, message)
-        elif in_session and (status == NOT_FOUND or (status == BAD_REQUEST and b"session" in refusal.body.lower())):
+        answers = message is not None and envelope.own_id(message.id) == call.key
+        lost = status == NOT_FOUND or (status == BAD_REQUEST and b"session" in refusal.body.lower())
+        if in_session and lost and not answers:
             raise SessionLostError
-        elif message is not None and status not in (401, 403):
-            self.settle(call, message)
-        else:
+        if message is None or (status in (401, 403) and not answers):
             raise refusal
+        request = self._pending.take(call.key)
+        if request is not None and not request.answer.done():
+            self.settle(call.key, request, message, refusal.body)
 
     async def _read_json(self, call: Call, response: httpx2.Response) -> None:
         limit = self.settings.max_message_bytes
@@ -167,13 +172,12 @@ class StreamableLink(BaseLink):
         data = b"".join(chunks)
         if not self.received(data):
             raise TransportError(
-                f"{self._peer} answered {call.method} with something that is no JSON-RPC message: "
-                f"{envelope.shown(data)}",
+                f"{self._peer} answered {call.method} with something that is no JSON-RPC message: {shown(data)}",
                 retryable=False,
             )
         if not call.answer.done() and not getattr(call, "mismatch", None):
             raise TransportError(
-                f"{self._peer} answered {call.method} with another id than {call.key}: {envelope.shown(data)}",
+                f"{self._peer} answered {call.method} with another id than {call.key}: {shown(data)}",
                 retryable=False,
             )
 
@@ -230,14 +234,17 @@ class StreamableLink(BaseLink):
 
     # Headers that repeat arguments.
 
-    def refused(self, call: Call, error: RpcError) -> bool:
-        """Give a call whose headers the server missed a second chance."""
-        if error.code != HEADER_MISMATCH or not isinstance(call, StreamableCall):
-            return False
-        if call.mismatch is not None or call.method != "tools/call":
-            return False
-        call.mismatch = error
-        return True
+    def settle(self, key: int | None, request: Request, message: envelope.Message, data: bytes) -> None:
+        """Answer a request, unless the server missed headers: then it has a second chance."""
+        call = self._calls.get(key or 0)
+        if isinstance(call, StreamableCall) and (mismatch := _mismatch(call, message)) is not None:
+            call.mismatch = mismatch
+            self._pending.put_back(call.key, request)
+            return
+        super().settle(key, request, message, data)
+        if call is not None and request.answer.exception() is None:
+            with suppress(ValueError, RecursionError):  # JSON that Python does not decode: nothing to be learned
+                self._learn(call, request.answer.result())
 
     async def _once_more(self, call: Call, mismatch: RpcError) -> None:
         try:
@@ -254,7 +261,7 @@ class StreamableLink(BaseLink):
         cursor: Any = None
         for _ in range(MAX_PAGES):
             params = {"_meta": meta} if cursor is None else {"_meta": meta, "cursor": cursor}
-            listing = self.call(LIST_TOOLS, encode(params))
+            listing = self.call(LIST_TOOLS, json_line(params))
             try:
                 await self._send(listing)
                 if not listing.answer.done():
@@ -265,7 +272,7 @@ class StreamableLink(BaseLink):
             if cursor is None:
                 return
 
-    def settled(self, call: Call, result: RawObject) -> None:
+    def _learn(self, call: Call, result: RawObject) -> None:
         """Learn from results that pass by."""
         if call.modern:
             if call.method == LIST_TOOLS:
@@ -310,7 +317,6 @@ class StreamableLink(BaseLink):
             if number != self.handshake.number:
                 return
             self._renewal = self.start_apart(self._handshake_again(), name=f"{self._peer}: new session")
-            self._renewal.add_done_callback(_seen)
         try:
             await asyncio.shield(self._renewal)
         except TransportError as error:
@@ -334,7 +340,7 @@ class StreamableLink(BaseLink):
         try:
             async with asyncio.timeout(RENEWAL_S):
                 await self._again(INITIALIZE, params)
-                await self.post(envelope.notification(INITIALIZED, {}))
+                await self.post(body_of(envelope.notification(INITIALIZED, EMPTY)))
                 await self.standalone.open()
                 for method, wish in self.handshake.wishes:
                     await self._again(method, wish)
@@ -378,13 +384,16 @@ class StreamableLink(BaseLink):
 
 def _error_in(body: bytes) -> envelope.Message | None:
     try:
-        messages = envelope.decode(body)
+        messages = envelope.decode_leniently(body)
     except (ValueError, RecursionError):
         return None
-    message = messages[0]
-    return message if message.error is not UNSET else None
+    message = messages[0] if messages else None
+    return None if message is None or message.error is UNSET else message
 
 
-def _seen(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
+def _mismatch(call: StreamableCall, message: envelope.Message) -> RpcError | None:
+    """The error that a server answers a call of a tool with whose headers it missed; None once it had the chance."""
+    if call.mismatch is not None or call.method != CALL_TOOL or message.error is UNSET:
+        return None
+    error = RpcError(*envelope.error_of(bytes(message.error)))
+    return error if error.code == HEADER_MISMATCH else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Transport
+from pml_kit.offers import ACCESS, required
 
-from .guard import Guard
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from pml_hookspecs import Accept, Endpoint, Handler, Link, Services
+    from pml_kit.processes.watchdog import Watchdog
 
 __all__ = ["Settings", "Stdio"]
 
@@ -35,7 +36,7 @@ class Stdio(Transport):
         self._settings = settings or Settings()
         self._log: Any = _NullLog() if services is None else services.log
         self._services = services
-        self._guard = Guard(self._log)
+        self._watchdog: Watchdog | None = None
         self._told: set[str] = set()
 
     def connect(self, endpoint: Endpoint, handler: Handler) -> AbstractAsyncContextManager[Link]:
@@ -49,10 +50,13 @@ class Stdio(Transport):
             ValueError: At once, when the address or the options are not understood.
             TransportError: On entry, when the process cannot be started.
         """
+        from pml_kit.processes.watchdog import Watchdog
+
         from .client import Server
         from .command import parse
 
-        return Server(endpoint, parse(endpoint), handler, self._settings, self._log, self._guard, self._told)
+        self._watchdog = self._watchdog or Watchdog()
+        return Server(endpoint, parse(endpoint), handler, self._settings, self._log, self._watchdog, self._told)
 
     async def serve(
         self,
@@ -76,7 +80,7 @@ class Stdio(Transport):
         """
         from .listener import serve
 
-        services = self._services
-        ask = None if services is None else services.identify
-        report = None if services is None else services.report_access
+        access = None if self._services is None else required(self._services, ACCESS)
+        ask = None if access is None else access.identify
+        report = None if access is None else access.report
         await serve(endpoint, accept, started, self._settings, ask, report, self._log)

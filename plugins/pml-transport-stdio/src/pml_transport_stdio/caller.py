@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from pml_hookspecs import AccessEvent, Identity, Peer, RpcError, UnauthenticatedError
-from pml_hookspecs.protocol import INTERNAL_ERROR, INVALID_REQUEST
+from pml_hookspecs import Identity, Peer, RpcError, UnauthenticatedError
+from pml_kit.mcp.protocol import INTERNAL_ERROR, INVALID_REQUEST
+from pml_kit.offers import AccessEvent
 
 if TYPE_CHECKING:
-    from pml_hookspecs import AccessWatcher, Handler, Origin, RawObject, TransportError
+    from pml_hookspecs import Handler, Origin, RawObject, TransportError
+    from pml_kit.offers import AccessWatcher
 
 Identify: TypeAlias = Callable[[str | None], Awaitable[Identity | None]]
 
@@ -44,7 +45,7 @@ async def identify(ask: Identify | None, log: Any, report: AccessWatcher | None 
         log.exception("stdio.key_unknown")
         return _refuse("It cannot be looked up whose key this is; start again later", INTERNAL_ERROR, None)
     if identity is not None:
-        return Peer(address=STDIO, **{field.name: getattr(identity, field.name) for field in fields(Identity)})
+        return Peer(address=STDIO, **identity.members())
     return LOCAL if token is None else _refuse("The API key is not valid", INVALID_REQUEST, report)
 
 

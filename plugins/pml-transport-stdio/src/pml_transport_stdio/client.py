@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError
 from pml_kit.cleanup import finish_despite_cancel
+from pml_kit.processes.pipes import Reader, Writer
+from pml_kit.processes.watchdog import SHELL
 
 from .process import Child, discard, spawn
-from .wire import Reader, Writer
 
 if TYPE_CHECKING:
     import subprocess
     from types import TracebackType
 
     from pml_hookspecs import Endpoint, Handler, Link
+    from pml_kit.jsonrpc.lines import LinePeer
+    from pml_kit.processes.watchdog import Watchdog
 
     from .command import Command
-    from .connection import Connection
-    from .guard import Guard
     from .settings import Settings
 
 SETTLING_S = 0.05
@@ -35,9 +36,9 @@ class Server(AbstractAsyncContextManager["Link"]):
     """Entering starts the server, leaving ends it. For one use."""
 
     _child: Child
-    _connection: Connection
+    _connection: LinePeer
     _reader: Reader
-    _group: int
+    _writer: Writer
     _mark: str
 
     def __init__(
@@ -47,11 +48,11 @@ class Server(AbstractAsyncContextManager["Link"]):
         handler: Handler,
         settings: Settings,
         log: Any,
-        guard: Guard,
+        watchdog: Watchdog,
         told: set[str],
     ) -> None:
         """Remember what to start; nothing happens yet. ``told`` are the servers whose junk was warned of."""
-        self._guard, self._told = guard, told
+        self._watchdog, self._told = watchdog, told
         self._endpoint, self._command, self._handler = endpoint, command, handler
         self._settings, self._log = settings, log
         self._settling: asyncio.TimerHandle | None = None
@@ -66,28 +67,36 @@ class Server(AbstractAsyncContextManager["Link"]):
             TransportError: It cannot be started.
         """
         name = self._endpoint.name
-        self._mark = self._guard.new_mark()
-        popen = spawn(name, self._command, self._endpoint.env, self._mark)
-        self._group = popen.pid
-        self._guard.add(self._group)
+        self._mark = self._watchdog.new_mark()
+        popen: subprocess.Popen[bytes] | None = None
         try:
+            self._watch()
+            popen = spawn(name, self._command, self._endpoint.env, self._mark)
+            self._watchdog.watch(self._mark, popen.pid)
             return self._connect(name, popen)
         except BaseException:
-            discard(popen)
-            await self._guard.remove(self._group)
+            if popen is not None:
+                discard(popen)
+            await self._watchdog.remove(self._mark)
             raise
+
+    def _watch(self) -> None:
+        try:
+            self._watchdog.add(self._mark)
+        except OSError as error:
+            self._log.warning("stdio.no_watchdog", problem=str(error), remedy=f"provide {SHELL}")
 
     def _connect(self, name: str, popen: subprocess.Popen[bytes]) -> Link:
         # Imported while the process starts: this import takes as long as a small server.
-        from .connection import Connection
-        from .server_output import NonProtocolLines
+        from pml_kit.jsonrpc.junk import NonProtocolLines
+        from pml_kit.jsonrpc.lines import LinePeer
 
         peer = f"server {name!r}"
-        connection = Connection(peer, self._settings, self._log, concurrent=self._command.concurrent, sheds=True)
+        connection = LinePeer(peer, self._settings, self._log, concurrent=self._command.concurrent, sheds=True)
         connection.handler, connection.junk = self._handler, NonProtocolLines(peer, self._log, self._told)
         self._connection = connection
         self._child = Child(name, popen, self._mark, self._log, self._sign)
-        connection.writer = Writer(self._child.stdin, self._input_broken, connection.room)
+        self._writer = connection.writer = Writer(self._child.stdin, self._input_broken, connection.room)
         self._reader = Reader(self._child.stdout, connection.data_received, self._output_ended)
         return connection
 
@@ -148,8 +157,8 @@ class Server(AbstractAsyncContextManager["Link"]):
         self._stop_settling()
         connection = self._connection
         connection.end(None)
-        connection.writer.flush()
-        connection.writer.close()
+        self._writer.flush()
+        self._writer.close()
         self._child.close_stdin()
         # The reader stays until the end: a server that is still writing must not block on it.
         try:
@@ -158,4 +167,4 @@ class Server(AbstractAsyncContextManager["Link"]):
         finally:
             self._reader.close()
             self._child.close()
-            await self._guard.remove(self._group)
+            await self._watchdog.remove(self._mark)

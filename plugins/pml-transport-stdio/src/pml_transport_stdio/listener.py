@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Peer, TransportError
 from pml_kit.cleanup import finish_despite_cancel
+from pml_kit.processes.pipes import Reader, Writer, abandoned, can_wait
 
 from .caller import LOCAL, identify
 from .command import SCHEME
-from .wire import Reader, Writer, abandoned, can_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pml_hookspecs import Accept, AccessWatcher, Endpoint, Handler
+    from pml_hookspecs import Accept, Endpoint, Handler
+    from pml_kit.offers import AccessWatcher
 
     from .caller import Identify
     from .settings import Settings
@@ -81,13 +82,13 @@ class Client:
         self, source: int, sink: int, accept: Accept, settings: Settings, log: Any, caller: Peer | Handler
     ) -> None:
         """Start reading."""
-        from .connection import Connection
+        from pml_kit.jsonrpc.lines import LinePeer
 
         self._sink, self._settings = sink, settings
         self._error: TransportError | None = None
         self._broken = False
         self._ended = asyncio.Event()
-        connection = self._connection = Connection(CLIENT, settings, log)
+        connection = self._connection = LinePeer(CLIENT, settings, log)
         self._writer = connection.writer = Writer(sink, self._output_broken, self._room)
         connection.handler = accept(connection, caller) if isinstance(caller, Peer) else caller
         self._reader = Reader(source, self._data_received, self._input_ended)

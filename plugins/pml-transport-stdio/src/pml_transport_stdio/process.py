@@ -1,8 +1,7 @@
-"""A server's process: start it in a group of its own, listen to its stderr, and leave nothing of it behind."""
+"""A server's process: start it in a session of its own, listen to its stderr, and leave nothing of it behind."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import signal
@@ -10,11 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import TransportError, passed_on
-
-from .process_group import MARK, is_empty, marked, signal_group, signal_marked
-from .server_output import last_words
-from .wire import Reader
+from pml_hookspecs import TransportError
+from pml_kit.jsonrpc.junk import last_words
+from pml_kit.processes.pipes import Reader
+from pml_kit.processes.tree import MARK, ProcessTree, signal_name
+from pml_kit.system.environment import passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 STDERR_KEPT = 8 * 1024
 """How much of the end of stderr goes into error messages [bytes]."""
-POLL_S = 0.1
-GROUP_POLL_S, MARKED_POLL_S = 0.02, 0.05
 AFTER_KILL_S = 1.0
 
 
@@ -104,13 +101,9 @@ class Child:
             on_sign: Called with ``"exit"`` when the process is gone, though not what it started, and with ``"stderr"``
                 at the end of its stderr.
         """
-        self._name, self._popen, self._mark, self._log, self._on_sign = name, popen, mark, log, on_sign
-        self._loop = asyncio.get_running_loop()
-        self._exited = asyncio.Event()
+        self._name, self._popen, self._log = name, popen, log
         self._stderr = b""
         self._stderr_line = b""
-        self._pidfd = -1
-        self._poll_timer: asyncio.TimerHandle | None = None
         self._streams = [stream for stream in (popen.stdin, popen.stdout, popen.stderr) if stream is not None]
         stdin, stdout, stderr = (stream.fileno() for stream in self._streams)
         for fd in (stdin, stdout, stderr):
@@ -118,12 +111,7 @@ class Child:
         self.stdin, self.stdout = stdin, stdout
         """File descriptors to write to and to read from."""
         self._stderr_reader = Reader(stderr, self._stderr_received, lambda _error: on_sign("stderr"))
-        self._watch()
-
-    @property
-    def gone(self) -> bool:
-        """Whether the process has ended."""
-        return self._popen.poll() is not None
+        self._tree = ProcessTree(popen, mark, lambda: on_sign("exit"))
 
     def obituary(self, otherwise: str, words: str) -> str:
         """What became of the server, for an error message: exit code or signal, and its last words on stderr.
@@ -136,7 +124,7 @@ class Child:
         if code is None:
             end = otherwise
         elif code < 0:
-            end = f"was ended by {_signal_name(-code)}"
+            end = f"was ended by {signal_name(-code)}"
         else:
             end = f"exited with code {code}"
         words = self.last_words() or words
@@ -145,37 +133,6 @@ class Child:
     def last_words(self) -> str:
         """The end of its stderr, on one line."""
         return last_words(self._stderr)
-
-    # Its end, noticed.
-
-    def _watch(self) -> None:
-        try:
-            self._pidfd = os.pidfd_open(self._popen.pid)
-        except (AttributeError, OSError):
-            # Not Linux, or older than 5.3. The end of its output tells the same sooner, nearly always.
-            self._poll()
-        else:
-            self._loop.add_reader(self._pidfd, self._ended)
-
-    def _poll(self) -> None:
-        if self.gone:
-            self._ended()
-        else:
-            self._poll_timer = self._loop.call_later(POLL_S, self._poll)
-
-    def _ended(self) -> None:
-        self._popen.poll()
-        self._unwatch()
-        self._exited.set()
-        self._on_sign("exit")
-
-    def _unwatch(self) -> None:
-        if self._pidfd >= 0:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
-        if self._poll_timer is not None:
-            self._poll_timer.cancel()
 
     def _stderr_received(self, data: bytes) -> None:
         self._stderr = (self._stderr + data[-STDERR_KEPT:])[-STDERR_KEPT:]
@@ -188,8 +145,6 @@ class Child:
             if text := line[:STDERR_KEPT].decode(errors="replace").rstrip():
                 self._log.debug("stdio.stderr", server=self._name, line=text)
 
-    # Its end, brought about.
-
     def close_stdin(self) -> None:
         """Tell the server that nothing more will come, which is how it is asked to stop (MCP, "Shutdown")."""
         self._streams[0].close()
@@ -197,40 +152,15 @@ class Child:
     async def stop(self, grace_s: float) -> None:
         """End the process and all its descendants. Takes at most ``2 * grace_s + 1`` s.
 
-        Those that left its group are found by its mark, where there is ``/proc``.
-
         stdin must be closed already.
         """
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if await self._alone_within(grace_s):
-                return
-            signal_group(self._popen.pid, number)
-            signal_marked(self._mark, number)
-        if not await self._alone_within(AFTER_KILL_S):
+        steps = ((None, grace_s), (signal.SIGTERM, grace_s), (signal.SIGKILL, AFTER_KILL_S))
+        if not await self._tree.end(steps):
             self._log.warning("stdio.processes_remain", server=self._name, group=self._popen.pid)
 
     def close(self) -> None:
         """Let go of all descriptors."""
-        self._unwatch()
+        self._tree.close()
         self._stderr_reader.close()
         for stream in self._streams:
             stream.close()
-
-    async def _alone_within(self, limit_s: float) -> bool:
-        try:
-            async with asyncio.timeout(limit_s):
-                await self._exited.wait()
-                while not is_empty(self._popen.pid):  # noqa: ASYNC110 - nothing tells when a group is empty
-                    await asyncio.sleep(GROUP_POLL_S)
-                while marked(self._mark):  # noqa: ASYNC110 - nor when these are gone
-                    await asyncio.sleep(MARKED_POLL_S)
-        except TimeoutError:
-            return False
-        return True
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -1,0 +1,184 @@
+"""The upstream direction: clients that reach the gateway over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from pml_hookspecs import TransportError, UnauthenticatedError
+from pml_kit.cleanup import finish_despite_cancel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import uvicorn
+
+    from pml_hookspecs import Accept, Endpoint
+    from pml_kit.offers import AccessWatcher
+    from pml_transport_http.server.app import Application
+    from pml_transport_http.server.callers import Identify
+    from pml_transport_http.settings import Settings
+
+    from .acceptor import Acceptor
+    from .connections import Connections
+    from .wire import Protocol
+
+KEEP_ALIVE_S = 75
+"""How long a connection is kept for the next request [s].
+
+Longer than clients keep unused connections, so that they, not we, close them: else requests meet a closed one."""
+FLUSH_S = 1.0
+"""Least time that clients get to take what was written for them."""
+POLL_S = 0.005
+
+
+async def serve(
+    endpoint: Endpoint,
+    accept: Accept,
+    started: Callable[[str], None],
+    routes: Mapping[str, Sequence[Any]] | None,
+    settings: Settings,
+    identify: Identify | None,
+    report: AccessWatcher | None,
+    log: Any,
+) -> None:
+    """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
+    from pml_transport_http.server.app import Application
+    from pml_transport_http.server.callers import Callers
+    from pml_transport_http.server.security import Guard, check_binding
+
+    from .acceptor import Acceptor
+    from .connections import Connections
+
+    host, port = place(endpoint)
+    check_binding(host, settings, required=await _required(identify))
+    with _listen(host, port) as listening:
+        host, port = listening.getsockname()[:2]
+        guard, callers = Guard(settings, host, port), Callers(settings, identify, log)
+        application = Application(accept, settings, guard, callers, routes or {}, log, report)
+        connections = Connections(settings, log)
+        server = _server(application, settings)
+        acceptor = Acceptor(listening, partial(_protocol, server, settings, connections), connections, log)
+        try:
+            started(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            await asyncio.get_running_loop().create_future()
+        finally:
+            stopping = _stop(server, acceptor, listening, application, settings.drain_s)
+            await finish_despite_cancel(stopping, name="stop the HTTP listener")
+            connections.close()
+
+
+async def _required(identify: Identify | None) -> bool:
+    """Whether plugins let nobody in without a key."""
+    if identify is None:
+        return False
+    try:
+        await identify(None)
+    except UnauthenticatedError:
+        return True
+    return False
+
+
+def place(endpoint: Endpoint) -> tuple[str, int]:
+    """Host and port to listen on.
+
+    Raises:
+        ValueError: The address or the options are not understood.
+    """
+    name = f"listener {endpoint.name!r}"
+    if endpoint.options:
+        unknown = ", ".join(map(repr, endpoint.options))
+        raise ValueError(f"{name}: an HTTP listener has no options; remove {unknown} (see [plugins.http])")
+    parts = urlsplit(endpoint.address)
+    if parts.scheme != "http":
+        raise ValueError(f"{name}: its address must begin with http://; for https put a reverse proxy in front of it")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if not parts.hostname or port is None or parts.path.strip("/") or parts.query or parts.fragment or parts.username:
+        raise ValueError(
+            f"{name}: its address must be http://HOST:PORT and nothing more, such as http://127.0.0.1:8808, "
+            f"not {endpoint.address!r}; clients find MCP at /mcp there"
+        )
+    return parts.hostname, port
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    where = "127.0.0.1" if host == "localhost" else host
+    listening = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(where, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        if listening is not None:
+            listening.close()
+        reason = error.strerror or str(error)
+        raise TransportError(f"cannot listen on {host} port {port}: {reason}", retryable=True) from None
+    return listening
+
+
+def _server(application: Application, settings: Settings) -> uvicorn.Server:
+    """What the protocol needs of the server: its configuration and state. Connections come from the acceptor."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        application,
+        interface="asgi3",
+        loop="none",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    return server
+
+
+def _protocol(server: uvicorn.Server, settings: Settings, connections: Connections) -> Protocol:
+    from .wire import Protocol
+
+    config, state = server.config, server.server_state
+    return Protocol(settings, connections, config=config, server_state=state, app_state=server.lifespan.state)
+
+
+async def _stop(
+    server: uvicorn.Server, acceptor: Acceptor, listening: socket.socket, application: Application, drain_s: float
+) -> None:
+    async def listen_no_more() -> None:
+        await acceptor.close()
+        listening.close()
+
+    loop = asyncio.get_running_loop()
+    until = loop.time() + drain_s
+    await asyncio.gather(application.close(drain_s), listen_no_more())
+    state = server.server_state
+    for connection in tuple(state.connections):
+        connection.shutdown()
+    await _until_empty(max(until - loop.time(), FLUSH_S), state.connections, state.tasks)
+    for connection in tuple(state.connections):
+        # Its client does not read what is left for it.
+        connection.transport.abort()
+    await _until_empty(FLUSH_S, state.connections, state.tasks)
+
+
+async def _until_empty(limit_s: float, *sets: set[Any]) -> None:
+    """Wait for the server to be done with its connections and requests; it has no event for that."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limit_s):
+            while any(sets):  # noqa: ASYNC110 - see above
+                await asyncio.sleep(POLL_S)
