@@ -30,7 +30,6 @@ def text(value):
     return {"content": [{"type": "text", "text": value}]}
 
 
-@pytest.mark.seed("DRY-25")
 async def test_a_recorded_answer_comes_back_byte_by_byte_and_says_so(kit):
     raw = b'{ "structuredContent": {"id": 1.0, "name": "\\u00c4da"},\n "content": [] }'
     async with kit([TOOL]) as made:
@@ -112,7 +111,6 @@ async def test_an_example_that_does_not_fit_the_declared_schema_is_not_shown(kit
     assert result["structuredContent"]["id"] == 7
 
 
-@pytest.mark.seed("GAP-9")
 async def test_without_recordings_the_declared_schema_tells_and_arguments_come_back(kit):
     async with kit([TOOL]) as made:
         label, result = await made.label("crm:get_user", {"id": 42})
@@ -127,7 +125,6 @@ async def test_without_recordings_the_declared_schema_tells_and_arguments_come_b
     assert other["structuredContent"]["name"] != value["name"]
 
 
-@pytest.mark.seed("DRY-24")
 async def test_without_a_usable_recording_the_inferred_schema_tells(kit):
     async with kit([PLAIN]) as made:
         for n in (1, 2):
@@ -150,7 +147,6 @@ async def test_a_recording_that_lost_its_secrets_is_refused_with_the_reason(kit)
     assert "hunter2" not in str(recording.to_value())
 
 
-@pytest.mark.seed("DRY-27")
 async def test_a_changed_definition_makes_recordings_void(kit):
     async with kit([PLAIN]) as made:
         await made.real("crm:status", text("up"))

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from pml_dry_run.argument_echo import ArgumentEcho, echoed
 from pml_dry_run.patterns import CannotMatchError, matching
-from pml_dry_run.sample import FORMATS, sample
-from pml_dry_run.schema import CannotSampleError
+from pml_dry_run.sample import FORMATS, CannotSampleError, sample
 from pml_dry_run.validators import Validators
 
 JUDGES = Validators()
@@ -67,7 +66,6 @@ def more(inner):
     return objects | arrays | st.builds(lambda parts: {"anyOf": parts}, st.lists(inner, min_size=1, max_size=2))
 
 
-@pytest.mark.seed("GAP-9")
 @given(
     schema=st.recursive(SCALARS, more, max_leaves=8),
     arguments=st.dictionaries(NAMES, st.none() | st.integers(0, 9) | st.text(max_size=5)),

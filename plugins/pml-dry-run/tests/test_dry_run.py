@@ -43,7 +43,7 @@ CATALOG = FakeCatalog(
 @dataclass(frozen=True)
 class OtherTask:
     id: str
-    needs: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
 
 
 class Next:
@@ -82,7 +82,6 @@ def test_one_wrapper_sits_inside_the_checks_and_one_next_to_the_tools():
     assert [w.phase for w in plugin.pml_wrap_executor(FakeServices())] == [Phase.SUBSTITUTE, Phase.ADAPT]
 
 
-@pytest.mark.seed("DRY-8")
 async def test_a_simulated_call_names_the_tool_and_says_what_it_is():
     ended, calls = await rehearse(ToolCall(id="t1", tool="fs:read"))
     assert calls == []
@@ -102,7 +101,6 @@ async def test_a_simulated_call_names_the_tool_and_says_what_it_is():
     assert type(ended.duration_ms) is int
 
 
-@pytest.mark.seed("GAP-9")
 async def test_a_tool_with_an_output_schema_answers_with_a_value_of_that_shape():
     ended, _ = await rehearse(ToolCall(id="t1", tool="fs:list"))
     items = ended.output["structuredContent"]["items"]
@@ -155,7 +153,6 @@ async def test_other_tools_stop_here_whatever_a_server_says_of_them(tool):
     assert (ended.status, calls) == (Status.SIMULATED, [])
 
 
-@pytest.mark.seed("DRY-3")
 @pytest.mark.parametrize("tool", ["fs:read", "fs:list", "pml:write_note"])
 async def test_outside_a_dry_run_nothing_changes(tool):
     task = ToolCall(id="t", tool=tool, arguments=RawObject(b"{}"))
@@ -169,7 +166,6 @@ async def test_the_same_call_is_answered_the_same_way_each_time():
     assert encode(first) == encode(second)
 
 
-@pytest.mark.seed("DRY-9")
 @settings(max_examples=50, deadline=None)
 @given(
     ids=st.lists(st.sampled_from([e.id for e in CATALOG] + ["fs:nothing", ""])),

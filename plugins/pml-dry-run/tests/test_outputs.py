@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 
 import pytest
 
 from pml_dry_run import commands, outputs
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Session, Status, Verdict
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Session, Status, replace
+from pml_kit.offers import Verdict
 from pml_testing.fakes import FakeRun, outcome
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,6 @@ def source_of(ended):
     return ended.meta["pml/simulated"]["source"]
 
 
-@pytest.mark.seed("GAP-9")
 @pytest.mark.parametrize(
     "task",
     [CODE, CapabilityRun(id="c", capability_id="sum", source="return 1", inputs={"n": 1})],

@@ -8,7 +8,8 @@ import pytest
 
 from pml_dry_run.effects import Effect, identity_of, match
 from pml_dry_run.rehearsal import Rehearsal
-from pml_hookspecs import CapabilityRun, CodeRun, Status, ToolCall, Verdict
+from pml_hookspecs import CapabilityRun, CodeRun, Status, ToolCall
+from pml_kit.offers import Verdict
 from pml_testing.fakes import FakeRun, entry
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +47,7 @@ class Steps:
 
     def __init__(self, made):
         self.made, self.count = made, 0
-        made.dry_run._open["whole"] = Rehearsal()
+        made.dry_run.rehearsals()._open["whole"] = Rehearsal()
 
     async def __call__(self, tool, arguments=None, answer=None, **how):
         run = FakeRun(dry_run=True, parent="whole")
@@ -161,7 +162,7 @@ async def test_another_rehearsal_knows_nothing_of_it(kit):
 async def test_a_rehearsal_is_forgotten_when_it_is_over(kit):
     async with kit(ENTRIES) as made:
         await made.rehearse("fs:write_file", {"path": "/a"})
-        assert made.dry_run._open == {}
+        assert made.dry_run.rehearsals()._open == {}
 
 
 def test_what_says_which_thing_is_meant():

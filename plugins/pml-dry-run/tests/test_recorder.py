@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pml_core.plugins.nulls import MemoryStore
-from pml_dry_run import recorder, recording_rate
-from pml_hookspecs import RawObject, ToolCall
+from pml_dry_run import plugin, recorder, recording_rate
+from pml_hookspecs import Failure, RawObject, Session, ToolCall
+from pml_kit.offers import RECORDED_ANSWERS, RecordedTool
 from pml_testing.fakes import FakeRun, entry, outcome
 
 pytestmark = pytest.mark.anyio
@@ -37,6 +38,25 @@ async def test_what_was_noted_is_written_when_the_gateway_ends(kit):
     assert in_days == pytest.approx(30, abs=0.1)
     (definition,) = (await made.store.documents.find("dry_run.definitions")).items
     assert (definition.key, definition.value["definition"]["name"]) == (TOOL.digest, "read")
+
+
+async def test_what_is_on_record_is_offered_to_others(kit):
+    declared = entry("fs:stat", outputSchema={"type": "object"})
+    async with kit([TOOL, declared]) as made:
+        await made.real("fs:read", text('{"size": 1}'), {"path": "x"})
+        await made.real("fs:read", text("gone"), {"path": "y"}, failure=Failure("tool.failed", "gone"))
+        await made.real("fs:stat", text("a"))
+        (offer,) = plugin.pml_offers(made.services)
+        assert offer.key is RECORDED_ANSWERS
+        ann, bob = Session(key="k", principal="local"), Session(key="k", principal="bob")
+        known = await offer.service.of_tool(TOOL, ann)
+        assert (known.calls, len(known.durations_ms), known.shown) == (2, 1, True)
+        assert known.result["properties"] == {"size": {"type": "integer"}}
+        assert (await offer.service.of_tool(declared, ann)).result is None
+        assert await offer.service.of_tool(TOOL, bob) == RecordedTool()
+        same, other = (ToolCall(id="t", tool="fs:read", arguments={"path": path}) for path in ("x", "z"))
+        asked = [(same, TOOL, ann), (other, TOOL, ann), (same, TOOL, bob)]
+        assert [await offer.service.answers(*one) for one in asked] == [True, False, False]
 
 
 async def test_equal_answers_in_a_row_are_one_recording(kit):

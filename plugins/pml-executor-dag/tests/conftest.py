@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
 
 from pml_executor_dag import Dag, Settings
-from pml_hookspecs import Document, ExecutionId, Failure, ServerStatus, Session, Status, ToolCall, Workflow
-from pml_hookspecs.plain import to_plain
+from pml_hookspecs import Document, ExecutionId, Failure, ServerStatus, Session, Status, ToolCall, Workflow, replace
+from pml_kit.plain import to_plain
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, outcome
 
 
@@ -103,9 +102,9 @@ class Make:
     """Short ways to write tasks and outcomes."""
 
     @staticmethod
-    def call(id_, *needs, step=None, **arguments):
+    def call(id_, *depends_on, step=None, **arguments):
         more = {} if step is None else {"step": step}
-        return ToolCall(id=id_, tool=f"s:{id_}", arguments=arguments, needs=needs, **more)
+        return ToolCall(id=id_, tool=f"s:{id_}", arguments=arguments, depends_on=depends_on, **more)
 
     @staticmethod
     def flow(*tasks, **more):

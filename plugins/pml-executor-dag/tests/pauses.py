@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pml_executor_dag.continuation import carry_out, decision_from
+from pml_executor_dag.pauses.continuation import carry_out, decision_from
 from pml_hookspecs import (
     ToolFailed,
 )

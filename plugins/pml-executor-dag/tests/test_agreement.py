@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from plans_kit import workflow_from
 
 from pml_executor_dag import Dag, tool
-from pml_executor_dag.agreement import REHEARSAL
-from pml_executor_dag.plan_digests import changes, digest_of, parts_of
+from pml_executor_dag.pauses.agreement import REHEARSAL
+from pml_executor_dag.pauses.plan_digests import changes, digest_of, parts_of
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,
     InvalidArguments,
+    Offer,
     Phase,
     Retry,
     Status,
     Step,
-    Suggestion,
     ToolCall,
     Workflow,
     hookimpl,
+    replace,
 )
+from pml_kit.offers import SUGGESTER, Suggestion
 from pml_testing.dispatching import hooks
 from pml_testing.fakes import FakeCatalog, entry, outcome
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
 pytestmark = pytest.mark.anyio
 
 CATALOG = FakeCatalog([entry("s:read"), entry("s:write"), entry("other:tool")])
 A = ToolCall(id="a", tool="s:read", arguments={"n": 1, "deep": {"x": [1, 2]}})
-B = ToolCall(id="b", tool="s:write", arguments={"text": "{{a}}"}, needs=("a",))
+B = ToolCall(id="b", tool="s:write", arguments={"text": "{{a}}"}, depends_on=("a",))
 CODE = CodeRun(id="c", language="python", source="return await tools.other.tool()", inputs={"q": 1})
 INNER = Workflow(id="i", tasks=(ToolCall(id="x", tool="s:read"),))
 PLAN = Workflow(id="workflow", tasks=(A, B, CODE, INNER))
@@ -52,7 +52,7 @@ def changed(plan, catalog=CATALOG):
 CHANGES = {
     "task 'a': its arguments": with_task(replace(A, arguments={"n": 2, "deep": {"x": [1, 2]}})),
     "task 'b': which tool it calls": with_task(replace(B, tool="s:read")),
-    "task 'b': what it depends on": with_task(replace(B, needs=())),
+    "task 'b': what it depends on": with_task(replace(B, depends_on=())),
     "task 'b': its options": with_task(replace(B, step=Step(retry=Retry(attempts=2)))),
     "task 'c': what it runs": with_task(replace(CODE, source="return await tools.other.tool(1)")),
     "task 'c': its arguments": with_task(replace(CODE, inputs={"q": True})),
@@ -156,10 +156,9 @@ REQUEST = {"workflow": {"tasks": TASKS}, "intent": "copy"}
 
 async def ask(client, **more):
     answer = await client.call("execute_workflow", {**REQUEST, **more})
-    return answer.get("structuredContent") or answer
+    return answer if answer.get("isError") else value_of(answer)
 
 
-@pytest.mark.seed("DRY-16")
 async def test_simulate_review_run():
     async with gateway(ScriptedServer(["read", "write"])) as started:
         client = Client(started)
@@ -214,15 +213,14 @@ class Suggests:
         self.tools = ["s:read"]
 
     @hookimpl
-    def pml_suggesters(self, services):
-        return [self]
+    def pml_offers(self, services):
+        return [Offer(SUGGESTER, self)]
 
     async def suggest(self, intent, run, *, limit):
         tasks = tuple(ToolCall(id=f"t{i}", tool=one) for i, one in enumerate(self.tools))
         return [Suggestion(workflow=Workflow(id="w", tasks=tasks), confidence=0.7, why="why")]
 
 
-@pytest.mark.seed("DRY-16")
 async def test_an_intent_is_rehearsed_and_then_run_as_it_was_rehearsed():
     suggests, intent = Suggests(), {"intent": "look around"}
     read = {"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
@@ -232,7 +230,7 @@ async def test_an_intent_is_rehearsed_and_then_run_as_it_was_rehearsed():
 
         async def request(**more):
             answer = await client.call("execute_workflow", {**intent, **more})
-            return answer.get("structuredContent") or answer["_meta"]["pml/failure"]
+            return answer["_meta"]["pml/failure"] if answer.get("isError") else value_of(answer)
 
         rehearsed = await request(dry_run=True)
         assert (rehearsed["status"], rehearsed["tasks"][0]["tool"]) == ("simulated", "s:read")
@@ -242,7 +240,7 @@ async def test_an_intent_is_rehearsed_and_then_run_as_it_was_rehearsed():
         assert ran["status"] == "completed"
         as_told = rehearsed["planned"]["arguments"]
         answer = await client.call("execute_workflow", {**as_told, "plan_digest": rehearsed["plan_digest"]})
-        assert answer["structuredContent"]["status"] == "completed"
+        assert value_of(answer)["status"] == "completed"
         suggests.tools.append("s:write")
         refused = await request(dry_run=False, plan_digest=rehearsed["plan_digest"])
         assert refused["code"] == "plan.changed"

@@ -9,8 +9,8 @@ import pytest
 from pauses import Approver, decide
 
 from pml_executor_dag import Dag, Settings
-from pml_executor_dag.continuation import carry_out, decision_from
-from pml_executor_dag.paused_workflows import take
+from pml_executor_dag.pauses.continuation import carry_out, decision_from
+from pml_executor_dag.pauses.paused_workflows import take
 from pml_hookspecs import (
     Failure,
     InvalidArguments,

@@ -19,8 +19,8 @@ class TestDag(ExecutorContract):
         return Dag(Settings())
 
 
-def call(id_, *needs, **arguments):
-    return ToolCall(id=id_, tool=f"s:{id_}", arguments=arguments, needs=needs)
+def call(id_, *depends_on, **arguments):
+    return ToolCall(id=id_, tool=f"s:{id_}", arguments=arguments, depends_on=depends_on)
 
 
 def flow(*tasks, **more):
@@ -72,7 +72,6 @@ async def test_the_output_is_json():
     assert b'"result":{"n":1}' in encode(ended.output)
 
 
-@pytest.mark.seed("DAG-6")
 async def test_independent_tasks_run_side_by_side():
     barrier = asyncio.Barrier(4)
 
@@ -151,8 +150,6 @@ async def test_a_message_names_ten_failed_tasks_and_counts_the_rest():
     assert ended.failure.message.endswith("and 2 more.")
 
 
-@pytest.mark.seed("DAG-9")
-@pytest.mark.seed("MUX-6")
 async def test_a_time_out_is_told_apart_from_an_error_and_touches_no_other_task():
     async def answer(task, _run):
         if task.id == "late":
@@ -176,7 +173,6 @@ async def test_a_workflow_may_be_tried_again_when_all_that_failed_may(retryable,
     assert ended.failure.retryable is expected
 
 
-@pytest.mark.seed("DAG-8")
 async def test_what_a_failed_task_said_and_left_is_told():
     async def answer(task, _run):
         output = {"stdout": "half"} if task.id == "code" else text_result("no such file")
@@ -197,7 +193,6 @@ async def test_what_a_failed_task_said_and_left_is_told():
     assert "result" not in told["a"]
 
 
-@pytest.mark.seed("DAG-7")
 @pytest.mark.parametrize(
     ("output", "reference", "value"),
     [
@@ -225,7 +220,6 @@ async def test_results_are_handed_to_later_tasks(output, reference, value):
     assert results(ended)["b"]["depends_on"] == ["a"]
 
 
-@pytest.mark.seed("DAG-7")
 async def test_code_and_capabilities_get_results_in_their_inputs():
     run = answering(a={"content": [], "structuredContent": {"n": 1}}, code=5, learned=6)
     code = CodeRun(id="code", language="python", source="print('{{a.n}}')", inputs={"n": "{{a.n}}"})
@@ -274,16 +268,15 @@ async def test_a_result_that_is_no_json_fails_its_task_only():
     [
         ((call("a", "b"), call("b", "a")), "tasks[0]: tasks that wait for each other never start: a → b → a"),
         ((call("a", x="{{b}}"), call("b", "a")), "a → b → a"),
-        ((call("a", "a"),), "tasks[0].needs[0]: task 'a' cannot need its own result"),
-        ((call("a", "nobody"),), "tasks[0].needs[0]: no task here has the id 'nobody'"),
+        ((call("a", "a"),), "tasks[0].depends_on[0]: task 'a' cannot need its own result"),
+        ((call("a", "nobody"),), "tasks[0].depends_on[0]: no task here has the id 'nobody'"),
         ((call("a", x="{{nobody.x}}"),), "tasks[0].arguments.x: no task here has the id 'nobody'"),
         ((CodeRun(id="a", language="l", source="", inputs={"x": "{{b}}"}),), "tasks[0].inputs.x: no task here"),
         ((call("a"), call("a")), "tasks[1].id: 'a' is already the id of tasks[0]"),
-        ((call("a"), flow(call("b", "a"))), "tasks[1].tasks[0].needs[0]: no task here has the id 'a'"),
+        ((call("a"), flow(call("b", "a"))), "tasks[1].tasks[0].depends_on[0]: no task here has the id 'a'"),
         ((call("ok"), flow(flow(call("a", "b"), call("b", "a")))), "tasks[1].tasks[0].tasks[0]: tasks that wait"),
     ],
 )
-@pytest.mark.seed("DRY-12")
 async def test_a_workflow_with_mistakes_is_refused_before_anything_runs(tasks, says):
     run = FakeRun()
     ended = await Dag().execute(flow(*tasks), run)
@@ -310,8 +303,6 @@ async def test_only_workflows_are_run():
         await Dag().execute(call("a"), FakeRun())
 
 
-@pytest.mark.seed("DAG-2")
-@pytest.mark.seed("DAG-4")
 async def test_tasks_of_every_kind_go_through_the_one_chain():
     tasks = (
         call("a"),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pml_executor_dag.continuation import decision_from
+from pml_executor_dag.pauses.continuation import decision_from
 from pml_hookspecs import InvalidArguments
 
 

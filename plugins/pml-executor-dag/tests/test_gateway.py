@@ -7,10 +7,11 @@ import asyncio
 import pytest
 
 from pml_executor_dag import Dag, tool
-from pml_hookspecs import CodeRun, Failure, Phase, Status, Suggestion, ToolCall, Workflow, hookimpl
+from pml_hookspecs import CodeRun, Failure, Offer, Phase, Status, ToolCall, Workflow, hookimpl
+from pml_kit.offers import SUGGESTER, Suggestion
 from pml_testing.dispatching import Code, hooks
 from pml_testing.fakes import outcome
-from pml_testing.gateway import Client, ScriptedServer, running, until
+from pml_testing.gateway import Client, ScriptedServer, running, until, value_of
 
 pytestmark = pytest.mark.anyio
 
@@ -37,8 +38,8 @@ class Suggests:
         self.suggestion = suggestion
 
     @hookimpl
-    def pml_suggesters(self, services):
-        return [self]
+    def pml_offers(self, services):
+        return [Offer(SUGGESTER, self)]
 
     async def suggest(self, intent, run, *, limit):
         return [self.suggestion]
@@ -50,8 +51,9 @@ def plugins(*wrappers, **more):
 
 
 async def execute(client, *tasks, name="execute_workflow", **plan):
-    """The report of a workflow."""
-    return (await client.call(name, {"workflow": {"tasks": list(tasks), **plan}}))["structuredContent"]
+    """The report of a workflow, with every result in it."""
+    plan.setdefault("return", "all")
+    return value_of(await client.call(name, {"workflow": {"tasks": list(tasks), **plan}}))
 
 
 async def test_another_principal_cannot_continue_it():
@@ -69,7 +71,16 @@ async def test_another_principal_cannot_continue_it():
         assert (aborted["isError"], aborted["structuredContent"]["status"]) == (True, "failed")
 
 
-@pytest.mark.seed("DRY-21")
+async def test_a_client_is_answered_what_its_plan_selects():
+    async with running({"fs": ScriptedServer(["read"])}, plugins=plugins()) as gateway:
+        client = Client(gateway)
+        await client.initialize()
+        plan = {"tasks": [{"id": "a", "tool": "fs:read"}], "select": "{kind: type(a)}"}
+        told = value_of(await client.call("execute_workflow", {"workflow": plan}))
+        assert told["tasks"] == [{"id": "a", "status": "ok"}]
+        assert told["result"]["kind"] in ("object", "string")
+
+
 async def test_calls_of_code_and_of_inner_workflows_count_against_the_budget():
     async def three(task, run):
         ended = [await run.dispatch(ToolCall(id=f"c{i}", tool="fs:read")) for i in range(3)]
@@ -120,8 +131,6 @@ async def test_progress_is_told_and_a_cancelled_plan_ends_its_calls():
         await until(lambda: ended == ["slow"])
 
 
-@pytest.mark.seed("DRY-17")
-@pytest.mark.seed("DRY-20")
 async def test_what_is_speculated_runs_for_real_but_for_what_could_do_harm():
     tools = [
         {"name": "read", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
@@ -135,17 +144,17 @@ async def test_what_is_speculated_runs_for_real_but_for_what_could_do_harm():
     async with running({"fs": server}, plugins=made, tables=table) as gateway:
         client = Client(gateway)
         await client.initialize()
-        told = (await client.call("execute_workflow", {"intent": "tidy up"}))["structuredContent"]
+        told = value_of(await client.call("execute_workflow", {"intent": "tidy up"}))
         assert [name for name, _ in server.calls] == ["read"]
         assert [task["status"] for task in told["tasks"]] == ["ok", "denied"]
         assert told["tasks"][1]["error"]["code"] == "approval.unavailable"
     async with running({"fs": server}, plugins=made) as gateway:
         client = Client(gateway)
         await client.initialize()
-        told = (await client.call("execute_workflow", {"intent": "tidy up"}))["structuredContent"]
+        told = value_of(await client.call("execute_workflow", {"intent": "tidy up"}))
         assert (told["status"], told["confidence"]) == ("suggestion", 0.95)
-        ran = (await client.call("execute_workflow", told["arguments"]))["structuredContent"]
-        assert ([task["status"] for task in ran["tasks"]], ran["intent"]) == (["ok", "ok"], "tidy up")
+        ran = value_of(await client.call("execute_workflow", told["arguments"]))
+        assert [task["status"] for task in ran["tasks"]] == ["ok", "ok"]
 
 
 async def test_an_intent_for_which_nobody_plans_says_how_to_plan():

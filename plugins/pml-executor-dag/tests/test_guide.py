@@ -12,12 +12,13 @@ from pml_executor_dag import tool
 from pml_executor_dag.guide import TEXT
 from pml_executor_dag.plan import graph_of
 from pml_hookspecs import Step
+from pml_kit.offers import GUIDES
 
 EXAMPLES = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_there_is_one_guide_and_it_is_found_by_questions():
-    (guide,) = tool.pml_guides()
+    (guide,) = (offer.service for offer in tool.pml_offers() if offer.key == GUIDES)
     assert (guide.name, guide.text) == ("workflows", TEXT)
     assert guide.questions
 

@@ -64,7 +64,7 @@ async def test_a_tool_without_a_server_is_missing_when_every_server_says_what_it
 
 async def test_all_mistakes_are_told_at_once(here, make):
     ended = await here.execute(
-        make.flow(call("nope:x", "a"), call("lab:y", "b"), ToolCall(id="c", tool="s:t", needs=("q",)))
+        make.flow(call("nope:x", "a"), call("lab:y", "b"), ToolCall(id="c", tool="s:t", depends_on=("q",)))
     )
     assert "the workflow has 4 mistakes" in ended.failure.message
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from pauses import Approver, decide
 
-from pml_executor_dag.paused_workflows import COLLECTION
+from pml_executor_dag.pauses.paused_workflows import COLLECTION
 from pml_hookspecs import (
     CapabilityRun,
     CodeRun,
@@ -17,6 +16,7 @@ from pml_hookspecs import (
     Step,
     ToolCall,
     Workflow,
+    replace,
 )
 from pml_testing.fakes import outcome
 
@@ -39,7 +39,6 @@ async def test_a_task_that_waits_lets_the_rest_end_and_stops_what_needs_it(make,
     assert make.results(ended)["d"] == {"id": "d", "tool": "s:d", "status": "pending", "depends_on": ["b"]}
 
 
-@pytest.mark.seed("GAP-22")
 async def test_it_goes_on_where_it_stopped_and_repeats_nothing(make, world):
     approver = Approver(make, "b")
     here = world(approver)
@@ -59,15 +58,14 @@ async def test_continuing_is_not_approving(make, world):
     assert here.ran() == ["a", "b", "b"]
 
 
-@pytest.mark.seed("DAG-11")
 async def test_code_and_capabilities_go_on_through_the_same_chain(make, world):
     approver = Approver(make, "b")
     here = world(approver)
     tasks = (
         make.call("a"),
         make.call("b", "a"),
-        CodeRun(id="code", language="python", source="return a", needs=("a", "b"), intent="why"),
-        CapabilityRun(id="learned", capability_id="x", inputs={"y": "{{code}}"}, needs=("b",)),
+        CodeRun(id="code", language="python", source="return a", depends_on=("a", "b"), intent="why"),
+        CapabilityRun(id="learned", capability_id="x", inputs={"y": "{{code}}"}, depends_on=("b",)),
     )
     ended = await here.execute(make.flow(*tasks, intent="tidy up"))
     here.calls.clear()
@@ -78,10 +76,9 @@ async def test_code_and_capabilities_go_on_through_the_same_chain(make, world):
     assert (told["status"], told["intent"]) == ("completed", "tidy up")
 
 
-@pytest.mark.seed("DAG-10")
 async def test_layer_by_layer_each_layer_waits_for_somebody(make, world):
     here = world()
-    code = CodeRun(id="b", language="python", source="", needs=("a",))
+    code = CodeRun(id="b", language="python", source="", depends_on=("a",))
     tasks = make.flow(make.call("a"), code, make.call("c", "a"), make.call("d", "b"), by_layer=True)
     ended = await here.execute(tasks)
     assert (ended.status, ended.failure.code) == (Status.INPUT_REQUIRED, "workflow.layer_complete")

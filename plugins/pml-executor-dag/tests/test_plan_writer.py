@@ -36,27 +36,33 @@ def steps(draw, *, own_limit, undo=True):
 
 
 @st.composite
-def tasks_of(draw, id_, *, needs=(), draw_undo=True, depth=0):
+def tasks_of(draw, id_, *, depends_on=(), draw_undo=True, depth=0):
     kind = draw(st.integers(0, 3 if depth < 2 else 2))
     step = draw(steps(own_limit=kind in (1, 3), undo=draw_undo))
     if kind == 0:
         return ToolCall(
-            id=id_, tool=draw(st.sampled_from(["s:t", "u"])), arguments=draw(values), needs=needs, step=step
+            id=id_, tool=draw(st.sampled_from(["s:t", "u"])), arguments=draw(values), depends_on=depends_on, step=step
         )
     if kind == 1:
         tools = draw(st.one_of(st.none(), st.just(("s:*", "t:u"))))
         return CodeRun(
-            id=id_, language=draw(languages), source="return 1", inputs=draw(values), needs=needs, step=step,
+            id=id_, language=draw(languages), source="return 1", inputs=draw(values), depends_on=depends_on, step=step,
             intent=draw(st.sampled_from(["", "why"])), timeout_s=draw(seconds), tools=tools,
         )  # fmt: skip
     if kind == 2:
         source = draw(st.sampled_from(["", "return 2"]))
         language = draw(languages) if source else "typescript"
         return CapabilityRun(
-            id=id_, capability_id="c", inputs=draw(values), needs=needs, step=step, source=source, language=language
+            id=id_,
+            capability_id="c",
+            inputs=draw(values),
+            depends_on=depends_on,
+            step=step,
+            source=source,
+            language=language,
         )
     inner = draw(lists_of_tasks(depth=depth + 1))
-    return Workflow(id=id_, tasks=inner, needs=needs, step=step, **draw(limits()))
+    return Workflow(id=id_, tasks=inner, depends_on=depends_on, step=step, **draw(limits()))
 
 
 @st.composite
@@ -64,15 +70,15 @@ def lists_of_tasks(draw, depth=0):
     names = draw(st.lists(ids, min_size=1, max_size=3, unique=True))
     made = []
     for i, name in enumerate(names):
-        needs = tuple(names[j] for j in range(i) if draw(st.booleans()))
-        task = draw(tasks_of(name, needs=needs, depth=depth))
+        depends_on = tuple(names[j] for j in range(i) if draw(st.booleans()))
+        task = draw(tasks_of(name, depends_on=depends_on, depth=depth))
         made.append(_named(task, name))
     return tuple(made)
 
 
 def _named(task, name):
     """Undoing tasks are named after the task."""
-    from dataclasses import replace
+    from pml_hookspecs import replace
 
     undo = task.step.compensate
     if undo is None:

@@ -6,7 +6,9 @@ import pytest
 from plans_kit import workflow_from
 
 from pml_executor_dag import Dag, Settings
-from pml_hookspecs import CapabilityRun, CodeRun, ServerStatus, Status, Step, Suggestion, ToolCall, Workflow
+from pml_executor_dag.planning import suggested
+from pml_hookspecs import CapabilityRun, CodeRun, Offer, ServerStatus, Status, Step, ToolCall, Workflow
+from pml_kit.offers import SUGGESTER, Suggestion
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
 
 pytestmark = pytest.mark.anyio
@@ -31,11 +33,22 @@ def suggestion(confidence, *tools, **more):
     )
 
 
+class Planner:
+    """Makes the same plans of every intent, or fails."""
+
+    def __init__(self, *suggestions):
+        self.suggestions = suggestions
+
+    async def suggest(self, intent, run, *, limit):
+        if not self.suggestions:
+            raise RuntimeError("no idea")
+        return self.suggestions
+
+
 def dag(*suggestions, **settings):
-    return Dag(Settings(**settings), FakeServices(catalog=CATALOG, suggestions=suggestions))
+    return Dag(Settings(**settings), FakeServices(catalog=CATALOG, offers=[Offer(SUGGESTER, Planner(*suggestions))]))
 
 
-@pytest.mark.seed("DRY-17")
 @pytest.mark.parametrize(
     ("mode", "confidence", "outcome_"),
     [
@@ -87,16 +100,19 @@ async def test_below_the_threshold_the_tools_are_told_in_order_of_use_with_their
 
 @pytest.mark.parametrize("run", [{}, {"dry_run": True}])
 async def test_a_plan_that_lacks_required_arguments_is_none(run):
-    needs = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-    catalog = FakeCatalog([entry("s:open", input_schema=needs)])
+    depends_on = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+    catalog = FakeCatalog([entry("s:open", input_schema=depends_on)])
     tasks = (ToolCall(id="a", tool="s:open"),)
     sure = Suggestion(workflow=Workflow(id="w", tasks=tasks), confidence=1.0, why="")
     settings = Settings(confidence_mode="speculative_execution")
-    executor, made = Dag(settings, FakeServices(catalog=catalog, suggestions=[sure])), FakeRun(**run)
+    executor, made = (
+        Dag(settings, FakeServices(catalog=catalog, offers=[Offer(SUGGESTER, Planner(sure))])),
+        FakeRun(**run),
+    )
     ended = await executor.execute(INTENT, made)
     assert ended.failure.code == "plan.explicit_required"
     assert "nobody knows all arguments" in ended.failure.message
-    assert [(tool["tool"], tool["inputSchema"]) for tool in ended.output["tools"]] == [("s:open", needs)]
+    assert [(tool["tool"], tool["inputSchema"]) for tool in ended.output["tools"]] == [("s:open", depends_on)]
     assert made.dispatched == []
 
 
@@ -113,13 +129,12 @@ async def test_without_a_plan_it_says_how_to_send_one():
 
 
 async def test_a_plan_that_is_none_is_left_out():
-    circle = Workflow(id="w", tasks=(ToolCall(id="a", tool="s:read", needs=("a",)),))
+    circle = Workflow(id="w", tasks=(ToolCall(id="a", tool="s:read", depends_on=("a",)),))
     bad = [Suggestion(workflow=circle, confidence=1.0, why=""), suggestion(0.9)]
     ended = await dag(*bad, suggestion(0.6, "read"), confidence_mode="speculative_execution").execute(INTENT, FakeRun())
     assert (ended.output["status"], ended.output["confidence"]) == ("suggestion", 0.6)
 
 
-@pytest.mark.seed("DRY-20")
 async def test_what_does_not_say_that_it_only_reads_waits_for_a_human():
     undo = Step(compensate=ToolCall(id="u", tool="s:write"))
     tasks = (
@@ -153,3 +168,11 @@ async def test_a_plan_that_is_given_is_run_as_it_is():
 
 async def end_well(task, _run):
     return outcome(task.id)
+
+
+async def test_plans_come_best_first_and_a_planner_that_fails_is_left_out():
+    planners = (Planner(suggestion(0.2), suggestion(0.9)), Planner(), Planner(suggestion(0.5), suggestion(0.1)))
+    services = FakeServices(offers=[Offer(SUGGESTER, one) for one in planners])
+    found = await suggested(services, "tidy", FakeRun())
+    assert [one.confidence for one in found] == [0.9, 0.5, 0.2]
+    assert [(level, fields) for level, _, fields in services.log.lines] == [("exception", {"by": "another_plugin"})]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_executor_dag.references import MissingError, Slot, fill, find, look_up, path_text, pointer
-from pml_kit.references import Reference, parse
+from pml_executor_dag.references import MissingError, fill, look_up, pointer
+from pml_kit.references import Reference, Slot, find, parse, path_text
 
 RESULT = {"items": [{"name": "a"}, {"name": "b"}], "Due date": "today", "none": None, "0": "zero"}
 
@@ -54,17 +54,18 @@ def freely(_reference, _value, *, whole):
 
 def test_references_are_found_at_any_depth_and_in_document_order():
     arguments = {"a": "{{x}}", "b": [1, {"c": ("no", "{{y}} and {{z}}")}], "d": "plain", "e": "{{", "{{k}}": 1}
-    slots, unreadable = find(arguments)
+    found = find(arguments)
+    slots = found.slots
     assert [slot.path for slot in slots] == [("a",), ("b", 1, "c", 1)]
     assert [r.task for slot in slots for r in slot.references] == ["x", "y", "z"]
-    assert unreadable == [(("e",), "{{")]
+    assert found.unreadable == [(("e",), "{{")]
 
 
 def test_deeply_nested_arguments_do_not_exhaust_the_stack():
     arguments: dict = {"x": "{{a}}"}
     for _ in range(5000):
         arguments = {"x": arguments}
-    slots, _ = find(arguments)
+    slots = find(arguments).slots
     filled = fill(arguments, slots, lambda _: "here", freely)
     for _ in range(5000):
         filled = filled["x"]
@@ -85,13 +86,13 @@ def test_inside_text_a_value_is_put_in_as_text(value, text):
 
 
 def test_what_a_reference_brings_in_is_not_looked_at_again():
-    slots, _ = find({"x": "{{a}} {{a}}"})
+    slots = find({"x": "{{a}} {{a}}"}).slots
     assert fill({"x": "…"}, slots, lambda _: "{{b}}", freely) == {"x": "{{b}} {{b}}"}
 
 
 def test_filling_leaves_the_given_arguments_alone_and_shares_the_rest():
     arguments = {"a": {"b": ["{{t}}", "{{t}}"]}, "other": {"big": 1}}
-    slots, _ = find(arguments)
+    slots = find(arguments).slots
     filled = fill(arguments, slots, lambda _: 7, freely)
     assert filled == {"a": {"b": [7, 7]}, "other": {"big": 1}}
     assert arguments == {"a": {"b": ["{{t}}", "{{t}}"]}, "other": {"big": 1}}
@@ -128,6 +129,11 @@ def test_a_path_to_nothing_says_what_is_there(text, says):
     with pytest.raises(MissingError) as caught:
         look_up(parse(text)[0], RESULT)
     assert says in str(caught.value)
+
+
+def test_a_position_of_more_digits_than_python_reads_is_not_there():
+    with pytest.raises(MissingError, match="finds nothing"):
+        look_up(parse(f"{{{{a.items.{'9' * 5000}}}}}")[0], RESULT)
 
 
 @pytest.mark.parametrize("value", [{f"key{i}": i for i in range(500)}, "x" * 100_000, list(range(100_000))])

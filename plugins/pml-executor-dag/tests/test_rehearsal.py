@@ -9,8 +9,8 @@ from pml_testing.fakes import FakeRun, outcome
 pytestmark = pytest.mark.anyio
 
 
-def call(id_, *needs, **arguments):
-    return ToolCall(id=id_, tool=f"s:{id_}", arguments=arguments, needs=needs)
+def call(id_, *depends_on, **arguments):
+    return ToolCall(id=id_, tool=f"s:{id_}", arguments=arguments, depends_on=depends_on)
 
 
 def flow(*tasks):
@@ -34,7 +34,6 @@ def simulating(**outputs):
     return FakeRun(answer, dry_run=True)
 
 
-@pytest.mark.seed("DRY-11")
 async def test_a_rehearsal_tells_tools_order_and_arguments():
     a = {**text_result("…"), "structuredContent": {"path": "/x"}, "_meta": {"pml/simulated": {"source": "schema"}}}
     run = simulating(a=a)
@@ -73,7 +72,6 @@ async def test_a_real_run_marks_nothing_as_made_up():
     assert run.dispatched[1].extra == {}
 
 
-@pytest.mark.seed("DRY-12")
 async def test_a_rehearsal_in_which_a_task_fails_has_failed():
     async def answer(task, _run):
         if task.id == "b":

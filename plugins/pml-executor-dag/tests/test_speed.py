@@ -23,8 +23,9 @@ async def test_scheduling_a_task_takes_as_much_among_two_thousand_as_among_two_h
 async def test_scheduling_a_chain_takes_as_much_for_each_task_however_long_it_is():
     each = []
     for count in (100, 1000):
-        needs = [()] + [(f"t{i}",) for i in range(count - 1)]
-        tasks = Workflow(id="w", tasks=tuple(ToolCall(id=f"t{i}", tool="s:t", needs=n) for i, n in enumerate(needs)))
+        depends_on = [()] + [(f"t{i}",) for i in range(count - 1)]
+        calls = tuple(ToolCall(id=f"t{i}", tool="s:t", depends_on=n) for i, n in enumerate(depends_on))
+        tasks = Workflow(id="w", tasks=calls)
         with counted() as work:
             assert (await Dag().execute(tasks, FakeRun())).status is Status.OK
         each.append(work.calls / count)

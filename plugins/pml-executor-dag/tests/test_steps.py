@@ -59,8 +59,8 @@ async def test_a_condition_that_cannot_be_evaluated_fails_its_task(make):
             "tasks[1].compensate.arguments.x: no task here has the id 'c'",
         ),
         (
-            Step(compensate=Workflow(id="u", tasks=(ToolCall(id="c", tool="t", needs=("d",)),))),
-            "tasks[1].compensate.tasks[0].needs[0]: no task here has the id 'd'",
+            Step(compensate=Workflow(id="u", tasks=(ToolCall(id="c", tool="t", depends_on=("d",)),))),
+            "tasks[1].compensate.tasks[0].depends_on[0]: no task here has the id 'd'",
         ),
     ],
 )
@@ -93,14 +93,13 @@ async def test_a_plan_cannot_raise_the_limit_of_the_gateway(make):
     assert most == 2
 
 
-@pytest.mark.seed("DAG-7")
 async def test_code_gets_results_of_what_it_needs_under_their_ids(make):
     async def answer(task, _run):
         return outcome(task.id, make.structured({"n": 1}) if isinstance(task, ToolCall) else 5)
 
     run = FakeRun(answer)
-    code = CodeRun(id="code", language="python", source="", needs=("a", "b"), inputs={"b": "mine", "c": "{{a.n}}"})
-    learned = CapabilityRun(id="learned", capability_id="x", needs=("code",))
+    code = CodeRun(id="code", language="python", source="", depends_on=("a", "b"), inputs={"b": "mine", "c": "{{a.n}}"})
+    learned = CapabilityRun(id="learned", capability_id="x", depends_on=("code",))
     await Dag().execute(make.flow(make.call("a"), make.call("b"), code, learned), run)
     assert run.dispatched[2].inputs == {"a": {"n": 1}, "b": "mine", "c": 1}
     assert run.dispatched[3].inputs == {"code": 5}
@@ -111,7 +110,7 @@ async def test_code_finds_null_where_a_result_was_allowed_to_fail(make):
         return make.failed(task) if task.id == "a" else outcome(task.id)
 
     run = FakeRun(answer)
-    code = CodeRun(id="code", language="python", source="", needs=("a",))
+    code = CodeRun(id="code", language="python", source="", depends_on=("a",))
     await Dag().execute(make.flow(make.call("a", step=Step(on_error="continue")), code), run)
     assert run.dispatched[1].inputs == {"a": None}
 
@@ -214,7 +213,6 @@ async def test_the_wait_doubles_up_to_its_limit_and_varies_below_it():
     assert delay_s(Job(task, "a", attempt=20), bad) is None
 
 
-@pytest.mark.seed("DAG-9")
 async def test_an_attempt_that_takes_too_long_is_ended_and_told_apart_from_an_error(make):
     ended_by = []
 
@@ -245,7 +243,6 @@ async def test_an_attempt_that_a_journal_found_cut_off_is_tried_again_as_one_tha
     assert ([task.id for task in run.dispatched], ended.status) == (["a", "a#2"], Status.OK)
 
 
-@pytest.mark.seed("DRY-22")
 async def test_a_workflow_that_takes_too_long_is_ended_and_tells_what_it_did(make):
     async def answer(task, _run):
         if task.id not in ("quick", "each[0]"):
@@ -292,7 +289,6 @@ async def test_what_a_workflow_cost_is_what_its_tasks_cost(make):
     assert (await Dag().execute(make.flow(make.call("c")), FakeRun(answer))).cost_usd is None
 
 
-@pytest.mark.seed("DRY-11")
 async def test_a_rehearsal_does_not_trust_conditions_and_items_that_are_made_up(make):
     async def answer(task, _run):
         return outcome(task.id, make.structured({"n": 1}), Status.SIMULATED)

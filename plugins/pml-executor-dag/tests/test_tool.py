@@ -5,7 +5,7 @@ from plans_kit import workflow_from
 
 from pml_executor_dag import tool
 from pml_executor_dag.tool import DEFINITION
-from pml_hookspecs import InvalidArguments, RawObject, ToolCall, Workflow, encode
+from pml_hookspecs import InvalidArguments, RawObject, Session, ToolCall, Workflow, encode
 from pml_testing.work import counted
 
 
@@ -25,20 +25,23 @@ def of_tasks(*tasks, **more) -> dict:
 A = {"id": "a", "tool": "s:t"}
 
 
-@pytest.mark.seed("GAP-24")
 def test_one_tool_is_listed_and_two_other_names_are_accepted(services):
     meta, *others = tool.pml_meta_tools(services)
     assert meta.definition["name"] == "execute_workflow"
     assert meta.aliases == ("execute_dag", "pml_execute_dag")
     assert meta.listed
-    assert meta.task is tool.workflow_from
+    assert meta.task(of_tasks(A)) == tool.workflow_from(of_tasks(A))
+    reading, *others = others
+    assert reading.definition["name"] == "execute_workflow_read"
+    assert reading.task is meta.task
+    listed = [reading.listed(Session(key="k", client=client)) for client in ("claude-code/2", "test/1", "")]
+    assert listed == [True, False, False]
     assert {other.definition["name"]: other.listed for other in others} == {
         "continue_workflow": False,
         "abort_workflow": False,
     }
 
 
-@pytest.mark.seed("DRY-7")
 def test_dry_run_is_a_boolean_that_is_false_by_default():
     assert DEFINITION["inputSchema"]["properties"]["dry_run"] == {
         "type": "boolean",
@@ -75,18 +78,19 @@ def test_a_workflow_is_read():
     task = {"id": "b", "type": "tool", "tool": "s:u", "arguments": {"x": "{{a.y}}"}, "depends_on": ["a"]}
     assert workflow_from(of_tasks(A, task, intent="why", dry_run=True)) == Workflow(
         id="workflow",
-        tasks=(ToolCall(id="a", tool="s:t"), ToolCall(id="b", tool="s:u", arguments={"x": "{{a.y}}"}, needs=("a",))),
+        tasks=(
+            ToolCall(id="a", tool="s:t"),
+            ToolCall(id="b", tool="s:u", arguments={"x": "{{a.y}}"}, depends_on=("a",)),
+        ),
         intent="why",
         dry_run=True,
     )
 
 
-@pytest.mark.seed("DRY-5")
 def test_missing_arguments_are_empty():
     assert workflow_from(of_tasks(A)).tasks[0].arguments == {}
 
 
-@pytest.mark.seed("DRY-10")
 @pytest.mark.parametrize(
     ("given", "read"),
     [({}, None), ({"dry_run": False}, False), ({"dry_run": True}, True), ({"dry_run": "reads"}, "reads")],
@@ -95,7 +99,6 @@ def test_saying_nothing_leaves_dry_run_to_the_configuration(given, read):
     assert workflow_from(of_tasks(A, **given)).dry_run is read
 
 
-@pytest.mark.seed("DRY-16")
 def test_only_the_flag_differs_between_rehearsal_and_run():
     rehearsal, real = (workflow_from(of_tasks(A, intent="i", dry_run=flag)) for flag in (True, False))
     assert (rehearsal.tasks, rehearsal.intent) == (real.tasks, real.intent)
@@ -114,7 +117,7 @@ def test_a_workflow_may_hold_workflows():
     }
     read = workflow_from(of_tasks(A, inner)).tasks[1]
     assert isinstance(read, Workflow)
-    assert (read.id, read.needs, [t.id for t in read.tasks], read.dry_run) == ("n", ("a",), ["a", "b"], None)
+    assert (read.id, read.depends_on, [t.id for t in read.tasks], read.dry_run) == ("n", ("a",), ["a", "b"], None)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +187,6 @@ def test_a_mistake_is_told_with_place_and_remedy(arguments, line):
     assert line in told
 
 
-@pytest.mark.seed("DRY-12")
 def test_all_mistakes_of_a_plan_are_told_at_once():
     told = mistakes(
         of_tasks(
@@ -216,8 +218,8 @@ def test_every_circle_is_shown():
 
 
 def test_a_circle_behind_another_is_shown_too():
-    needs = {"a": ["c", "b"], "b": ["a"], "c": ["d"], "d": ["c"]}
-    told = mistakes(of_tasks(*({"id": i, "tool": "s:t", "depends_on": n} for i, n in needs.items())))
+    depends_on = {"a": ["c", "b"], "b": ["a"], "c": ["d"], "d": ["c"]}
+    told = mistakes(of_tasks(*({"id": i, "tool": "s:t", "depends_on": n} for i, n in depends_on.items())))
     assert [line.split("start: ")[1] for line in told] == ["c → d → c", "a → b → a"]
 
 

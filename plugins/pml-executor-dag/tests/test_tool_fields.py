@@ -26,10 +26,9 @@ def mistakes(arguments):
     return str(caught.value).split("\n- ")[1:]
 
 
-@pytest.mark.seed("DAG-1")
 def test_code_is_read():
     assert read(A, {**CODE, "depends_on": ["a"]}) == CodeRun(
-        id="c", language="typescript", source="return 1", needs=("a",)
+        id="c", language="typescript", source="return 1", depends_on=("a",)
     )
     full = {**CODE, "language": "python", "inputs": {"x": "{{a}}"}, "intent": "why", "timeout_s": 5, "tools": ["s:*"]}
     assert read(A, full) == CodeRun(
@@ -37,7 +36,6 @@ def test_code_is_read():
     )
 
 
-@pytest.mark.seed("DAG-1")
 def test_capabilities_are_read():
     assert read(LEARNED) == CapabilityRun(id="l", capability_id="x")
     full = {**LEARNED, "inputs": {"n": 1}, "code": "return n", "language": "python", "timeout_s": 3}
@@ -98,7 +96,6 @@ def test_tasks_of_a_workflow_for_each_item_may_refer_to_it():
     assert told == "workflow.tasks[0].tasks[0].arguments.x: 'item' means something only in a task with for_each"
 
 
-@pytest.mark.seed("DRY-17")
 def test_an_intent_alone_is_to_be_planned():
     assert workflow_from({"intent": "tidy up", "dry_run": True}) == Workflow(
         id="workflow", tasks=(), intent="tidy up", dry_run=True

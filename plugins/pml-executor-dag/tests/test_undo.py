@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from pml_executor_dag import Dag
-from pml_executor_dag.continuation import carry_out, decision_from
-from pml_hookspecs import InvalidArguments, Retry, Status, Step, ToolCall, ToolFailed, Workflow
+from pml_executor_dag.pauses.continuation import carry_out, decision_from
+from pml_hookspecs import InvalidArguments, Retry, Status, Step, ToolCall, ToolFailed, Workflow, replace
 from pml_testing.fakes import FakeRun, outcome
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from pml_executor_dbos import Dbos, Settings
-from pml_hookspecs import ExecutionId, Journal, Outcome, Run, Session, Task, ToolCall, ToolId, Workflow
-from pml_hookspecs.plain import to_plain
+from pml_hookspecs import ExecutionId, Journal, Outcome, Run, RunOptions, Session, Task, ToolCall, ToolId, Workflow
+from pml_kit.plain import to_plain
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
 
 ENTRIES = (
@@ -48,7 +48,7 @@ class PlanRun(FakeRun):
         ended = []
         for each in task.tasks:
             perform = self._perform(each)
-            ended.append(await (perform() if journal is None else journal.keep(each.id, each, perform)))
+            ended.append(await (perform() if journal is None else journal(each.id, each, perform)))
         bad = next((one for one in ended if not one.status.good), None)
         told = {one.task_id: str(one.status) for one in ended}
         if bad is not None:
@@ -67,7 +67,7 @@ class Gateway(FakeServices):
         self.executor = Dbos(settings, self)
         self.how = answer
         self.runs: list[PlanRun] = []
-        self.asked: list[dict[str, Any]] = []
+        self.asked: list[RunOptions] = []
 
     @property
     def store(self) -> Any:
@@ -78,8 +78,8 @@ class Gateway(FakeServices):
 
         return SimpleNamespace(executions=SimpleNamespace(get=get))
 
-    async def run(self, task: Task, session: Session, *, id: ExecutionId | None = None, **how: Any) -> Outcome:
-        assert id is not None
-        self.asked.append(how)
-        self.runs.append(PlanRun(id, self.how, session=session))
+    async def run(self, task: Task, session: Session, options: RunOptions = RunOptions()) -> Outcome:
+        assert options.id is not None
+        self.asked.append(options)
+        self.runs.append(PlanRun(options.id, self.how, session=session))
         return await self.executor.execute(task, self.runs[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -18,8 +17,21 @@ from pml_executor_dbos.ledger import Ledger
 from pml_executor_dbos.liveness import Worker
 from pml_executor_dbos.resume_tool import resume
 from pml_executor_dbos.rows import RunState
-from pml_hookspecs import Failure, InvalidArguments, Outcome, Run, Session, Status, Task, ToolFailed, Workflow
-from pml_hookspecs.plain import to_plain
+from pml_hookspecs import (
+    ExecutionId,
+    Failure,
+    InvalidArguments,
+    Outcome,
+    Run,
+    RunOptions,
+    Session,
+    Status,
+    Task,
+    ToolFailed,
+    Workflow,
+    replace,
+)
+from pml_kit.plain import to_plain
 from pml_testing.executor import CLEAN_UP_S, ContractRun, ExecutorContract
 from pml_testing.fakes import FakeServices, outcome
 
@@ -272,7 +284,7 @@ async def test_a_dead_workers_run_is_taken_over_and_goes_on_for_whom_it_was(
     assert [task.id for task in run.dispatched] == ["b", "c"]
     assert run.known == {"~resumed"}, "whoever schedules it is to refuse no plan of which something has run"
     assert (run.session.principal, run.session.scopes) == ("ada", {"a", "b"})
-    assert gateway.asked == [{"intent": "see", "dry_run": False, "trigger": "mcp", "agent": "", "schedule": ""}]
+    assert gateway.asked == [RunOptions(id=ExecutionId("r1"), intent="see", dry_run=False, trigger="mcp")]
 
 
 async def test_a_task_in_doubt_is_not_run_and_the_run_says_so(settings: Settings, gateway: Gateway) -> None:
@@ -410,7 +422,7 @@ class DurableRun(ContractRun):
         for each in task.tasks:
             if each.id not in ended:
                 perform = partial(super().dispatch, each)
-                ended[each.id] = await journal.keep(each.id, each, perform)
+                ended[each.id] = await journal(each.id, each, perform)
         bad = [one for one in ended.values() if not one.status.good]
         waits = [one for one in bad if one.status is Status.INPUT_REQUIRED]
         failure = Failure("workflow.failed", str(bad[0].failure)) if bad else None

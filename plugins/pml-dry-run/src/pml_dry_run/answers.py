@@ -13,8 +13,6 @@ from .argument_echo import ArgumentEcho, echoed, normal
 from .digests import canonical
 from .labels import Source
 from .result_shapes import Form, Shape, value_of
-from .sample import sample
-from .schema import CannotSampleError
 from .validators import Validators
 
 if TYPE_CHECKING:
@@ -115,6 +113,8 @@ class Answers:
 
     def _by_schema(self, task: ToolCall, entry: CatalogEntry, shape: Shape, notes: Sequence[str]) -> Answer | None:
         """A value made up by the schema. Of a structured result it must be an object, or clients refuse it."""
+        from .sample import CannotSampleError, sample  # with the reader of schemas, before whose first use nobody waits
+
         seed = canonical([entry.id, json.loads(encode(task.arguments))])
         key = entry.digest if shape.source == "declared" else canonical(shape.schema).decode()
         try:

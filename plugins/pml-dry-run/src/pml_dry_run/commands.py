@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import AccessEvent, InvalidArguments
+from pml_hookspecs import InvalidArguments
+from pml_kit.offers import ACCESS, AccessEvent, required
 from pml_kit.terminal import printable
 
 from .outputs import forget
@@ -147,7 +148,7 @@ async def prune(arguments: argparse.Namespace, services: Services) -> int:
     documents = _documents(services)
     named = {"tool": arguments.tool, "principal": arguments.principal, "keep": arguments.keep, "stale": arguments.stale}
     # First, because somebody who deletes might end the command before it is through.
-    await services.report_access(
+    await required(services, ACCESS).report(
         AccessEvent(
             kind="change", target="recordings", code="recordings.pruned", details={**named, "recordings": len(chosen)}
         )

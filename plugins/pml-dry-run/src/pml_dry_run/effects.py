@@ -7,8 +7,12 @@ what may have changed besides is said, not guessed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from pml_hookspecs import replace
+from pml_kit.mcp.effects import hints_of, only_reads
+from pml_kit.mcp.named_tools import named_in
 
 from .argument_echo import normal
 from .result_shapes import value_of
@@ -97,7 +101,7 @@ def effect_of(task: ToolCall, entry: CatalogEntry, path: str, result: Mapping[st
 
 
 def effects_of_code(task: Task, path: str, code: CodeRun, catalog: Catalog, session: Session) -> list[Effect]:
-    """What code that is not run might have done: the tools that it names, of which nobody knows what they would get.
+    """What code that is not run might have done: the tools that stand in it, of which nobody knows what they would get.
 
     Args:
         task: The step.
@@ -106,11 +110,7 @@ def effects_of_code(task: Task, path: str, code: CodeRun, catalog: Catalog, sess
         catalog: Finds the tools.
         session: Whose code it is.
     """
-    from .preflight.code import read
-    from .preflight.tool_names import ToolNames
-
-    named = ToolNames(catalog, session)
-    entries = [entry for call in read(code.language, code.source).calls if (entry := named.tool(call)) is not None]
+    entries = [entry for entry in named_in(code.source, catalog) if catalog.allows(entry, session)]
     return [
         Effect(
             task_id=task.id,
@@ -123,21 +123,14 @@ def effects_of_code(task: Task, path: str, code: CodeRun, catalog: Catalog, sess
             made={},
             value=None,
         )
-        for entry in {entry.id: entry for entry in entries}.values()
+        for entry in entries
         if not only_reads(entry)
     ]
 
 
-def only_reads(entry: CatalogEntry) -> bool:
-    """Whether a tool says so of itself (``readOnlyHint``)."""
-    annotations = entry.definition.get("annotations")
-    return isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is True
-
-
 def reads(entry: CatalogEntry) -> bool:
     """Whether a tool reads: its server says so, or says nothing and its name does."""
-    annotations = entry.definition.get("annotations")
-    said = annotations.get("readOnlyHint") if isinstance(annotations, Mapping) else None
+    said = hints_of(entry.definition).get("readOnlyHint")
     if isinstance(said, bool):
         return said
     words = _words(entry.name)

@@ -5,22 +5,15 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-from pml_hookspecs.schemas import pattern_weight
+from pml_kit.schema.patterns import finds
 
 LONGEST_PATTERN = 500
-HEAVIEST_PATTERN = 50_000
-"""Weight of the heaviest pattern that is tried on a text, by :func:`pml_hookspecs.schemas.pattern_weight`."""
-LONGEST_MATCHED = 10_000
-"""Longest text that a pattern is tried on [characters]."""
 MOST_PARTS = 4_000
 """Parts of a pattern that are made up, repeated ones each time."""
-SIZE_LIMIT = 1 << 20
-"""Largest compiled pattern [bytes]."""
 MOST_REPEATED = 64
 LETTERS = string.ascii_lowercase + string.digits + string.ascii_uppercase + "-_. /:@"
 """Tried in this order where a pattern leaves the choice."""
@@ -61,32 +54,6 @@ def matching(pattern: str, number: int, *, shortest: int = 0) -> str:
     if not finds(pattern, made):
         raise CannotMatchError("what was made up does not match")
     return made
-
-
-def finds(pattern: Any, text: str) -> bool:
-    """Whether ``pattern`` is found in ``text`` for sure.
-
-    False when unsure: what looks around or refers back is nothing for a linear engine, and another engine can be made
-    to search for as long as the universe lasts.
-    """
-    if not isinstance(pattern, str) or len(text) > LONGEST_MATCHED or pattern_weight(pattern) > HEAVIEST_PATTERN:
-        return False
-    found = _compiled(pattern)
-    try:
-        return found is not None and bool(found.is_valid(text))
-    except ValueError:  # a lone surrogate, say
-        return False
-
-
-@lru_cache(maxsize=256)
-def _compiled(pattern: str) -> Any:
-    """A validator of texts that ``pattern`` is found in; None where it is no pattern for a linear engine."""
-    from jsonschema_rs import RegexOptions, validator_for
-
-    try:
-        return validator_for({"pattern": pattern}, pattern_options=RegexOptions(size_limit=SIZE_LIMIT))
-    except ValueError:
-        return None
 
 
 class _Maker:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
-from pml_hookspecs import hookimpl
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import RECORDED_ANSWERS
+from pml_kit.shared import GatewayParts
 
 from .settings import Settings
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from .recorder import Recorder
     from .recordings import Recordings
-    from .rehearsal import DryRun
+    from .wrapper import DryRun
 
 settings_type = Settings
 
@@ -31,23 +32,12 @@ class PluginParts:
     dry_run: DryRun
 
 
-_parts: WeakKeyDictionary[Services, PluginParts] = WeakKeyDictionary()
-
-
-def parts_of(services: Services) -> PluginParts:
-    """The parts, the same for the same gateway."""
-    made = _parts.get(services)
-    if made is None:
-        made = _parts[services] = _made(services)
-    return made
-
-
 def _made(services: Services) -> PluginParts:
     from .outputs import Outputs
     from .recorder import Recorder
     from .recording_writer import RecordingWriter
     from .recordings import Recordings
-    from .rehearsal import DryRun
+    from .wrapper import DryRun
 
     settings: Settings = services.settings or Settings()
     recordings = Recordings(services, settings)
@@ -56,6 +46,15 @@ def _made(services: Services) -> PluginParts:
     recorder = Recorder(services, settings, writing, outputs)
     recordings.written = recorder.written
     return PluginParts(recordings, recorder, DryRun(services, settings, recordings, outputs))
+
+
+parts_of = GatewayParts(_made)
+
+
+@hookimpl
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
+    """What is on record, for whoever tells of plans."""
+    return [Offer(RECORDED_ANSWERS, parts_of(services).recordings)]
 
 
 @hookimpl
@@ -68,16 +67,7 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
 @hookimpl
 def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
     """Calls are recorded while the gateway is up."""
-    return [_recording(services)]
-
-
-@asynccontextmanager
-async def _recording(services: Services) -> AsyncIterator[None]:
-    try:
-        async with parts_of(services).recorder.open():
-            yield
-    finally:
-        _parts.pop(services, None)
+    return [parts_of(services).recorder.open()]
 
 
 @hookimpl

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Outcome, Status, ToolCall
+from pml_hookspecs import Failure, Outcome, Status, ToolCall, replace
+from pml_kit.mcp.effects import only_reads
 
 from .answers import Answer, Answers, result_of
-from .effects import Effect, Match, ReadOverlay, only_reads, overlay_read, reads_one
+from .effects import Effect, Match, ReadOverlay, overlay_read, reads_one
 from .labels import META, WOULD_DIFFER, label, labelled
 from .result_shapes import Form, value_of
 

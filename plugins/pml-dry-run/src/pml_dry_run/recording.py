@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pml_hookspecs import RawObject, encode
+from pml_hookspecs import RawObject, encode, replace
 
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Outcome

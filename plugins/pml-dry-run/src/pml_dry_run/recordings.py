@@ -7,12 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pml_kit.mcp.tool_schemas import output_schema
+from pml_kit.offers import RecordedTool
+
 from .digests import call_digest, extra_of, shape_of
 from .recording import Recording, RecordingError, from_document
 from .result_shapes import Shape, infer
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CatalogEntry, Document, Documents, Services, ToolCall
+    from pml_hookspecs import CatalogEntry, Document, Documents, Services, Session, ToolCall
 
     from .settings import Settings
 
@@ -39,18 +42,16 @@ class ToolRecordings:
     shape: Shape | None
     """What it returns: as declared, else inferred; None when nobody knows."""
 
-    @property
-    def durations_ms(self) -> list[int]:
-        """How long the calls took [ms]."""
-        return [recording.duration_ms for recording in self.successes]
-
 
 async def _nothing() -> None:
     """There is nothing to wait for."""
 
 
 class Recordings:
-    """What is on record. Whose call it was counts, unless ``share`` is set."""
+    """What is on record. Whose call it was counts, unless ``share`` is set.
+
+    Implements :class:`pml_kit.offers.RecordedAnswers`.
+    """
 
     def __init__(self, services: Services, settings: Settings) -> None:
         self._services, self._settings = services, settings
@@ -99,6 +100,22 @@ class Recordings:
                 self._pasts.popitem(last=False)
         return made
 
+    async def of_tool(self, entry: CatalogEntry, session: Session) -> RecordedTool:
+        """What others are told of :meth:`about`."""
+        known = await self.about(session.principal, entry)
+        inferred = known.shape is not None and known.shape.source == "inferred"
+        return RecordedTool(
+            calls=len(known.successes) + known.failures,
+            durations_ms=tuple(recording.duration_ms for recording in known.successes),
+            shown=any(not recording.redacted for recording in known.successes),
+            result=known.shape.schema if known.shape is not None and inferred else None,
+        )
+
+    async def answers(self, task: ToolCall, entry: CatalogEntry, session: Session) -> bool:
+        """Whether an answer to this very call is on record that can be shown."""
+        found, _ = await self.of_call(self.call(session.principal, entry, task))
+        return any(not recording.redacted for recording in found)
+
     async def all(self, **marks: str) -> tuple[list[Recording], list[str]]:
         """Every recording with these marks, the last changed first, and why others cannot be used."""
         return await self._find(marks, None)
@@ -144,7 +161,7 @@ def _read(documents: Sequence[Document]) -> tuple[list[Recording], list[str]]:
 
 
 def _declared(entry: CatalogEntry) -> Shape | None:
-    schema = entry.output_schema
+    schema = output_schema(entry)
     return Shape(schema, "structured", "declared") if schema is not None else None
 
 

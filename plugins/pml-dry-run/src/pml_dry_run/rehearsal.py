@@ -1,19 +1,30 @@
-"""The wrapper: in a dry run, answers in place of everything that could have an effect."""
+"""In a dry run, answers in place of everything that could have an effect."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Phase, ServerRequest, Status, ToolCall, Workflow
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    Failure,
+    Outcome,
+    PluginTask,
+    ServerRequest,
+    Status,
+    ToolCall,
+    Workflow,
+)
+from pml_kit.mcp.effects import only_reads
+from pml_kit.offers import STATIC_CHECKS, required
 
 from .answers import Answer, Answers
-from .effects import Effect, Match, effect_of, effects_of_code, match, only_reads, reads
+from .effects import Effect, Match, effect_of, effects_of_code, match, reads
 from .labels import META, WOULD_DIFFER, in_error, label, labelled
 from .reads import Reads
-from .settings import LEVELS, Level, Settings
+from .settings import LEVELS, META_LEVEL, Level, Settings, asked_level, without_level
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, ExecutionId, Run, Services, Task
@@ -21,12 +32,11 @@ if TYPE_CHECKING:
     from .outputs import Output, Outputs
     from .recordings import Recordings
 
-META_LEVEL = "pml/dry_run_level"
-"""Member of a call's ``_meta``: how a miss is treated in it, whatever the settings say."""
 CHECK_S = 1.0
 """How long it may take to find out which code a capability is [s]."""
 MISSED = "Nothing tells what {} would return: no recording of it as it is defined now, and no output schema."
 REMEDY = " Call it once for real, or rehearse with the level warn or loose."
+NOT_RUN_BY_PLUGIN = "Nothing tells what {} would return: it is not run in a dry run."
 NOT_RUN = "Code is not run in a dry run, and nothing tells what {} would return."
 CALLS = "Code is not run in a dry run: the tools that it calls are not rehearsed with it."
 
@@ -43,15 +53,13 @@ class Rehearsal:
         return [(kind, effect) for effect in self.effects if (kind := match(effect, task, entry)) != "none"]
 
 
-class DryRun:
+class Rehearsals:
     """Keeps every task of a dry run from having effects.
 
     A workflow goes on, and its tasks come back here one by one. So do the gateway's own tools that only read. Where
     the rehearsal reads for real, so do tools that say that they only read. All else is answered with a result that
     says where it comes from.
     """
-
-    phase = Phase.SUBSTITUTE
 
     def __init__(self, services: Services, settings: Settings, recordings: Recordings, outputs: Outputs) -> None:
         self._services, self._catalog = services, services.catalog
@@ -61,13 +69,8 @@ class DryRun:
         self._open: dict[ExecutionId, Rehearsal] = {}
         """Rehearsals by the executions in them that are under way: what runs inside names its parent."""
 
-    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
-        """Let the task pass when it is for real; else make up how it ends."""
-        if not run.dry_run:
-            return call_next(without_level(task) if isinstance(task, ToolCall) and task.extra else task, run)
-        return self._rehearsed(task, run, call_next)
-
-    async def _rehearsed(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+    async def answer(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
+        """How a task of a dry run ends."""
         rehearsal = (None if run.parent is None else self._open.get(run.parent)) or Rehearsal()
         self._open[run.id] = rehearsal
         try:
@@ -102,7 +105,7 @@ class DryRun:
             return None
         if task.source:
             return CodeRun(id=task.id, language=task.language, source=task.source, inputs=task.inputs)
-        becomes = (await self._services.check(task, run.session, within_s=CHECK_S)).becomes
+        becomes = (await required(self._services, STATIC_CHECKS).check(task, run.session, within_s=CHECK_S)).becomes
         return becomes if isinstance(becomes, CodeRun) else None
 
     async def _call(
@@ -154,7 +157,7 @@ def ended(task: ToolCall, answer: Answer, level: Level, more: Mapping[str, Any] 
 def _unknown(task: Task, level: Level) -> Outcome:
     """Code, a capability, or a kind of task that is not known here: it is not run."""
     name = _named(task)
-    note = NOT_RUN.format(name)
+    note = (NOT_RUN_BY_PLUGIN if isinstance(task, PluginTask) else NOT_RUN).format(name)
     about = label("placeholder", task, name, notes=[note])
     if level == "strict":
         return _finished_outcome(task, Failure("dry_run.miss", note, details={META: {**about, "source": "none"}}))
@@ -173,6 +176,8 @@ def _named(task: Task) -> str:
     """What it is called."""
     if isinstance(task, CodeRun):
         return f"{task.language} code"
+    if isinstance(task, PluginTask):
+        return f"a {task.type} task"
     return f"capability {task.capability_id}" if isinstance(task, CapabilityRun) else type(task).__name__
 
 
@@ -188,21 +193,6 @@ def _finished_outcome(
         failure=failure,
         meta=meta,
     )
-
-
-def asked_level(task: Task) -> object:
-    """What a call itself says of how a miss is treated; None for nothing."""
-    meta = task.extra.get("_meta") if isinstance(task, ToolCall) and task.extra else None
-    return meta.get(META_LEVEL) if isinstance(meta, Mapping) else None
-
-
-def without_level(task: ToolCall) -> ToolCall:
-    """The call without what is between the client and the rehearsal: servers are not told of it."""
-    if asked_level(task) is None:
-        return task
-    meta = {name: member for name, member in task.extra["_meta"].items() if name != META_LEVEL}
-    others = {name: member for name, member in task.extra.items() if name != "_meta"}
-    return replace(task, extra={**others, "_meta": meta} if meta else others)
 
 
 def _level(task: Task, run: Run, settings: Settings) -> Level | None:

@@ -6,8 +6,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pml_kit.schema.budget import UnreadableError
+from pml_kit.schema.document import Document, item_schemas
+from pml_kit.schema.intersection import type_names
+from pml_kit.schema.verdicts import fits, fits_number
+
 from .patterns import CannotMatchError, matching
-from .schema import CannotSampleError, Document, fits_number, item_schemas, merged, types_of
 
 if TYPE_CHECKING:
     from .argument_echo import ArgumentEcho
@@ -54,6 +58,10 @@ _HINTS = {
 }  # fmt: skip
 
 
+class CannotSampleError(UnreadableError):
+    """No value is sure to fit the schema."""
+
+
 def sample(
     schema: Mapping[str, Any], given: ArgumentEcho | None = None, *, judge: Callable[[Any], bool] | None = None
 ) -> Any:
@@ -71,11 +79,13 @@ def sample(
     document = Document(schema)
     try:
         value = _Sampler(document, given).value(schema, 0)
-        fits = document.fits(value, schema) if judge is None else judge(value)
+        sure = fits(document, value, schema) if judge is None else judge(value)
+    except UnreadableError as exc:
+        raise CannotSampleError(str(exc)) from None
     except (AttributeError, ArithmeticError, KeyError, RecursionError, TypeError, ValueError) as exc:
         # A server may send anything as a schema, such as {"minimum": "low"}.
         raise CannotSampleError(f"the schema is not one: {exc}") from exc
-    if not fits:
+    if not sure:
         raise CannotSampleError("what was made up is not sure to fit")
     return value
 
@@ -91,13 +101,13 @@ class _Sampler:
     def value(self, schema: Any, depth: int) -> Any:
         self._made += 1
         if schema is True:
-            self._document.step(depth, steps=OF_ANYTHING)
+            self._document.budget.spend(OF_ANYTHING)
             return WORD if self._request is None else self._request.text(self._path, "")
         if not isinstance(schema, Mapping):
             raise CannotSampleError("the schema allows nothing")
         flat = self._document.flat(schema, depth)
         for given in self._given(flat):
-            if self._document.fits(given, schema, depth):
+            if fits(self._document, given, schema, depth):
                 return given
         if "const" in flat or "enum" in flat:
             raise CannotSampleError("no listed value fits the rest of the schema")
@@ -132,17 +142,16 @@ class _Sampler:
         rest = {key: value for key, value in flat.items() if key != choice}
         for branch in sorted(flat[choice], key=_is_null):
             try:
-                part = {} if branch is True else self._document.flat(branch, depth + 1)
-                value = self.value(merged(rest, part), depth + 1)
-            except CannotSampleError:
-                self._document.step(depth)
+                value = self.value({**rest, "allOf": [branch]}, depth + 1)
+            except UnreadableError:
+                self._document.budget.spend()
                 continue
-            if self._document.fits(value, flat, depth):
+            if fits(self._document, value, flat, depth):
                 return value
         raise CannotSampleError(f"nothing is sure to fit {choice}")
 
     def _made_up(self, flat: Mapping[str, Any], depth: int) -> Any:
-        types = types_of(flat) or [next((type_ for key, type_ in _HINTS.items() if key in flat), "string")]
+        types = type_names(flat) or [next((type_ for key, type_ in _HINTS.items() if key in flat), "string")]
         made: Any = None
         match next((name for name in types if name != "null"), "null"):
             case "object":
@@ -170,8 +179,8 @@ class _Sampler:
             elif self._in_full(depth):
                 try:
                     made[name] = self._below(name, schema, depth)
-                except CannotSampleError:
-                    self._document.step(depth)
+                except UnreadableError:
+                    self._document.budget.spend()
         for name in required:
             if name not in made:
                 made[name] = self._below(name, flat.get("additionalProperties", True), depth)
@@ -193,7 +202,7 @@ class _Sampler:
                 if flat.get("uniqueItems") and len(made) >= least and item in made:
                     break
                 made.append(item)
-        except CannotSampleError:
+        except UnreadableError:
             if len(made) < least:
                 raise
         finally:

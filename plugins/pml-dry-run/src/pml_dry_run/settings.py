@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from pml_hookspecs import setting
+from pml_hookspecs import ToolCall, replace, setting
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Task
 
 Level: TypeAlias = Literal["strict", "warn", "loose"]
 LEVELS: tuple[Level, ...] = get_args(Level)
+META_LEVEL = "pml/dry_run_level"
+"""Member of a call's ``_meta``: how a miss is treated in it, whatever the settings say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +44,18 @@ class Settings:
         ge=0.001,
         le=1,
     )
+
+
+def without_level(task: ToolCall) -> ToolCall:
+    """The call without what is between the client and the rehearsal: servers are not told of it."""
+    if asked_level(task) is None:
+        return task
+    meta = {name: member for name, member in task.extra["_meta"].items() if name != META_LEVEL}
+    others = {name: member for name, member in task.extra.items() if name != "_meta"}
+    return replace(task, extra={**others, "_meta": meta} if meta else others)
+
+
+def asked_level(task: Task) -> object:
+    """What a call itself says of how a miss is treated; None for nothing."""
+    meta = task.extra.get("_meta") if isinstance(task, ToolCall) and task.extra else None
+    return meta.get(META_LEVEL) if isinstance(meta, Mapping) else None

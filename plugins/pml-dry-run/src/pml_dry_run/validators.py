@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pml_kit.json_schema import Validator
-
 MOST = 1024
 Judge = Callable[[Any], bool]
 
@@ -30,6 +28,8 @@ class Validators:
 
 
 def _compiled(schema: Mapping[str, Any]) -> Judge:
+    from pml_kit.schema.validation import Validator
+
     try:
         validator = Validator(schema, formats=True)  # a server that names a format means it
     except (TypeError, ValueError):

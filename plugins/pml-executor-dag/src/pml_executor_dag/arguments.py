@@ -5,41 +5,48 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pml_hookspecs import DryRun, Outcome, Task, Workflow
-from pml_hookspecs.plain import parsed
+from pml_hookspecs import DryRun, Outcome, Step, Task, Workflow
+from pml_hookspecs.tasks import ONCE
+from pml_kit.offers.plan_graphs import EACH
+from pml_kit.plain import parsed
 
-from .agreement import DIGEST, agreed_on
 from .fields import Fields, kind
-from .plan import EACH, MOST_NESTED, TaskSpec, check, sketch_of
-from .task_fields import LIMITS, TaskFields, limits
+from .pauses.agreement import DIGEST, agreed_on
+from .plan import MOST_NESTED, TaskSpec, check, did_you_mean, lines, sketch_of
+from .task_fields import LIMITS, TaskFields, expression, limits
 
 MOST_TASKS = 1000
 """Tasks in one request, those of workflows within the workflow included."""
-PLAN = ("tasks", *LIMITS, "durable", "per_layer_validation")
+PLAN = ("tasks", "return", "select", *LIMITS, "durable", "per_layer_validation")
+ALL = "all"
+"""In ``return``: every task."""
 SHAPE = '{"tasks": [{"id": "a", "tool": "server:tool", "arguments": {}}]}'
 
 
-def read(arguments: Mapping[str, Any]) -> tuple[Workflow, list[str]]:
+def read(arguments: Mapping[str, Any], types: Collection[str] = ()) -> tuple[Workflow, list[str]]:
     """The workflow, and everything that is wrong with it as ``where: what`` lines.
 
     The workflow is only usable when nothing is wrong. Without tasks it is to be planned from its intent. One that is to
-    be rehearsed may have mistakes in the order of its tasks, of which the rehearsal tells.
+    be rehearsed may have mistakes in the order of its tasks, of which the rehearsal tells. ``types`` are those of tasks
+    that plugins run.
     """
-    reader = _Reader()
+    reader = _Reader(types)
     workflow, mistakes = reader.workflow(arguments), reader.fields.mistakes
     return workflow, [] if workflow.dry_run and reader.of_order == len(mistakes) else mistakes
 
 
-def read_tasks(given: Mapping[str, Any], external_ids: Collection[str]) -> tuple[tuple[Task, ...], list[str]]:
+def read_tasks(
+    given: Mapping[str, Any], external_ids: Collection[str], types: Collection[str] = ()
+) -> tuple[tuple[Task, ...], list[str]]:
     """The tasks in ``given["tasks"]``, and all that is wrong with them; they may refer to ``external_ids``."""
-    reader = _Reader()
+    reader = _Reader(types)
     return reader.tasks(given, "tasks", frozenset(external_ids)), reader.fields.mistakes
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, types: Collection[str]) -> None:
         self.fields = Fields()
-        self._task = TaskFields(self.fields, self._inner)
+        self._task = TaskFields(self.fields, self._inner, types)
         self._count = self._depth = self.of_order = 0
 
     def workflow(self, arguments: Mapping[str, Any]) -> Workflow:
@@ -59,9 +66,13 @@ class _Reader:
         if plan.get("durable") is True and plan.get("per_layer_validation") is True:
             what = "cannot be had together with durable, which goes on by itself; let tasks have approve instead"
             fields.wrong("workflow.per_layer_validation", what)
+        tasks = self.tasks(plan, "workflow.tasks", frozenset())
+        select = expression(fields, plan, "workflow.")
         return Workflow(
             id="workflow",
-            tasks=self.tasks(plan, "workflow.tasks", frozenset()),
+            tasks=tasks,
+            step=Step(select=select) if select else ONCE,
+            returns=self._returns(plan, {task.id for task in tasks}),
             intent=intent,
             dry_run=dry_run,
             durable=fields.boolean(plan, "durable", "workflow."),
@@ -70,6 +81,18 @@ class _Reader:
             wait=wait,
             **limits(fields, plan, "workflow."),
         )
+
+    def _returns(self, plan: Mapping[str, Any], ids: Collection[str]) -> tuple[str, ...]:
+        """The tasks whose results are answered; empty without any said."""
+        given = parsed(plan.get("return", ()))
+        names = (given,) if isinstance(given, str) else tuple(given) if isinstance(given, (list, tuple)) else None
+        if names is None or not all(isinstance(name, str) for name in names):
+            self.fields.wrong("workflow.return", f'must be ids of tasks such as ["a"], or "{ALL}", not {kind(given)}')
+            return ()
+        for name in names:
+            if name != ALL and name not in ids:
+                self.fields.wrong("workflow.return", f"there is no task {name[:80]!r}{did_you_mean(name, ids)}")
+        return names
 
     def _dry_run(self, arguments: Mapping[str, Any]) -> DryRun | None:
         asked = arguments.get("dry_run")
@@ -104,7 +127,7 @@ class _Reader:
             self.fields.wrong(where, f"{self._count} tasks; one workflow may have {MOST_TASKS}; split it")
             return ()
         read = [self._one(task, f"{where}[{i}]") for i, task in enumerate(tasks)]
-        mistakes = check([spec for _, spec in read if spec is not None], external_ids)[1]
+        mistakes = lines(check([spec for _, spec in read if spec is not None], external_ids)[1])
         self.of_order += len(mistakes)
         self.fields.mistakes += mistakes
         return tuple(task for task, _ in read if task is not None)
@@ -114,12 +137,12 @@ class _Reader:
             what = f'must be an object such as {{"id": "a", "tool": "server:tool"}}, not {kind(task)}'
             self.fields.wrong(where, what)
             return None, None
-        made, needs = self._task.task(task, where)
+        made, depends_on = self._task.task(task, where)
         if made is not None:
-            return made, sketch_of(made, where, needs) if made.id else None
+            return made, sketch_of(made, where, depends_on) if made.id else None
         # Of an unknown type, but there: others may need it.
         id_ = task.get("id")
-        return None, TaskSpec(id=id_, where=where, needs=needs) if isinstance(id_, str) else None
+        return None, TaskSpec(id=id_, where=where, depends_on=depends_on) if isinstance(id_, str) else None
 
     def _inner(self, holder: Mapping[str, Any], where: str, each: bool) -> tuple[Task, ...]:  # noqa: FBT001 - see Tasks
         self._depth += 1

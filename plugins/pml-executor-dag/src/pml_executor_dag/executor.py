@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pml_hookspecs import Failure, Outcome, Status, Workflow
+from pml_hookspecs import Failure, Outcome, Status, Workflow, replace
+from pml_kit.offers import Verdict, stored_values
 
-from .agreement import is_agreed_on
 from .fields import refusal
 from .jobs import UNDO, milliseconds_since, without_running
-from .missing_tools import has_begun, missing_tools
+from .missing_tools import has_begun, missing_results, missing_tools
+from .pauses.agreement import is_agreed_on
 from .plan import graph_of, layers
 from .report import failure_of, report
 from .scheduler import Scheduler
@@ -20,7 +20,7 @@ from .settings import Settings
 from .undo import UndoResult, undo, with_undone
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionId, Run, Services, Task
+    from pml_hookspecs import ExecutionId, Run, Services, Session, Task
 
     from .plan import Node
 
@@ -76,12 +76,15 @@ class Dag:
             failure = Failure("arguments.invalid", refusal(task.mistakes))
             return _finished_outcome(task, started_at, Status.ERROR, failure=failure)
         nodes, mistakes = graph_of(task)
-        if mistakes := mistakes + self._missing_tools(task, run):
+        references = (one for node in nodes.values() for one in node.references())
+        stored = await stored_values(self._services, references, run.session)
+        if mistakes := mistakes + self._missing_tools(task, run) + missing_results(task, nodes, stored, run):
             return _finished_outcome(
                 task, started_at, Status.ERROR, failure=Failure("workflow.invalid", refusal(mistakes))
             )
         most = min(task.max_parallel or self._settings.max_parallel, self._settings.max_parallel)
         ran = Scheduler(task, nodes, run, most, lambda id_: self._recall(id_, run))
+        ran.found.stored = stored
         self._under_way.add(run.id)
         try:
             await ran.run()
@@ -89,6 +92,12 @@ class Dag:
         finally:
             self._under_way.discard(run.id)
         return replace(outcome, output={**outcome.output, **about}) if isinstance(outcome.output, dict) else outcome
+
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """The graph of a workflow, and what is wrong with it; nothing of its tools, which are the catalog's."""
+        from .plan_check import verdict_of
+
+        return verdict_of(task) if isinstance(task, Workflow) else Verdict()
 
     def _missing_tools(self, task: Workflow, run: Run) -> list[str]:
         part = run.parent in self._under_way
@@ -190,7 +199,7 @@ class Dag:
             run: Its execution.
             known: Outcomes that need not be found out again; None for those of ``ran``.
         """
-        from .paused_workflows import keep
+        from .pauses.paused_workflows import keep
 
         undoing = known is not None
         if run.durable:
@@ -222,7 +231,7 @@ class Dag:
         }
 
     async def _recall(self, id_: str, run: Run) -> Mapping[str, Outcome]:
-        from .paused_workflows import known_of
+        from .pauses.paused_workflows import known_of
 
         if self._services is None:
             raise RuntimeError("there is no store")

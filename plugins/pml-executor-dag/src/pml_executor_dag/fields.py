@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pml_hookspecs.plain import parsed
+from pml_kit.plain import parsed
 
 from .plan import did_you_mean
 

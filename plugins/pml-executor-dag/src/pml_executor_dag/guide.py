@@ -25,7 +25,8 @@ the task `id` (there is no `.result` in between), `{{id.items[0].name}}` a part 
   {"id": "mail", "tool": "mail:send", "arguments": {"to": "ada@example.com", "body": "See {{bugs.items[0].title}}"}}]}}
 ```
 
-A string that is only a reference keeps the type of what it finds. `\\{{` is plain text.
+A string that is only a reference keeps the type of what it finds. `\\{{` is plain text. `{{result:ID.path}}` is a part
+of a result that was too large to be answered and is stored as ID.
 
 ## Code
 
@@ -52,6 +53,7 @@ code is the body of a function in `python`, `javascript` or `typescript`, and ca
 | `on_error` | `fail`, `continue` (others get null) or `skip` (what needs it is skipped) |
 | `compensate` | a task that undoes this one when the plan fails later |
 | `inputs` | variables of code and capabilities |
+| `select` | a JMESPath expression: what of its result is answered; references have all of it |
 | `approve` | `true`: a human looks first |
 
 ```json
@@ -64,6 +66,17 @@ code is the body of a function in `python`, `javascript` or `typescript`, and ca
 ```
 
 Other types of task: `{"type": "capability", "capability_id": …}`, and `{"type": "workflow", "tasks": […]}` inside.
+
+## What is answered
+
+The status of every task, and the results of the last ones: those that no other task needed. `return` beside `tasks`
+names others, `"all"` every one. `select` beside `tasks` is a JMESPath expression over all results by id, and answers
+that alone. The history has everything.
+
+```json
+{"workflow": {"select": "{count: length(bugs.items), first: bugs.items[0].title}", "tasks": [
+  {"id": "bugs", "tool": "tracker:search", "arguments": {"query": "is:open"}}]}}
+```
 
 ## Before it runs
 

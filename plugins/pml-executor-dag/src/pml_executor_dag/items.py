@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pml_hookspecs import Failure, Outcome, Status, Task, Workflow
+from pml_hookspecs import Failure, Outcome, Status, Task, Workflow, replace
+from pml_kit.references import Slot
 
 from .fields import kind
 from .jobs import Job, ResultLookup, gathered, without_running
 from .plan import FOR_EACH
-from .references import MissingError, Slot, opened
+from .references import MissingError, opened
 from .results import result_value
 
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task, ToolCall, Workflow
-from pml_kit.references import Reference
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    Failure,
+    InvalidArguments,
+    Json,
+    Outcome,
+    PluginTask,
+    Status,
+    Task,
+    ToolCall,
+    Workflow,
+    replace,
+)
+from pml_kit.offers.plan_graphs import INDEX, ITEM
+from pml_kit.references import Reference, Slot, values_of
 
 from .expansion import Expansion
-from .plan import INDEX, ITEM, values_of
-from .references import MissingError, Slot, fill, in_code, look_up, pointer
+from .references import MissingError, fill, in_code, look_up, pointer
 
 USELESS = frozenset({"arguments", "budget", "condition", "dry_run", "executor", "for_each", "reference", "workflow"})
 """First words of codes of failures that come again whenever the same is tried."""
@@ -73,6 +86,8 @@ class ResultLookup:
     simulated: set[str]
     expansion: Expansion = field(default_factory=Expansion)
     """What references have brought in so far."""
+    stored: Mapping[str, Json | InvalidArguments] = field(default_factory=dict)
+    """What references to stored results find, by their text; where that is nothing, why."""
 
     def follow(self, reference: Reference, job: Job | None, warnings: list[str]) -> Any:
         """What ``reference`` in the arguments of ``job`` finds.
@@ -80,6 +95,11 @@ class ResultLookup:
         Raises:
             MissingError: Nothing, and the result is real.
         """
+        if reference.stored:
+            found = self.stored[reference.text]
+            if isinstance(found, InvalidArguments):
+                raise MissingError(f"{reference.text} finds nothing: {found}")
+            return found
         name = reference.task
         if job is not None and job.index is not None and name in (ITEM, INDEX):
             if job.placeholder:
@@ -103,6 +123,12 @@ class ResultLookup:
         """
         return fill(values, slots, lambda reference: self.follow(reference, job, warnings), self.expansion.of_task())
 
+    def shown(self, values: Mapping[str, Any], slots: Sequence[Slot], job: Job, filled: Mapping[str, Any]) -> Any:
+        """``filled`` as a report tells of it: stored results are put in past whoever reads that."""
+        if not any(reference.stored for slot in slots for reference in slot.references):
+            return filled
+        return fill(values, slots, lambda one: one.text if one.stored else self.follow(one, job, []), _free)
+
     def simulated_pointers(self, slots: Sequence[Slot], job: Job) -> list[str]:
         """JSON Pointers of the slots that hold something from a rehearsal."""
         if not self.simulated and not job.placeholder:
@@ -117,8 +143,12 @@ class ResultLookup:
         ]
 
 
+def _free(reference: Reference, value: Any, *, whole: bool) -> None:
+    """Counts nothing."""
+
+
 def fill_job(job: Job, slots: Sequence[Slot], found: ResultLookup) -> tuple[Task, list[str], Mapping[str, Any] | None]:
-    """The task that ``job`` runs, warnings, and what it was given in place of references; None when nothing was.
+    """The task that ``job`` runs, warnings, and what a report tells it was given; None without references.
 
     Raises:
         MissingError: A reference finds nothing.
@@ -128,20 +158,23 @@ def fill_job(job: Job, slots: Sequence[Slot], found: ResultLookup) -> tuple[Task
         return (task if job.index is None else _with_item(task, job)), [], None
     warnings: list[str] = []
     values: Mapping[str, Any] = values_of(task)
+    shown = values
     if slots:
         values = found.fill(values, slots, job, warnings)
+        shown = found.shown(values_of(task), slots, job, values)
     if isinstance(task, ToolCall):
         return (
             (_called(task, values, found.simulated_pointers(slots, job)) if slots else task),
             warnings,
-            values if slots else None,
+            shown if slots else None,
         )
-    if task.needs:
+    if task.depends_on and not isinstance(task, PluginTask):
         # What the plan gives under such a name comes first.
-        values = {**{need: found.results.get(need) for need in task.needs}, **values}
-    if values is values_of(task) or not isinstance(task, (CodeRun, CapabilityRun)):
+        needed = {need: found.results.get(need) for need in task.depends_on}
+        values, shown = {**needed, **values}, {**needed, **shown}
+    if values is values_of(task) or not isinstance(task, (CodeRun, CapabilityRun, PluginTask)):
         return task, warnings, None
-    return replace(task, inputs=values), warnings, values
+    return replace(task, inputs=values), warnings, shown
 
 
 def _called(task: ToolCall, values: Mapping[str, Any], pointers: list[str]) -> ToolCall:
@@ -149,7 +182,6 @@ def _called(task: ToolCall, values: Mapping[str, Any], pointers: list[str]) -> T
     if pointers:
         # Tells the check of arguments that these come from a rehearsal and need not fit.
         extra = {**extra, "_meta": {**extra.get("_meta", {}), "pml/simulated": {"arguments": pointers}}}
-    # Not dataclasses.replace, which takes as long as all the rest of this.
     return replace(task, arguments=values, extra=extra)
 
 

@@ -1,17 +1,18 @@
-"""Finds calls of tools that do not exist, before anything runs."""
+"""Finds tools and stored results that are not there, before anything runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import Task, ToolCall, Workflow, split_tool_id
+from pml_hookspecs import InvalidArguments, Json, Task, ToolCall, Workflow, split_tool_id
+from pml_kit.offers.plan_graphs import EACH
 
-from .plan import EACH, MOST_SUGGESTIONS
+from .plan import MOST_SUGGESTIONS, Node
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, ServerStatus, Session, ToolId
+    from pml_hookspecs import Catalog, Run, ServerStatus, Session, ToolId
 
 MOST_NEAR = 3
 """Names that a message suggests."""
@@ -41,6 +42,23 @@ def missing_tools(tasks: Sequence[Task], catalog: Catalog, session: Session, whe
         f"{at}.tool: {problem}{near.to(tool)}"
         for at, tool in unknown
         if (problem := _problem(tool, statuses, published)) is not None
+    ]
+
+
+def missing_results(
+    workflow: Workflow, nodes: Mapping[str, Node], stored: Mapping[str, Json | InvalidArguments], run: Run
+) -> list[str]:
+    """References to stored results that find nothing, as ``where: what`` lines.
+
+    None of a rehearsal, which tells of each task, nor of a plan that has begun, which is gone on with or undone.
+    """
+    if not stored or run.dry_run or has_begun(workflow):
+        return []
+    return [
+        f"tasks[{i}]: {reference.text} finds nothing: {found}"
+        for i, node in enumerate(nodes.values())
+        for reference in node.references()
+        if reference.stored and isinstance(found := stored[reference.text], InvalidArguments)
     ]
 
 

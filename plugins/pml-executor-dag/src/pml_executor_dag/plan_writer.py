@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Retry, Step, Task, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, PluginTask, Retry, Step, Task, ToolCall, Workflow
 from pml_hookspecs.tasks import ONCE
 
 from .plan import type_of
 
-STEP = ("when", "for_each", "max_items", "timeout_s", "on_error", "idempotency_key", "approve")
+STEP = ("when", "for_each", "max_items", "timeout_s", "on_error", "idempotency_key", "select", "approve")
 PLAN = ("max_parallel", "timeout_s", "max_tool_calls", "max_cost_usd")
 
 
@@ -20,6 +20,10 @@ def written(workflow: Workflow) -> dict[str, Any]:
         plan["durable"] = True
     if workflow.by_layer:
         plan["per_layer_validation"] = True
+    if workflow.returns:
+        plan["return"] = list(workflow.returns)
+    if workflow.step.select:
+        plan["select"] = workflow.step.select
     arguments: dict[str, Any] = {"workflow": plan}
     if workflow.intent:
         arguments["intent"] = workflow.intent
@@ -36,8 +40,8 @@ def _limits(workflow: Workflow) -> dict[str, Any]:
 
 def _task(task: Task) -> dict[str, Any]:
     told: dict[str, Any] = {"id": task.id, **_what(task)}
-    if task.needs:
-        told["depends_on"] = list(task.needs)
+    if task.depends_on:
+        told["depends_on"] = list(task.depends_on)
     return told | _step(task.step)
 
 
@@ -57,6 +61,8 @@ def _what(task: Task) -> dict[str, Any]:
     elif isinstance(task, CapabilityRun):
         told["capability_id"] = task.capability_id
         more = {"code": task.source, "language": task.language if task.source else ""}
+    elif isinstance(task, PluginTask):
+        more = {}
     else:
         raise TypeError(f"{type(task).__name__} is no part of a plan")
     more["inputs"] = dict(task.inputs)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Suggestion, Task, ToolCall, Workflow, encode
+from pml_hookspecs import Failure, Task, ToolCall, Workflow, encode, replace
+from pml_kit.mcp.effects import only_reads
+from pml_kit.mcp.tool_schemas import input_schema
+from pml_kit.offers import SUGGESTER, Suggestion
+from pml_kit.schema.members import required
 
-from .agreement import is_agreed_on
 from .arguments import SHAPE
+from .pauses.agreement import is_agreed_on
 from .plan import graph_of
 from .plan_writer import written
 
@@ -43,7 +47,7 @@ async def plan(task: Workflow, run: Run, settings: Settings, services: Services 
     if services is None or settings.confidence_mode == "explicit_required":
         none = "this gateway makes no plans (confidence_mode = explicit_required)"
         return _explicit(none if settings.confidence_mode == "explicit_required" else "there is nobody to make one")
-    found = await services.suggest(task.intent, run, limit=MOST_SUGGESTIONS)
+    found = await suggested(services, task.intent, run)
     good = [suggestion for suggestion in found if suggestion.workflow.tasks and not graph_of(suggestion.workflow)[1]]
     if not good:
         return _explicit("no installed plugin that makes plans has one for this intent (pml-suggester makes plans)")
@@ -64,6 +68,17 @@ async def plan(task: Workflow, run: Run, settings: Settings, services: Services 
     if run.dry_run:
         about["arguments"] = written(replace(planned, dry_run=False))
     return PlanDecision(workflow=planned, about=about)
+
+
+async def suggested(services: Services, intent: str, run: Run) -> Sequence[Suggestion]:
+    """Plans from all who make plans, best first; one that fails is logged and left out."""
+    found: list[Suggestion] = []
+    for plugin, suggester in services.find_all(SUGGESTER):
+        try:
+            found += await suggester.suggest(intent, run, limit=MOST_SUGGESTIONS)
+        except Exception:
+            services.log.exception("planning failed", by=plugin)
+    return sorted(found, key=lambda suggestion: -suggestion.confidence)[:MOST_SUGGESTIONS]
 
 
 def _explicit(reason: str, tools: Sequence[Mapping[str, Any]] = ()) -> PlanDecision:
@@ -103,9 +118,8 @@ def lacking(tasks: Sequence[Task], catalog: Catalog) -> bool:
         if isinstance(task, Workflow) and lacking(task.tasks, catalog):
             return True
         entry = catalog.resolve(task.tool) if isinstance(task, ToolCall) else None
-        schema = None if entry is None else entry.input_schema
-        required = schema.get("required") if isinstance(schema, Mapping) else None
-        if isinstance(task, ToolCall) and isinstance(required, list) and any(n not in task.arguments for n in required):
+        needed = () if entry is None else required(input_schema(entry))
+        if isinstance(task, ToolCall) and any(name not in task.arguments for name in needed):
             return True
     return False
 
@@ -120,7 +134,7 @@ def tools_of(suggestion: Suggestion, catalog: Catalog, session: Session) -> list
         one: dict[str, Any] = {"tool": entry.id, "description": entry.description[:LONGEST_DESCRIPTION]}
         if task.arguments:
             one["arguments"] = dict(task.arguments)
-        schema = entry.input_schema
+        schema = input_schema(entry)
         if schema is not None and len(encode(schema)) <= LARGEST_SCHEMA:
             one["inputSchema"] = schema
         told[entry.id] = one
@@ -138,13 +152,7 @@ def _with_approval(task: Task, catalog: Catalog) -> Task:
         step = replace(step, compensate=_with_approval(step.compensate, catalog))
     if isinstance(task, Workflow):
         return replace(task, tasks=with_approvals(task.tasks, catalog), step=step)
-    if not (isinstance(task, ToolCall) and _only_reads(task, catalog)):
+    # What destroys nothing may still do what nobody wanted.
+    if not (isinstance(task, ToolCall) and only_reads(catalog.resolve(task.tool))):
         step = replace(step, approve=True)
     return replace(task, step=step)
-
-
-def _only_reads(task: ToolCall, catalog: Catalog) -> bool:
-    """Whether the tool says that it only reads: what destroys nothing may still do what nobody wanted."""
-    entry = catalog.resolve(task.tool)
-    hints = None if entry is None else entry.definition.get("annotations")
-    return isinstance(hints, Mapping) and hints.get("readOnlyHint") is True

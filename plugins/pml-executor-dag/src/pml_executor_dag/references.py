@@ -8,19 +8,12 @@ and what a reference brings in is not looked at again. How they are spelt: :mod:
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pml_hookspecs import Failure, encode
-from pml_kit.references import STEP, Path, Reference, parse, path_of, references_in
-
-_PLAIN_NAME = re.compile(r"""[^\s.\[\]{}"]+""")
-
-_OTHERS = re.compile(rf"""\$\{{\s*([A-Za-z0-9_-]+)((?:{STEP})*)\s*\}}|\$([A-Za-z_][A-Za-z0-9_-]*)((?:{STEP})+)""")
-"""How other languages write references."""
+from pml_kit.references import Path, Reference, Slot, path_text, references_in
 
 MOST_KEYS = 20
 """Names of members that a message lists."""
@@ -28,20 +21,6 @@ MOST_CHARACTERS = 80
 """Characters of a value that a message shows."""
 MOST_LITERAL = 200_000
 """Longest text that is read as a Python literal [characters]."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A string in the arguments that holds references or escapes."""
-
-    path: Path
-    """Where the string stands; not empty."""
-    parts: tuple[str | Reference, ...]
-
-    @property
-    def references(self) -> list[Reference]:
-        """The references in it, in order; empty when there are escapes only."""
-        return [part for part in self.parts if isinstance(part, Reference)]
 
 
 class MissingError(Exception):
@@ -72,48 +51,6 @@ class ExpansionListener(Protocol):
             TooLargeError: It is too much.
         """
         ...
-
-
-def find(arguments: Mapping[str, Any]) -> tuple[list[Slot], list[tuple[Path, str]]]:
-    """Every string with a ``{{`` in it.
-
-    Returns:
-        The slots, and ``(path, text)`` of those that cannot be read, both in document order; among these are those that
-        :func:`meant` can read.
-    """
-    slots: list[Slot] = []
-    unreadable: list[tuple[Path, str]] = []
-    stack: list[tuple[Path, Any]] = [((), arguments)]
-    while stack:
-        path, value = stack.pop()
-        if isinstance(value, str):
-            if "{{" not in value:
-                unreadable.append((path, value))
-                continue
-            try:
-                slots.append(Slot(path, parse(value)))
-            except ValueError as exc:
-                unreadable.append((path, str(exc)))
-            continue
-        members = value.items() if isinstance(value, Mapping) else enumerate(value)
-        inner = [((*path, key), member) for key, member in members if _worth_a_look(member)]
-        stack.extend(reversed(inner))
-    return slots, unreadable
-
-
-def _worth_a_look(value: Any) -> bool:
-    if isinstance(value, str):
-        return "{{" in value or (value[:1] == "$" and _OTHERS.fullmatch(value) is not None)
-    return isinstance(value, (Mapping, list, tuple))
-
-
-def meant(text: str) -> Reference | None:
-    """The reference that ``text`` stands for, written as ``${id.path}`` or ``$id.path``; None when it is no such."""
-    found = _OTHERS.fullmatch(text)
-    if found is None:
-        return None
-    task, path = found[1] or found[3], (found[2] if found[1] else found[4]) or ""
-    return Reference(f"{{{{{task}{path}}}}}", task, path_of(path))
 
 
 def in_code(source: str, tasks: Container[str]) -> Reference | None:
@@ -174,7 +111,7 @@ def look_up(reference: Reference, result: Any) -> Any:
             value = opened(value)
         try:
             value = _member(value, key)
-        except (LookupError, TypeError):
+        except (LookupError, TypeError, ValueError):  # of the last, a position of more digits than Python reads
             missing = path_text(reference.path[depth : depth + 1])
             there = f"{reference.task}{path_text(reference.path[:depth])}"
             message = f"{reference.text} finds nothing: no {missing} in {there}, which is {_described(value)}."
@@ -221,14 +158,6 @@ def _described(value: Any) -> str:
     text = encode(value).decode()
     shown = text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
     return f"{'the text' if isinstance(value, str) else 'the value'} {shown}"
-
-
-def path_text(path: Path) -> str:
-    """``path`` as a reference would spell it: ``.items[0]["a name"]``."""
-    return "".join(
-        f"[{key}]" if isinstance(key, int) else f".{key}" if _PLAIN_NAME.fullmatch(key) else f'["{key}"]'
-        for key in path
-    )
 
 
 def pointer(path: Path) -> str:

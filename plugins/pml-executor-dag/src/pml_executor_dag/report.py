@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task, ToolCall, Workflow
+from pml_kit.references import values_of
 
-from .plan import Node, layers, type_of, values_of
+from .plan import Node, layers, type_of
 from .results import own_meta
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ PENDING = "pending"
 """What a report says of a task that has not begun."""
 SAID = frozenset({"tool", "task_id", "status"})
 """Members of a label that say what the report says of the task anyway."""
+GIVEN = frozenset({"of", "arguments"})
+"""Members of a label, at any depth, that quote arguments."""
 
 
 def report(
@@ -40,7 +43,7 @@ def _of_task(task: Task, node: Node, ran: Scheduler, *, dry_run: bool) -> dict[s
     outcome = ran.outcomes.get(task.id)
     told = {"id": task.id, **_target(task)}
     if outcome is None:
-        return told | {"status": PENDING} | ({"depends_on": list(node.needs)} if node.needs else {})
+        return told | {"status": PENDING} | ({"depends_on": list(node.depends_on)} if node.depends_on else {})
     told |= {"status": outcome.status.value, "duration_ms": outcome.duration_ms}
     if attempts := ran.attempts.get(task.id):
         told["attempts"] = attempts
@@ -48,11 +51,12 @@ def _of_task(task: Task, node: Node, ran: Scheduler, *, dry_run: bool) -> dict[s
         told["arguments"] = ran.arguments.get(task.id, values_of(task))
     told |= _end(task, outcome, ran)
     if dry_run and (labels := _labels(outcome, ran)):
-        told["_meta"] = labels
+        has_stored = any(reference.stored for reference in node.references())
+        told["_meta"] = _without_arguments(labels) if has_stored else labels
     if warnings := ran.warnings.get(task.id):
         told["warnings"] = warnings
-    if node.needs:
-        told["depends_on"] = list(node.needs)
+    if node.depends_on:
+        told["depends_on"] = list(node.depends_on)
     return told
 
 
@@ -81,6 +85,15 @@ def _label(outcome: Outcome) -> dict[str, Any]:
     of_failure = None if outcome.failure is None else outcome.failure.details
     found = own_meta(outcome.meta) or own_meta(in_result) or own_meta(of_failure)
     return {name: _unsaid(member) for name, member in found.items()}
+
+
+def _without_arguments(label: Any) -> Any:
+    """``label`` without what the call would be given: of stored results nothing is told to whoever puts them in."""
+    if isinstance(label, list):
+        return [_without_arguments(one) for one in label]
+    if not isinstance(label, Mapping):
+        return label
+    return {name: _without_arguments(member) for name, member in label.items() if name not in GIVEN}
 
 
 def _unsaid(label: Any) -> Any:

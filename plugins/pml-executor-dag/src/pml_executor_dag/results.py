@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from pml_hookspecs import Outcome, Status, Task, ToolCall, Workflow
+from pml_kit.mcp.result_values import value_of
 
 REHEARSED = frozenset({"dry_run", "simulated", "arguments", "warnings", "_meta"})
 """Members that only the report of a rehearsal has: references do not find them, as they would not for real."""
@@ -30,16 +29,8 @@ def result_value(task: Task, outcome: Outcome) -> Any:
         return [_as_real(item) for item in output] if isinstance(output, list) else _as_real(output)
     if not isinstance(task, ToolCall) or not isinstance(output, Mapping):
         return output
-    structured = output.get("structuredContent")
-    if structured is not None:
-        return structured
-    content = output.get("content")
-    if not isinstance(content, list):
-        return _unlabelled(output)
-    texts = [text for block in content if (text := _text(block)) is not None]
-    if len(texts) == 1 == len(content):
-        return _json_or_text(texts[0])
-    return "\n".join(texts) if texts else _unlabelled(output)
+    value = value_of(output)
+    return _unlabelled(output) if value is output else value
 
 
 def _unlabelled(output: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -71,29 +62,6 @@ def _task_as_real(task: Mapping[str, Any]) -> dict[str, Any]:
 def _members_as_real(told: Mapping[str, Any], well: str) -> dict[str, Any]:
     real = {name: member for name, member in told.items() if name not in REHEARSED}
     return real | {"status": well} if real.get("status") == Status.SIMULATED else real
-
-
-def _text(block: Any) -> str | None:
-    text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
-    return text if isinstance(text, str) else None
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError):
-        return text
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(constant)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise ValueError(digits)
-    return number
 
 
 def own_meta(meta: Any) -> dict[str, Any]:

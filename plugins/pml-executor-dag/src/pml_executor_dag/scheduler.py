@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task, ToolCall, Workflow
-from pml_hookspecs.clock import Clock
+from pml_hookspecs import Failure, InvalidArguments, Outcome, Status, Task, ToolCall, Workflow, replace
+from pml_kit.system.clock import Clock
 
 from .items import Items
 from .jobs import UNDO, Job, ResultLookup, delay_s, ended_at, explained, fill_job, without_running
@@ -44,7 +43,7 @@ class Scheduler:
         self._recall = recall
         self._tasks = {task.id: task for task in workflow.tasks}
         self._dependents = dependents_of(nodes)
-        self._waiting = {id_: len(node.needs) for id_, node in nodes.items()}
+        self._waiting = {id_: len(node.depends_on) for id_, node in nodes.items()}
         self._ready: deque[Job] = deque()
         self._begun: dict[str, datetime] = {}
         self._holding = False
@@ -275,12 +274,12 @@ class Scheduler:
 
     def _obstacle(self, id_: str) -> Failure | None:
         """Why ``id_`` cannot run now that what it needs has ended; None when it can."""
-        bad = [need for need in self._nodes[id_].needs if not self._lets_go_on(need)]
+        bad = [need for need in self._nodes[id_].depends_on if not self._lets_go_on(need)]
         if not bad:
             return None
         named = ", ".join(f"{need!r} ({self.outcomes[need].status})" for need in bad)
         message = f"Not run: it needs {named}. Mend what failed and run the workflow again."
-        return Failure("task.skipped", message, details={"needs": bad})
+        return Failure("task.skipped", message, details={"depends_on": bad})
 
     def _lets_go_on(self, id_: str) -> bool:
         outcome = self.outcomes[id_]
@@ -295,15 +294,15 @@ class Scheduler:
         condition = self._nodes[task.id].when
         if condition is None:
             return None
-        from .conditions import ConditionError
+        from pml_kit.expressions import ExpressionError
 
-        if simulated := [need for need in self._nodes[task.id].needs if need in self.found.simulated]:
+        if simulated := [need for need in self._nodes[task.id].depends_on if need in self.found.simulated]:
             warning = f"when: {', '.join(simulated)} is simulated; rehearsed as if the condition held."
             self.warnings.setdefault(task.id, []).append(warning)
             return None
         try:
-            holds = condition.holds({need: self.found.results[need] for need in self._nodes[task.id].needs})
-        except ConditionError as exc:
+            holds = condition.holds({need: self.found.results[need] for need in self._nodes[task.id].depends_on})
+        except ExpressionError as exc:
             return without_running(task, Status.ERROR, Failure("condition.failed", f"when: {exc}; {CONDITIONS}"))
         failure = Failure(UNWANTED, f"Not run: its condition does not hold: {condition.text}")
         return None if holds else without_running(task, Status.SKIPPED, failure)

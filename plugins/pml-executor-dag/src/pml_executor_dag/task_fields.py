@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Json, Retry, Step, Task, ToolCall, ToolId, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, Json, PluginTask, Retry, Step, Task, ToolCall, ToolId, Workflow
 from pml_hookspecs.tasks import ONCE
 from pml_kit.references import parse
 
@@ -30,8 +30,11 @@ OWN = {
     "workflow": ("tasks", *(name for name in LIMITS if name != "timeout_s")),
 }
 """What each type of task has besides :data:`COMMON`."""
+OF_PLUGIN = ("inputs",)
+"""What tasks have of types that plugins run."""
 STEP = (
-    "when", "for_each", "max_items", "retry", "timeout_s", "on_error", "compensate", "idempotency_key", "approve",
+    "when", "for_each", "max_items", "retry", "timeout_s", "on_error", "compensate", "idempotency_key", "select",
+    "approve",
 )  # fmt: skip
 COMMON = ("id", "type", "depends_on", *STEP)
 UNDO = ("type", "timeout_s", "retry", "idempotency_key")
@@ -47,8 +50,9 @@ Tasks = Callable[[Mapping[str, Any], str, bool], tuple[Task, ...]]
 class TaskFields:
     """Reads single tasks."""
 
-    def __init__(self, fields: Fields, tasks: Tasks) -> None:
-        self._fields, self._tasks = fields, tasks
+    def __init__(self, fields: Fields, tasks: Tasks, types: Collection[str]) -> None:
+        """``types`` are those of plugins' tasks."""
+        self._fields, self._tasks, self._types = fields, tasks, (*TYPES, *types)
 
     def task(self, given: Mapping[str, Any], where: str) -> tuple[Task | None, list[tuple[str, str]]]:
         """The task, None when its type is wrong; and ``(where, id)`` of what it says that it needs.
@@ -56,42 +60,46 @@ class TaskFields:
         Its id is ``""`` when that is wrong.
         """
         id_ = self._id(given, where)
-        needs = self._needs(given, where)
+        depends_on = self._depends_on(given, where)
         type_ = self._type(given, where)
         if not type_:
-            return None, needs
-        self._fields.names(given, (*COMMON[:3], *OWN[type_], *STEP), f"{where}.")
+            return None, depends_on
+        self._fields.names(given, (*COMMON[:3], *OWN.get(type_, OF_PLUGIN), *STEP), f"{where}.")
         step = self._step(given, id_, type_, f"{where}.")
-        return self._made(type_, given, where, id_, tuple(need for _, need in needs), step), needs
+        return self._made(type_, given, where, id_, tuple(need for _, need in depends_on), step), depends_on
 
     def _made(
-        self, type_: str, given: Mapping[str, Any], where: str, id_: str, needs: tuple[str, ...], step: Step
+        self, type_: str, given: Mapping[str, Any], where: str, id_: str, depends_on: tuple[str, ...], step: Step
     ) -> Task:
         if type_ == "tool":
-            return self._tool(given, f"{where}.", id_, needs, step)
+            return self._tool(given, f"{where}.", id_, depends_on, step)
         if type_ == "code_execution":
-            return self._code(given, f"{where}.", id_, needs, step)
+            return self._code(given, f"{where}.", id_, depends_on, step)
         if type_ == "capability":
-            return self._capability(given, f"{where}.", id_, needs, step)
+            return self._capability(given, f"{where}.", id_, depends_on, step)
+        if type_ != "workflow":
+            inputs = self._fields.object(given, "inputs", f"{where}.")
+            return PluginTask(id=id_, type=type_, inputs=inputs, depends_on=depends_on, step=step)
         tasks = self._tasks(given, f"{where}.tasks", step.for_each is not None)
-        return Workflow(id=id_, tasks=tasks, needs=needs, step=step, **limits(self._fields, given, f"{where}."))
+        bounds = limits(self._fields, given, f"{where}.")
+        return Workflow(id=id_, tasks=tasks, depends_on=depends_on, step=step, **bounds)
 
     def _type(self, given: Mapping[str, Any], where: str) -> str:
         type_ = given.get("type", "tool")
-        if isinstance(type_, str) and type_ in TYPES:
+        if isinstance(type_, str) and type_ in self._types:
             return type_
         shown = kind(type_) if not isinstance(type_, str) else repr(type_[:80])
         near = OTHER_NAMES.get(type_) if isinstance(type_, str) else None
         hint = f"; did you mean {near!r}?" if near else ""
-        self._fields.wrong(f"{where}.type", f"must be {one_of(TYPES)}, not {shown}{hint}")
+        self._fields.wrong(f"{where}.type", f"must be {one_of(self._types)}, not {shown}{hint}")
         return ""
 
-    def _tool(self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step) -> ToolCall:
+    def _tool(self, given: Mapping[str, Any], at: str, id_: str, depends_on: tuple[str, ...], step: Step) -> ToolCall:
         tool = self._fields.text(given, "tool", at, needed='name the tool, such as "server:tool"')
         arguments = self._fields.object(given, "arguments", at)
-        return ToolCall(id=id_, tool=ToolId(tool), arguments=arguments, needs=needs, step=step)
+        return ToolCall(id=id_, tool=ToolId(tool), arguments=arguments, depends_on=depends_on, step=step)
 
-    def _code(self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step) -> CodeRun:
+    def _code(self, given: Mapping[str, Any], at: str, id_: str, depends_on: tuple[str, ...], step: Step) -> CodeRun:
         fields = self._fields
         source = fields.text(
             given, "code", at, needed='give the body of a function, such as "return a.total"', most=LONGEST_CODE
@@ -102,7 +110,7 @@ class TaskFields:
             language=language,
             source=source,
             inputs=fields.object(given, "inputs", at),
-            needs=needs,
+            depends_on=depends_on,
             step=step,
             intent=fields.text(given, "intent", at),
             timeout_s=self._seconds(given, "timeout_s", at),
@@ -110,7 +118,7 @@ class TaskFields:
         )
 
     def _capability(
-        self, given: Mapping[str, Any], at: str, id_: str, needs: tuple[str, ...], step: Step
+        self, given: Mapping[str, Any], at: str, id_: str, depends_on: tuple[str, ...], step: Step
     ) -> CapabilityRun:
         fields = self._fields
         capability = fields.text(given, "capability_id", at, needed="give its id, or the name that search_tools has")
@@ -118,7 +126,7 @@ class TaskFields:
             id=id_,
             capability_id=capability,
             inputs=fields.object(given, "inputs", at),
-            needs=needs,
+            depends_on=depends_on,
             step=step,
             source=fields.text(given, "code", at, most=LONGEST_CODE),
             language=fields.word(given, "language", at, LANGUAGE),
@@ -136,13 +144,14 @@ class TaskFields:
             self._fields.wrong(f"{where}.id", f"must be a string, not {kind(id_)}")
         return ""
 
-    def _needs(self, given: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
-        needs = given.get("depends_on", ())
-        if not isinstance(needs, (list, tuple)):
-            self._fields.wrong(f"{where}.depends_on", f'must be an array of task ids such as ["a"], not {kind(needs)}')
+    def _depends_on(self, given: Mapping[str, Any], where: str) -> list[tuple[str, str]]:
+        depends_on = given.get("depends_on", ())
+        if not isinstance(depends_on, (list, tuple)):
+            what = f'must be an array of task ids such as ["a"], not {kind(depends_on)}'
+            self._fields.wrong(f"{where}.depends_on", what)
             return []
         good = []
-        for i, need in enumerate(needs):
+        for i, need in enumerate(depends_on):
             if isinstance(need, str):
                 good.append((f"{where}.depends_on[{i}]", need))
             else:
@@ -160,10 +169,11 @@ class TaskFields:
             for_each=self._for_each(given, at),
             retry=self._retry(given, at),
             # Code and workflows have a limit of their own, which leaves more of what they did.
-            timeout_s=self._seconds(given, "timeout_s", at) if type_ in ("tool", "capability") else None,
+            timeout_s=self._seconds(given, "timeout_s", at) if type_ not in ("code_execution", "workflow") else None,
             on_error=on_error,
             compensate=self._compensate(given, id_, at),
             idempotency_key=fields.text(given, "idempotency_key", at),
+            select=expression(fields, given, at),
             approve=fields.boolean(given, "approve", at),
         )
 
@@ -202,7 +212,7 @@ class TaskFields:
         type_ = self._type(undo, where) if isinstance(given["compensate"], Mapping) else ""
         if not type_:
             return None
-        self._fields.names(undo, (*UNDO, *OWN[type_]), f"{where}.")
+        self._fields.names(undo, (*UNDO, *OWN.get(type_, OF_PLUGIN)), f"{where}.")
         # What it must not have is told once, and not read.
         own = {name: value for name, value in undo.items() if name in UNDO}
         return self._made(type_, undo, where, f"{id_}~undo", (), self._step(own, id_, type_, f"{where}."))
@@ -228,6 +238,20 @@ def limits(fields: Fields, given: Mapping[str, Any], at: str) -> dict[str, Any]:
         "max_tool_calls": fields.whole(given, "max_tool_calls", at, least=0, most=MOST_CALLS),
         "max_cost_usd": fields.number(given, "max_cost_usd", at, least=0, most=MOST_USD, unit=" [USD]"),
     }
+
+
+def expression(fields: Fields, given: Mapping[str, Any], at: str) -> str:
+    """The member ``select``: a JMESPath expression; ``""`` without one."""
+    text = fields.text(given, "select", at)
+    if text:
+        from pml_kit.expressions import Expression, ExpressionError
+
+        try:
+            Expression(text)
+        except ExpressionError as exc:
+            fields.wrong(f"{at}select", str(exc))
+            return ""
+    return text
 
 
 def is_reference(text: str) -> bool:

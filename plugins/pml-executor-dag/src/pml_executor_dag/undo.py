@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Outcome, Status, Task
+from pml_hookspecs import Failure, Outcome, Status, Task, replace
 
 from .expansion import Expansion
 from .jobs import UNDO, Job, delay_s, fill_job

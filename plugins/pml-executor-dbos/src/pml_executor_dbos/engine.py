@@ -8,11 +8,10 @@ import time
 import uuid
 from concurrent.futures import CancelledError
 from contextvars import ContextVar, copy_context
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, Failure, Outcome, Scope, Status, Workflow
-from pml_hookspecs.plain import session_from, to_plain
+from pml_hookspecs import ExecutionId, Failure, Outcome, RunOptions, Scope, Status, Workflow, replace
+from pml_kit.plain import session_from, to_plain
 from pml_kit.processes import machine, started
 
 from .journal import RunJournal
@@ -276,9 +275,7 @@ class Engine:
         if task is UNREADABLE:
             raise ValueError(f"what was kept of run {run} is no plan of this version")
         record = await self._services.store.executions.get(ExecutionId(run), Scope(principals=None))
-        return await self._services.run(
-            task,
-            session_from(row.request["session"]),
+        options = RunOptions(
             id=ExecutionId(run),
             intent=row.intent,
             dry_run=False,
@@ -286,6 +283,7 @@ class Engine:
             agent=record.agent if record is not None and record.as_agent else "",
             schedule="" if record is None else record.schedule,
         )
+        return await self._services.run(task, session_from(row.request["session"]), options)
 
     async def _go(self, mine: Pass, run: Run) -> Outcome:
         """Dispatch the plan, and keep what its tasks come to."""
@@ -307,7 +305,7 @@ class Engine:
         token = _inside.set(run.id)
         try:
             task = replace(mine.task, durable=False)
-            outcome = await run.dispatch(resumed(task) if rows else task, journal=mine.journal)
+            outcome = await run.dispatch(resumed(task) if rows else task, journal=mine.journal.keep)
             return with_ways(outcome, run.id, self._services.catalog)
         finally:
             _inside.reset(token)

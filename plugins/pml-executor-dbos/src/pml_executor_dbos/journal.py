@@ -5,11 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NoReturn
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, ServerRequest, Status, Task, Workflow
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    Failure,
+    Outcome,
+    PluginTask,
+    ServerRequest,
+    Status,
+    Task,
+    Workflow,
+    replace,
+)
 
 from .calls import CallMatcher, around
 from .connection import DatabaseError
@@ -39,6 +49,8 @@ def is_repeatable(task: Task, catalog: Catalog) -> bool:
         return True
     if isinstance(task, CodeRun):
         return task.folder is None
+    if isinstance(task, PluginTask):
+        return False
     if isinstance(task, ServerRequest):
         return task.only_reads
     entry = catalog.resolve(task.tool)
@@ -47,7 +59,7 @@ def is_repeatable(task: Task, catalog: Catalog) -> bool:
 
 
 class RunJournal:
-    """Implements :class:`pml_hookspecs.Journal` for one pass over one run.
+    """Its :meth:`keep` is a :data:`pml_hookspecs.Journal` for one pass over one run.
 
     A path is kept once per turn: what a plan tries again under the same path gets its own row each time. Turns of one
     path come one after the other, so they are the same on every pass, in whatever order different paths come.

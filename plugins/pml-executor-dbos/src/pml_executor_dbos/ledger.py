@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Outcome, Task, ToolCall, encode
-from pml_hookspecs.plain import kind_of, to_plain
+from pml_hookspecs import CapabilityRun, CodeRun, Outcome, PluginTask, Task, ToolCall, encode
+from pml_kit.plain import kind_of, to_plain
 
 from .connection import Connection, Execute, StatementResult
 from .liveness import Worker
@@ -268,4 +268,6 @@ def _target(task: Task) -> str:
         return task.tool
     if isinstance(task, CodeRun):
         return task.language
+    if isinstance(task, PluginTask):
+        return task.type
     return task.capability_id if isinstance(task, CapabilityRun) else ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextvars import Context
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Json, Outcome, Status, Workflow
-from pml_hookspecs.plain import task_from
+from pml_hookspecs import Failure, Json, Outcome, Status, Workflow, replace
+from pml_kit.plain import task_from
 
 from .rows import RunRow, TaskRow
 

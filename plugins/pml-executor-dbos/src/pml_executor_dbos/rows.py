@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pml_hookspecs import Outcome, RawObject, encode
-from pml_hookspecs.plain import outcome_from, to_plain
+from pml_kit.plain import outcome_from, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

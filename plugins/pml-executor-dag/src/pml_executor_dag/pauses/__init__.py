@@ -1,0 +1,1 @@
+"""Workflows that stop for somebody, and go on."""
