@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pml_cells.cell_execution import result_of
 from pml_cells.notebook import detect_language, new_code, new_notebook
 from pml_cells.sessions import Sessions
-from pml_cells.tools import CellExecute
+from pml_cells.tools import cell_execute
 from pml_hookspecs import CodeRun, Failure, Outcome, Status, ToolFailed
 from pml_testing.fakes import EPOCH, FakeLog, FakeRun
 
@@ -26,7 +26,6 @@ def streams(out: str, err: str, code: Any) -> dict[str, Any]:
     return {"stdout": out, "stderr": err, "exit_code": code}
 
 
-@pytest.mark.seed("CELL-13", "CELL-14", "CELL-15", "GAP-20", "GAP-21", "GAP-25")
 @pytest.mark.parametrize(
     ("ended", "expected"),
     [
@@ -55,7 +54,6 @@ def test_how_a_program_ended_becomes_a_result(ended: Outcome, expected: tuple[An
     assert tuple(result_of(ended, "python")) == expected
 
 
-@pytest.mark.seed("CELL-7", "CELL-8", "GAP-25")
 @pytest.mark.parametrize(
     ("language", "filename", "expected"),
     [
@@ -109,7 +107,6 @@ def calls(draw: Any) -> Any:
     return {name: draw(anything if name == "timeout" else st.just(KNOWN) | anything) for name in sorted(names)}
 
 
-@pytest.mark.seed("CELL-16")
 @settings(max_examples=70, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     given_arguments=calls(),
@@ -142,10 +139,9 @@ async def test_whatever_comes_the_answer_is_a_structured_result(tmp_path_factory
 
 async def executed(sessions: Sessions, arguments: Any, run: Any) -> tuple[dict[str, Any], bool]:
     """What a client is told, and whether as an error."""
-    tool = CellExecute(sessions, 3_600_000, FakeLog())
     run.session = type(run.session)(key="test", principal="local")
     try:
-        return json.loads(json.dumps(dict(await tool(arguments, run)))), False
+        return json.loads(json.dumps(dict(await cell_execute(sessions, 3_600_000, FakeLog(), arguments, run)))), False
     except ToolFailed as exc:
         return json.loads(json.dumps(dict(exc.content))), True
 

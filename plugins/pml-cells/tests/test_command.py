@@ -87,7 +87,6 @@ def test_a_notebook_is_imported_run_shown_exported_and_deleted(pml, tmp_path) ->
     assert "SESSION_NOT_FOUND" in err
 
 
-@pytest.mark.seed("CELL-12", "GAP-21")
 def test_a_run_stops_at_the_first_cell_that_fails_or_goes_on(pml, tmp_path) -> None:
     cells = {"a.ts": "console.log('\\x1b[31mred')", "b.ts": "Deno.exit(4)", "c.ts": "console.log('last')"}
     text = '<!-- srcbook:{"language":"typescript"} -->\n# T\n'

@@ -11,7 +11,7 @@ import pml_cells.files
 from pml_cells.errors import SessionAccessError
 from pml_cells.notebook import new_code, new_notebook
 from pml_cells.sessions import Sessions
-from pml_cells.tools import CellUpdate
+from pml_cells.tools import cell_update
 from pml_hookspecs import Session as Asking
 
 if sys.platform == "win32":
@@ -33,10 +33,9 @@ def session(sessions):
 
 def update(sessions, session, cell, **changes):
     given = {"sessionId": session.id, "cellId": cell.id, "source": None, "text": None, "filename": None, **changes}
-    return CellUpdate(sessions).answer(given, Asking(key="test"))
+    return cell_update(sessions, given, Asking(key="test"))
 
 
-@pytest.mark.seed("CELL-4")
 def test_links_are_neither_read_nor_written_through(sessions, session, tmp_path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
@@ -105,9 +104,9 @@ def test_hard_links_are_replaced_not_written_through(sessions, session, tmp_path
 
 
 def test_what_is_too_large_is_not_read(tmp_path) -> None:
-    from pml_cells.sessions import Limits
+    from pml_cells.settings import Settings
 
-    small = Sessions(tmp_path / "small", Limits(cell_bytes=2000))
+    small = Sessions(tmp_path / "small", Settings(max_cell_bytes=2000))
     notebook = new_notebook("T", "typescript")
     made = small.create(type(notebook)(language="typescript", cells=(*notebook.cells, new_code("a.ts", "1"))), "local")
     with (small.root / made.id / "src" / "a.ts").open("wb") as file:

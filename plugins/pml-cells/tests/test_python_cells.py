@@ -20,7 +20,6 @@ def plugins(plugins: dict[tuple[str, str], Any]) -> dict[tuple[str, str], Any]:
     return {**plugins, ("executor", "cpython"): CPython}
 
 
-@pytest.mark.seed("GAP-25", "CELL-10")
 async def test_a_python_cell_is_a_program_in_the_session_folder(book) -> None:
     parsed = await book.run(
         "import sys\nprint('hi')\nprint('err', file=sys.stderr)\nopen('made.txt', 'w').write('x')", language="python"
@@ -37,7 +36,6 @@ async def test_python_cells_import_one_another(book) -> None:
     assert (await book.execute(cell))["stdout"] == "2\n"
 
 
-@pytest.mark.seed("CELL-15", "CELL-19", "GAP-21")
 async def test_exit_codes_of_python(book) -> None:
     raised = await book.run("raise ValueError('bad')", language="python")
     assert raised["exitCode"] == 1

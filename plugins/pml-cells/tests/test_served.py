@@ -12,7 +12,6 @@ from mcp import Client, StdioServerParameters, stdio_client
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.seed("CELL-20", "CELL-22")
 async def test_an_agent_makes_a_notebook_and_runs_it(tmp_path) -> None:
     environment = {"PML_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
     arguments = ["-m", "pml_core", "serve", "--set", "plugins.cells.listed=true"]

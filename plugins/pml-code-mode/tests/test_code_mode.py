@@ -10,7 +10,8 @@ import pytest
 from pml_code_mode import plugin
 from pml_code_mode.definitions import DESCRIBE_CODE_TOOLS, run_code
 from pml_code_mode.run_code import RunCode
-from pml_hookspecs import InvalidArguments, Session
+from pml_hookspecs import CatalogEntry, InvalidArguments, Offer, Session, hookimpl
+from pml_kit.offers import TOOL_NOTES, ToolNote
 from pml_sandbox_deno import Deno
 from pml_testing.fakes import FakeServices, entry
 from pml_testing.gateway import Client, ScriptedServer, running
@@ -125,3 +126,25 @@ def test_the_task_says_everything_that_was_given() -> None:
 def test_both_definitions_are_small() -> None:
     for definition in (run_code("typescript"), run_code("python"), DESCRIBE_CODE_TOOLS):
         assert len(json.dumps(definition)) < 1100
+
+
+async def test_describe_code_tools_says_what_the_callers_own_calls_have_shown() -> None:
+    class Notes:
+        def of(self, tool: CatalogEntry, session: Session) -> ToolNote | None:
+            return (
+                ToolNote(returns="{lines: string[]}") if session.principal == "ann" and tool.id == "fs:read" else None
+            )
+
+    class Offering:
+        @staticmethod
+        @hookimpl
+        def pml_offers() -> list[Offer[Any]]:
+            return [Offer(TOOL_NOTES, Notes())]
+
+    plugins = {**PLUGINS, ("hooks", "notes"): Offering}
+    async with running({"fs": ScriptedServer(["read", "write"])}, plugins=plugins) as gateway:
+        ann, bob = (Client(gateway, modern=True, principal=name) for name in ("ann", "bob"))
+        told = [await one.call("describe_code_tools", {"tools": ["fs:*"]}) for one in (ann, bob)]
+    stubs = [answer["structuredContent"]["stubs"] for answer in told]
+    assert "Promise<{lines: string[]}>" in stubs[0]
+    assert "lines" not in stubs[1]

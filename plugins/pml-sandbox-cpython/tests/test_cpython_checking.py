@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from pml_hookspecs import CodeRun, Session, Verdict
+from pml_hookspecs import CodeRun, Session
+from pml_kit.offers import Verdict
 from pml_sandbox_cpython import CPython, Settings
 from pml_testing.fakes import FakeServices
 from pml_testing.foresight import CheckerContract

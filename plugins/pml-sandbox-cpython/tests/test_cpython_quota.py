@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pml_hookspecs import CodeRun
-from pml_hookspecs.folders import FolderSize, size_of
+from pml_hookspecs import CodeRun, FolderSize
+from pml_kit.system.folders import size_of
 from pml_sandbox_cpython import CPython
 from pml_testing.fakes import FakeRun
 from pml_testing.isolation import services

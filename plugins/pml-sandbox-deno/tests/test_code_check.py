@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import pml_sandbox.jail
-from pml_hookspecs import CodeRun, Session, Verdict
+from pml_hookspecs import CodeRun, Session
+from pml_kit.offers import Verdict
 from pml_sandbox.jail import Wall
 from pml_sandbox_deno import Deno, Settings
 from pml_sandbox_deno.parser import Parser

@@ -13,7 +13,8 @@ import pml_sandbox.jail
 from pml_hookspecs import CodeRun
 from pml_sandbox.jail import Wall
 from pml_sandbox_deno import Deno, Settings, checks
-from pml_sandbox_deno.jails import Jails
+from pml_sandbox_deno.checker import Checker
+from pml_sandbox_deno.dialect import DenoDialect
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry, outcome
 from pml_testing.isolation import children
 
@@ -123,7 +124,7 @@ async def test_a_required_jail_that_does_not_stand_runs_no_code(monkeypatch: pyt
 
 async def test_a_preferred_jail_that_does_not_stand_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [NO_WALL])
-    monkeypatch.setattr(Jails, "__call__", lambda self, folder, **_: None)
+    monkeypatch.setattr(DenoDialect, "jail", lambda self, folder, **_: None)
     services = FakeServices("deno")
     async with Deno(Settings(spare=0), services) as deno:
         for _ in range(2):
@@ -182,7 +183,7 @@ async def test_a_jail_that_cannot_be_put_up_starts_nothing_and_leaves_nothing(
     def broken(_self, _write, *, writable):
         raise OSError("no such wall")
 
-    monkeypatch.setattr(Jails, "__call__", broken)
+    monkeypatch.setattr(DenoDialect, "jail", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     services = FakeServices("deno")
     async with Deno(Settings(spare=1), services) as deno:
@@ -233,6 +234,20 @@ async def test_types_are_checked_against_the_tools_schemas_before_code_runs() ->
     assert len(called.dispatched) == 1
     assert "root:" not in str(stolen)
     assert not stolen.status.good
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="types are checked in the jail only")
+async def test_a_check_that_had_no_time_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def late(_checker, _declared, tasks, **_):
+        asked.append(len(tasks))
+        return None if len(asked) == 1 else [()]
+
+    asked: list[int] = []
+    monkeypatch.setattr(Checker, "found", late)
+    async with Deno(Settings(spare=0, check=True), FakeServices("deno")) as deno:
+        for _ in range(3):
+            assert (await deno.execute(ONE, FakeRun())).output == 1
+    assert asked == [1, 1]
 
 
 def test_the_doctor_is_told_of_deno_and_of_every_wall(monkeypatch: pytest.MonkeyPatch) -> None:

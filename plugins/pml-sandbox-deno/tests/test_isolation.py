@@ -15,8 +15,8 @@ import pytest
 import pml_sandbox.jail
 from pml_sandbox.jail import Wall
 from pml_sandbox_deno import Deno, Settings
+from pml_sandbox_deno.dialect import DenoDialect
 from pml_sandbox_deno.executor import find_program
-from pml_sandbox_deno.jails import Jails
 from pml_testing.isolation import Attempt, World, attempt_in, children, services
 from pml_testing.isolation_javascript import ATTEMPTS
 
@@ -68,7 +68,7 @@ async def jailed(anyio_backend: str) -> AsyncIterator[Deno]:
 @pytest.fixture(scope="module")
 async def alone(anyio_backend: str) -> AsyncIterator[Deno]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Jails, "__call__", lambda self, folder, **_: None)
+        patch.setattr(DenoDialect, "jail", lambda self, folder, **_: None)
         patch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "switched off")])
         async with Deno(SETTINGS, services()) as made:
             yield made

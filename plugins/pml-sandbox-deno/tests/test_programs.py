@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pml_hookspecs import Failure, Status
-from pml_hookspecs.folders import FolderSize, size_of
+from pml_hookspecs import Failure, FolderSize, Status
+from pml_kit.system.folders import size_of
 from pml_testing.fakes import FakeRun, outcome
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +57,6 @@ async def test_a_program_that_does_not_catch_a_calls_error_says_what_was_wrong(r
     assert "order.file" not in ended.output["stderr"]
 
 
-@pytest.mark.seed("GAP-21")
 async def test_a_program_that_takes_too_long_ends_with_124(run) -> None:
     ended = await run("console.log('so far'); while (true);", program=True, tools=(), timeout_s=3.0)
     assert (ended.status, ended.failure.code) == (Status.TIMED_OUT, "code.timed_out")

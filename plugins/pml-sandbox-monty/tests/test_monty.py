@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import pml_sandbox.jail
-from pml_hookspecs import CodeRun, Failure, Outcome, Run, Status, Task, ToolCall
+from pml_hookspecs import CodeRun, Failure, FolderSize, Outcome, Run, Status, Task, ToolCall, replace
 from pml_hookspecs import Session as CallerSession
-from pml_hookspecs.folders import FolderSize, size_of
+from pml_kit.system.folders import size_of
 from pml_sandbox.jail import Wall
 from pml_sandbox_monty import Monty, Settings
 from pml_sandbox_monty.checks import pml_checks
@@ -118,7 +117,6 @@ async def test_code_that_other_code_waits_for_runs_while_all_turns_are_held(work
     assert [task.result().output for task in running] == [7] * workers
 
 
-@pytest.mark.seed("DAG-8", "SBX-6")
 async def test_an_error_tells_its_line(run: Ran) -> None:
     failure = (await run("x = 1\n\ndef f():\n    raise ValueError('no good')\n\nf()")).failure
     assert failure
@@ -190,7 +188,6 @@ async def test_a_refusal_that_is_not_caught_is_that_of_the_code(run: Ran) -> Non
     assert ended.failure.code == "access.denied"
 
 
-@pytest.mark.seed("SBX-2", "SBX-4")
 async def test_tools_that_the_task_does_not_list_are_not_called(run: Ran) -> None:
     on = WatchedRun()
     ended = await run("await tools.closed.door()", on, tools=("open:*",))
@@ -202,7 +199,6 @@ async def test_tools_that_the_task_does_not_list_are_not_called(run: Ran) -> Non
     assert failure.details["name"] == "NameError"
 
 
-@pytest.mark.seed("SBX-3")
 async def test_a_function_among_the_inputs_is_refused_by_name(run: Ran) -> None:
     failure = (await run("1", inputs={"f": print})).failure
     assert failure
@@ -228,7 +224,6 @@ async def test_a_value_that_is_no_data_is_the_codes_mistake(run: Ran, value: str
     assert "JSON cannot say" in failure.message
 
 
-@pytest.mark.seed("DAG-9", "SBX-6")
 @pytest.mark.parametrize("source", ["while True: pass", "await tools.open.wait()", "import time\ntime.sleep(60)"])
 async def test_time_that_is_up_is_no_error_of_the_code(monty: Monty, source: str) -> None:
     async def never(task: Task, run: Run) -> Outcome:
@@ -300,7 +295,6 @@ async def test_a_program_that_fails_says_so_on_its_streams(run: Ran) -> None:
     assert "ZeroDivisionError" in ended.output["stderr"]
 
 
-@pytest.mark.seed("GAP-21")
 async def test_a_program_that_takes_too_long_ends_with_124(run: Ran) -> None:
     ended = await run("print('out')\nwhile True: pass", program=True, timeout_s=0.3)
     assert ended.status is Status.TIMED_OUT

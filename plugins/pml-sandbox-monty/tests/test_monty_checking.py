@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import pml_sandbox.jail
-from pml_hookspecs import CodeRun, Session, Verdict
+from pml_hookspecs import CodeRun, Session
+from pml_kit.offers import Verdict
 from pml_sandbox.jail import Wall
 from pml_sandbox_monty import Monty, Settings
 from pml_testing.fakes import FakeCatalog, FakeServices, entry

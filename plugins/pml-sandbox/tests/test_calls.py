@@ -8,14 +8,14 @@ import pytest
 
 from pml_hookspecs import CodeRun, Failure, RawObject, Status
 from pml_sandbox.calls import CallError, CallLimitError, Calls, identifier, value_of
-from pml_testing.fakes import FakeCatalog, FakeRun, entry, outcome
+from pml_testing.fakes import FakeCatalog, FakeLog, FakeRun, entry, outcome
 
 CATALOG = FakeCatalog([entry("my-fs:read-file"), entry("fs:read"), entry("fs:class"), entry("a-b:x"), entry("a_b:x")])
 
 
 def calls(run: FakeRun, *, tools: tuple[str, ...] | None = None, most: int = 10, most_at_once: int = 4) -> Calls:
     task = CodeRun(id="t", language="any", source="", tools=tools)
-    return Calls(task, run, CATALOG, most=most, most_at_once=most_at_once)
+    return Calls(task, run, CATALOG, FakeLog(), most=most, most_at_once=most_at_once)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ class Callable:
     def __call__(self) -> None: ...
 
 
-@pytest.mark.seed("SBX-3")
 @pytest.mark.parametrize(
     ("inputs", "key"),
     [

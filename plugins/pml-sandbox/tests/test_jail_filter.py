@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import re
 import struct
+from pathlib import Path
 
 import pytest
 
@@ -126,3 +128,18 @@ def test_files_are_not_cut_by_name_where_landlock_does_not_look(machine: str) ->
     number = NR[machine]["truncate"]
     assert verdict(build(machine, processes=False, truncate=True), machine, number) == ALLOWED
     assert verdict(build(machine, processes=False, truncate=False), machine, number) == refused(errno.EPERM)
+
+
+HEADERS = {
+    "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    "aarch64": Path("/usr/include/asm-generic/unistd.h"),
+}
+
+
+def test_numbers_are_those_of_the_systems_own_headers(machine: str) -> None:
+    if not HEADERS[machine].exists():
+        pytest.skip("no headers of the kernel here")
+    there = re.findall(r"^#define __NR(?:3264)?_(\w+) (\d+)$", HEADERS[machine].read_text(), re.MULTILINE)
+    numbers = {name: int(number) for name, number in there}
+    wrong = {name: number for name, number in NR[machine].items() if numbers.get(name, number) != number}
+    assert (wrong, len(numbers.keys() & NR[machine].keys()) > 100) == ({}, True)

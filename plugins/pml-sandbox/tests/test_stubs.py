@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pml_kit.offers import ToolNote
 from pml_sandbox.stubs import PythonStubs, TypeScriptStubs
 from pml_testing.fakes import entry
 
@@ -138,3 +139,23 @@ def test_stubs_to_check_code_with_let_pass_what_may_be_right() -> None:
     assert 'state?: "open" | "closed"' in typescript
     assert typescript.count("[name: string]: any;") == 2
     assert "[name: string]: any;" not in TypeScriptStubs().write([tool])
+
+
+NOTE = ToolNote(returns="{id: number}[]", arguments={"n": 3}, advice="with 'n'")
+
+
+def test_what_calls_have_shown_is_said_and_is_not_kept_for_others() -> None:
+    typescript, python = TypeScriptStubs(), PythonStubs()
+    plain = typescript.write([PING, READ]), python.write([PING, READ])
+    told = typescript.write([PING, READ], lambda of: NOTE if of is PING else None)
+    assert "/** seen, not declared: with 'n'; the result; worked with {\"n\": 3} */" in told
+    assert "Promise<{id: number}[]>;" in told
+    told = python.write([PING, READ], lambda of: NOTE if of is PING else None)
+    assert ast.parse(told)
+    assert "returns {id: number}[]" in told
+    assert (typescript.write([PING, READ]), python.write([PING, READ])) == plain
+
+
+def test_what_is_declared_is_the_type_whatever_was_seen() -> None:
+    told = TypeScriptStubs().write([READ], lambda _of: NOTE)
+    assert "Promise<{ lines: Array<{" in told

@@ -14,7 +14,7 @@ from .notebook import SPOKEN, detect_language
 from .sessions import name_of
 
 if TYPE_CHECKING:
-    from pml_hookspecs.folders import FolderSize
+    from pml_hookspecs import FolderSize
 
     from .notebook import Session
     from .sessions import Sessions

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import AccessEvent, InvalidArguments
+from pml_hookspecs import InvalidArguments, RunOptions
+from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.terminal import print_json
 
 from .errors import NotebookError, SessionAccessError, shown
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from .sessions import Sessions
 
 LOCAL = "local"
+BY_HAND = RunOptions(trigger="manual")
 """The principal that started a gateway on stdio."""
 _Verb = Callable[[argparse.Namespace, Any], Awaitable[int]]
 
@@ -92,7 +95,7 @@ def _named(arguments: argparse.Namespace, sessions: Sessions) -> str:
 
 
 def _sessions(services: Services) -> Sessions:
-    from .settings import sessions_of
+    from .sessions import sessions_of
 
     return sessions_of(services)
 
@@ -144,7 +147,7 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
 
     sessions = _sessions(services).all()
     if arguments.json:
-        output.print_json([output.summary(session) for session in sessions])
+        print_json([output.summary(session) for session in sessions])
     elif sessions:
         output.print_sessions(sessions)
     else:
@@ -159,7 +162,7 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
     sessions = _sessions(services)
     session = sessions.get(_named(arguments, sessions), None)
     if arguments.json:
-        output.print_json(plain(session))
+        print_json(plain(session))
     else:
         output.print_session(session)
         output.print_packages(sessions.root)
@@ -170,7 +173,7 @@ async def _delete(arguments: argparse.Namespace, services: Services) -> int:
     sessions = _sessions(services)
     id = _named(arguments, sessions)
     # First, because somebody who deletes might end the command before it is through.
-    await services.report_access(
+    await required(services, ACCESS).report(
         AccessEvent(kind="change", target="notebooks", code="notebook.deleted", details={"notebook": id})
     )
     sessions.delete(id, None)
@@ -191,7 +194,7 @@ async def _run(arguments: argparse.Namespace, services: Services) -> int:
             progress.begins(cell)
             executed = await execute(
                 sessions,
-                lambda task: services.run(task, _caller(), trigger="manual"),
+                lambda task: services.run(task, _caller(), BY_HAND),
                 session_id=session.id,
                 cell_id=cell.id,
                 who=None,
@@ -204,9 +207,7 @@ async def _run(arguments: argparse.Namespace, services: Services) -> int:
             if executed.exit_code and not arguments.keep_going:
                 break
     if arguments.json:
-        output.print_json(
-            [{"cellId": cell.id, "filename": cell.filename, **executed.plain()} for cell, executed in ran]
-        )
+        print_json([{"cellId": cell.id, "filename": cell.filename, **executed.plain()} for cell, executed in ran])
     else:
         output.print_results(cells, ran)
     return 1 if any(executed.exit_code for _, executed in ran) else 0

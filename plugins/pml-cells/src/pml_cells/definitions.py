@@ -31,71 +31,53 @@ CELL_EXECUTE: Mapping[str, Any] = {
 }
 """Clients of other notebook servers know it by this name, description and schema."""
 
-NOTEBOOK_CREATE: Mapping[str, Any] = {
-    "name": "notebook_create",
-    "description": "Create a notebook: cells that run as programs in a folder of their own and can import each other. "
+
+def _tool(name: str, description: str, required: list[str], properties: Mapping[str, Any]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+def _text(description: str = "") -> dict[str, Any]:
+    return {"type": "string", "description": description} if description else {"type": "string"}
+
+
+NOTEBOOK_CREATE: Mapping[str, Any] = _tool(
+    "notebook_create",
+    "Create a notebook: cells that run as programs in a folder of their own and can import each other. "
     "Returns its session ID; add cells with cell_create, run them with cell_execute.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "title": {"type": "string"},
-            "language": {**_LANGUAGE, "default": "typescript"},
-            "tools": {
-                "type": "array",
-                "items": {"type": "string"},
-                "description": "Patterns of tools that cells may call, such as files:*; none if left out",
-            },
+    ["title"],
+    {
+        "title": _text(),
+        "language": {**_LANGUAGE, "default": "typescript"},
+        "tools": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Patterns of tools that cells may call, such as files:*; none if left out",
         },
-        "required": ["title"],
-        "additionalProperties": False,
     },
-}
-CELL_CREATE: Mapping[str, Any] = {
-    "name": "cell_create",
-    "description": "Add a cell to a notebook: code with source, or Markdown with text. Returns it with its ID.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "sessionId": _SESSION,
-            "source": {"type": "string", "description": "Code; the cell is a program of its own"},
-            "text": {"type": "string", "description": "Markdown, with headings of levels 2 to 5"},
-            "filename": _FILENAME,
-            "language": _LANGUAGE,
-            "index": {
-                "type": "integer",
-                "minimum": 1,
-                "description": "Place among the cells; at the end if left out",
-            },
-        },
-        "required": ["sessionId"],
-        "additionalProperties": False,
+)
+CELL_CREATE: Mapping[str, Any] = _tool(
+    "cell_create",
+    "Add a cell to a notebook: code with source, or Markdown with text. Returns it with its ID.",
+    ["sessionId"],
+    {
+        "sessionId": _SESSION,
+        "source": _text("Code; the cell is a program of its own"),
+        "text": _text("Markdown, with headings of levels 2 to 5"),
+        "filename": _FILENAME,
+        "language": _LANGUAGE,
+        "index": {"type": "integer", "minimum": 1, "description": "Place among the cells; at the end if left out"},
     },
-}
-CELL_UPDATE: Mapping[str, Any] = {
-    "name": "cell_update",
-    "description": "Replace the source (code, package.json) or the text (Markdown, title) of a cell, or rename its "
-    "file.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            "sessionId": _SESSION,
-            "cellId": {"type": "string"},
-            "source": {"type": "string"},
-            "text": {"type": "string"},
-            "filename": _FILENAME,
-        },
-        "required": ["sessionId", "cellId"],
-        "additionalProperties": False,
-    },
-}
-NOTEBOOK_GET: Mapping[str, Any] = {
-    "name": "notebook_get",
-    "description": "Get a notebook: its title, language and cells in order, with their IDs.",
-    "inputSchema": {
-        "type": "object",
-        "properties": {"sessionId": _SESSION},
-        "required": ["sessionId"],
-        "additionalProperties": False,
-    },
-    "annotations": {"readOnlyHint": True},
-}
+)
+CELL_UPDATE: Mapping[str, Any] = _tool(
+    "cell_update",
+    "Replace the source (code, package.json) or the text (Markdown, title) of a cell, or rename its file.",
+    ["sessionId", "cellId"],
+    {"sessionId": _SESSION, "cellId": _text(), "source": _text(), "text": _text(), "filename": _FILENAME},
+)
+NOTEBOOK_GET: Mapping[str, Any] = _tool(
+    "notebook_get",
+    "Get a notebook: its title, language and cells in order, with their IDs.",
+    ["sessionId"],
+    {"sessionId": _SESSION},
+) | {"annotations": {"readOnlyHint": True}}

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .errors import storage_error
+
+LOCK_S = 10.0
+"""Longest wait for somebody else [s]."""
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # A pipe that code has put there must not keep anybody waiting.
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -111,3 +115,26 @@ class Folder:
             if path.is_symlink() or os.path.realpath(path) != os.path.abspath(path):  # noqa: PTH100 - as text
                 raise OSError(errno.ELOOP, "a link")
         return str(path / last)
+
+
+@contextmanager
+def locked(path: Path, problem: str, doing: str) -> Iterator[None]:
+    """Nobody else has the lock meanwhile, in any process.
+
+    Raises:
+        SessionAccessError: Somebody has it for too long; ``doing`` says what for, ``problem`` what
+            cannot be meanwhile.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=LOCK_S)
+    try:
+        lock.acquire()
+    except Timeout as exc:
+        raise storage_error(problem, f"somebody else has been {doing} for long") from exc
+    except OSError as exc:
+        raise storage_error(problem, exc) from exc
+    try:
+        yield
+    finally:
+        lock.release()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
 
 WIDEST = 60
 """Characters of a text in a table."""
-
-
-def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
 def summary(session: Session) -> dict[str, Any]:

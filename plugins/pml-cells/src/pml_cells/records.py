@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from .notebook import Cell, Notebook, Session
@@ -13,26 +13,15 @@ VERSION = 1
 
 def to_json(session: Session) -> bytes:
     """The record of ``session``: all but what its files say."""
-    notebook = session.notebook
-    record = {
-        "version": VERSION,
-        "id": session.id,
-        "owner": session.owner,
-        "tools": session.tools,
-        "created_at": session.created_at,
-        "changed_at": session.changed_at,
-        "language": notebook.language,
-        "tsconfig": notebook.tsconfig,
-        "cells": [_cell_to_plain(cell) for cell in notebook.cells],
-    }
-    return json.dumps(record, ensure_ascii=False, indent=1).encode()
+    about = asdict(session)
+    notebook = about.pop("notebook")
+    cells = [_without_file(cell) for cell in notebook["cells"]]
+    return json.dumps({"version": VERSION, **about, **notebook, "cells": cells}, ensure_ascii=False, indent=1).encode()
 
 
-def _cell_to_plain(cell: Cell) -> dict[str, Any]:
-    about: dict[str, Any] = {"id": cell.id, "kind": cell.kind}
-    if not cell.filename:
-        return {**about, "text": cell.text}
-    return {**about, "filename": cell.filename, "language": cell.language}
+def _without_file(cell: dict[str, Any]) -> dict[str, Any]:
+    elsewhere = {"problem", "text" if cell["filename"] else ""}
+    return {name: value for name, value in cell.items() if value and name not in elsewhere}
 
 
 def from_json(data: bytes) -> Session:
@@ -43,30 +32,13 @@ def from_json(data: bytes) -> Session:
     """
     try:
         record = json.loads(data)
-        if record["version"] != VERSION:
-            raise ValueError(f"it is of version {record['version']}, this plugin knows {VERSION}")
+        if (version := record.pop("version")) != VERSION:
+            raise ValueError(f"it is of version {version}, this plugin knows {VERSION}")
         notebook = Notebook(
-            language=record["language"],
-            cells=tuple(_cell_from_plain(cell) for cell in record["cells"]),
-            tsconfig=record["tsconfig"],
+            cells=tuple(Cell(**{"text": "", **cell}) for cell in record.pop("cells")),
+            language=record.pop("language"),
+            tsconfig=record.pop("tsconfig"),
         )
-        return Session(
-            id=record["id"],
-            owner=record["owner"],
-            notebook=notebook,
-            tools=tuple(record["tools"]),
-            created_at=record["created_at"],
-            changed_at=record["changed_at"],
-        )
+        return Session(notebook=notebook, tools=tuple(record.pop("tools")), **record)
     except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"it is damaged: {exc}") from exc
-
-
-def _cell_from_plain(plain: Mapping[str, Any]) -> Cell:
-    return Cell(
-        id=plain["id"],
-        kind=plain["kind"],
-        text=plain.get("text", ""),
-        filename=plain.get("filename", ""),
-        language=plain.get("language"),
-    )

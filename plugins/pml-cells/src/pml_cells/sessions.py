@@ -7,43 +7,30 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pml_hookspecs.folders import FolderSize, size_of
+from pml_hookspecs import FolderSize, replace
+from pml_kit.system.folders import size_of
 
 from . import records
 from .errors import NotebookError, SessionAccessError, cell_not_found, session_not_found, storage_error
-from .files import Folder
+from .files import Folder, locked
 from .notebook import Cell, Notebook, Session, check, random_id
+from .settings import Settings
 from .shares import Shares
 from .srcmd import encode
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Services
 
 RECORDS = ".pml"
 """Folder of the records, beside those of the sessions: no session can have this id."""
 SOURCES, README, TSCONFIG = "src", "README.md", "tsconfig.json"
-NOTEBOOK, PRINCIPAL = FolderSize(256 << 20, 5000), FolderSize(2 << 30, 50_000)
 LOOKED_AT = 20
 """How many times as many files as a folder may hold are counted of one that holds more."""
-LOCK_S = 10.0
-"""Longest wait for somebody else who changes the same session [s]."""
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a session may have."""
-
-    cells: int = 500
-    cell_bytes: int = 1 << 20
-    sessions: int = 10_000
-    """The sessions of all principals together."""
-    principal_sessions: int = 500
-    notebook: FolderSize = NOTEBOOK
-    """What the folder of one session may hold."""
-    principal: FolderSize = PRINCIPAL
-    """What the folders of all sessions of one principal may hold."""
 
 
 class Sessions:
@@ -54,10 +41,10 @@ class Sessions:
     shows what is kept in the record. Of other people's sessions nobody is told that they exist.
     """
 
-    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+    def __init__(self, folder: Path, limits: Settings | None = None) -> None:
         """Take a folder, which is made when the first session is."""
         self.root = Path(os.path.realpath(folder))
-        self._limits = limits or Limits()
+        self._limits = limits or Settings()
         self._shares = Shares(self._records, self._known)
 
     def create(self, notebook: Notebook, owner: str, tools: Sequence[str] = ()) -> Session:
@@ -90,16 +77,16 @@ class Sessions:
         return made
 
     def _check_number(self, owner: str) -> None:
-        most = self._limits.principal_sessions
+        most = self._limits.max_principal_sessions
         if self._shares.sessions(owner) >= most:
             raise NotebookError(
                 f"you have {most} notebooks, and nobody may have more ([plugins.cells] max_principal_sessions). Use "
                 "one that you have (cell_update changes its cells), or have the operator remove some (pml notebook "
                 "delete)"
             )
-        if len(self.ids()) >= self._limits.sessions:
+        if len(self.ids()) >= self._limits.max_sessions:
             raise NotebookError(
-                f"there are {self._limits.sessions} notebooks of all principals together, and there may be no more "
+                f"there are {self._limits.max_sessions} notebooks of all principals together, and there may be no more "
                 "([plugins.cells] max_sessions). Use one that you have, or have the operator remove some (pml notebook "
                 "delete)"
             )
@@ -162,11 +149,7 @@ class Sessions:
 
     def room(self, session: Session) -> FolderSize:
         """What the folder of a session may hold, now that its owner's others hold what they do."""
-        limits, others = self._limits, self._shares.others(session.owner, session.id)
-        return FolderSize(
-            max(min(limits.notebook.bytes, limits.principal.bytes - others.bytes), 0),
-            max(min(limits.notebook.files, limits.principal.files - others.files), 0),
-        )
+        return self._limits.room(self._shares.others(session.owner, session.id))
 
     def measure(self, session: Session) -> FolderSize:
         """How much is in the folder of a session, which counts for its owner from now on.
@@ -180,7 +163,7 @@ class Sessions:
         return size
 
     def _size(self, id: str) -> FolderSize:
-        return size_of(str(self._folder(id).path), LOOKED_AT * self._limits.notebook.files)
+        return size_of(str(self._folder(id).path), LOOKED_AT * self._limits.max_notebook_files)
 
     def _known(self) -> Iterator[tuple[str, str, FolderSize]]:
         for session in self.all():
@@ -227,24 +210,13 @@ class Sessions:
     @contextmanager
     def _locked(self, id: object, who: str | None, *, files: bool = True) -> Iterator[Session]:
         """The session, which nobody else changes meanwhile."""
-        from filelock import FileLock, Timeout
-
         if not isinstance(id, str) or _ID.fullmatch(id) is None or not self._record(id).is_file():
             raise session_not_found(id)
         # Who may not have it must not learn from a wait that it is there.
         self._load(id, who)
-        lock = FileLock(self._record(id).with_suffix(".lock"), timeout=LOCK_S)
-        try:
-            lock.acquire()
-        except Timeout as exc:
-            raise storage_error(f"session {id} cannot be had", "somebody else has been changing it for long") from exc
-        except OSError as exc:
-            raise storage_error(f"session {id} cannot be locked", exc) from exc
-        try:
+        with locked(self._record(id).with_suffix(".lock"), f"session {id} cannot be had", "changing it"):
             session = self._load(id, who)
             yield self._with_files(session) if files else session
-        finally:
-            lock.release()
 
     def _load(self, id: str, who: str | None = None) -> Session:
         try:
@@ -269,7 +241,7 @@ class Sessions:
     def _with_file(self, folder: Folder, cell: Cell) -> Cell:
         place = place_of(cell)
         try:
-            return replace(cell, text=folder.read(place, self._limits.cell_bytes).decode())
+            return replace(cell, text=folder.read(place, self._limits.max_cell_bytes).decode())
         except OSError as exc:
             reason = exc.strerror or type(exc).__name__
         except UnicodeDecodeError:
@@ -297,16 +269,16 @@ class Sessions:
     def _check(self, session: Session) -> None:
         check(session.notebook)
         limits, cells = self._limits, session.notebook.cells
-        if len(cells) > limits.cells:
-            raise NotebookError(f"{len(cells)} cells are too many; a notebook has at most {limits.cells}")
+        if len(cells) > limits.max_cells:
+            raise NotebookError(f"{len(cells)} cells are too many; a notebook has at most {limits.max_cells}")
         for cell in cells:
             try:
                 size = len(cell.text.encode())
             except UnicodeEncodeError as exc:
                 raise NotebookError(f"the text of {name_of(cell)} is no Unicode text: {exc.reason}") from exc
-            if size > limits.cell_bytes:
+            if size > limits.max_cell_bytes:
                 raise NotebookError(
-                    f"{name_of(cell)} has {size} bytes; a cell has at most {limits.cell_bytes} "
+                    f"{name_of(cell)} has {size} bytes; a cell has at most {limits.max_cell_bytes} "
                     "([plugins.cells] max_cell_bytes). Split it, or keep data in a file of its own"
                 )
 
@@ -317,9 +289,16 @@ class Sessions:
         if texts > (room := self.room(session).bytes):
             raise NotebookError(
                 f"the cells take {texts} bytes, and there is room for {room}: a notebook may hold "
-                f"{self._limits.notebook.bytes} bytes ([plugins.cells] max_notebook_bytes), and all that are yours "
-                f"together {self._limits.principal.bytes} (max_principal_bytes)"
+                f"{self._limits.max_notebook_bytes} bytes ([plugins.cells] max_notebook_bytes), and all that are yours "
+                f"together {self._limits.max_principal_bytes} (max_principal_bytes)"
             )
+
+
+def sessions_of(services: Services) -> Sessions:
+    """The sessions that the settings name."""
+    settings: Settings = services.settings or Settings()
+    home = Path(os.environ.get("PML_HOME") or Path.home() / ".pml")
+    return Sessions(Path(settings.folder).expanduser() if settings.folder else home / "notebooks", settings)
 
 
 def find_cell(session: Session, id: object) -> Cell:

@@ -1,19 +1,10 @@
-"""The settings, ``[plugins.cells]``, and the sessions that they name."""
+"""The settings, ``[plugins.cells]``."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from pml_hookspecs import setting
-
-if TYPE_CHECKING:
-    from pml_hookspecs import Services
-
-    from .sessions import Sessions
-
+from pml_hookspecs import FolderSize, setting
 
 MIB = 1 << 20
 
@@ -34,22 +25,9 @@ class Settings:
     max_principal_bytes: int = setting(2048 * MIB, "What all folders of one principal may hold [bytes].", ge=65536)
     max_principal_files: int = setting(50_000, "Files and folders of one principal.", ge=16, le=10_000_000)
 
-
-def sessions_of(services: Services) -> Sessions:
-    """The sessions that the settings name."""
-    from pml_hookspecs.folders import FolderSize
-
-    from .sessions import Limits, Sessions
-
-    settings: Settings = services.settings or Settings()
-    home = Path(os.environ.get("PML_HOME") or Path.home() / ".pml")
-    folder = Path(settings.folder).expanduser() if settings.folder else home / "notebooks"
-    limits = Limits(
-        cells=settings.max_cells,
-        cell_bytes=settings.max_cell_bytes,
-        sessions=settings.max_sessions,
-        principal_sessions=settings.max_principal_sessions,
-        notebook=FolderSize(settings.max_notebook_bytes, settings.max_notebook_files),
-        principal=FolderSize(settings.max_principal_bytes, settings.max_principal_files),
-    )
-    return Sessions(folder, limits)
+    def room(self, others: FolderSize) -> FolderSize:
+        """What the folder of a notebook may hold where its owner's ``others`` hold so much."""
+        return FolderSize(
+            max(min(self.max_notebook_bytes, self.max_principal_bytes - others.bytes), 0),
+            max(min(self.max_notebook_files, self.max_principal_files - others.files), 0),
+        )

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from pml_hookspecs.folders import FolderSize
+from pml_hookspecs import FolderSize
 
-from .errors import storage_error
+from .files import locked
 
 FOLDER = "owners"
-LOCK_S = 10.0
-"""Longest wait for somebody else who makes a session [s]."""
 NOTHING = FolderSize(0, 0)
 
 
@@ -34,26 +32,13 @@ class Shares:
         self._records, self._known = records, known
         self._folder = records / FOLDER
 
-    @contextmanager
-    def making(self) -> Iterator[None]:
+    def making(self) -> AbstractContextManager[None]:
         """Nobody else makes a session meanwhile.
 
         Raises:
             SessionAccessError: Somebody does for too long.
         """
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self._records / "making.lock", timeout=LOCK_S)
-        try:
-            lock.acquire()
-        except Timeout as exc:
-            raise storage_error("a new session cannot be made", "somebody else has been making one for long") from exc
-        except OSError as exc:
-            raise storage_error("a new session cannot be made", exc) from exc
-        try:
-            yield
-        finally:
-            lock.release()
+        return locked(self._records / "making.lock", "a new session cannot be made", "making one")
 
     def sessions(self, owner: str) -> int:
         """How many sessions a principal has."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pml_hookspecs import InvalidArguments, MetaTool, ToolFailed
+from pml_hookspecs import InvalidArguments, ToolFailed, replace
+from pml_kit.mcp.arguments import checked
 
 from . import definitions
-from .arguments import checked
 from .cell_execution import execute
 from .errors import NotebookError, SessionAccessError
 from .notebook import (
@@ -32,15 +31,22 @@ if TYPE_CHECKING:
 
     from .sessions import Sessions
 
+Call: TypeAlias = "Callable[[Mapping[str, Any], Run], Awaitable[Any]]"
+Answer: TypeAlias = "Callable[[Sessions, Mapping[str, Any], Asking], Mapping[str, Any]]"
 SYSTEM = "system"
 """The scope whose holders have everyone's sessions."""
 
 
-def all_tools(sessions: Sessions, *, most_ms: float, log: Any, listed: bool) -> Sequence[MetaTool]:
-    """Every tool, on the same sessions."""
-    made: list[tuple[Mapping[str, Any], Any]] = [(definitions.CELL_EXECUTE, CellExecute(sessions, most_ms, log))]
-    made += [(kind.definition, kind(sessions)) for kind in (NotebookCreate, CellCreate, CellUpdate, NotebookGet)]
-    return [MetaTool(definition=definition, call=call, listed=listed) for definition, call in made]
+def calls_of(sessions: Sessions, *, most_ms: float, log: Any) -> Mapping[str, Call]:
+    """What answers calls of every tool, by its name, on the same sessions."""
+    answers = (
+        (definitions.NOTEBOOK_CREATE, notebook_create),
+        (definitions.CELL_CREATE, cell_create),
+        (definitions.CELL_UPDATE, cell_update),
+        (definitions.NOTEBOOK_GET, notebook_get),
+    )
+    found: dict[str, Call] = {definitions.CELL_EXECUTE["name"]: partial(cell_execute, sessions, most_ms, log)}
+    return found | {about["name"]: partial(_called, sessions, about, answer) for about, answer in answers}
 
 
 def who_asks(session: Asking) -> str | None:
@@ -48,126 +54,103 @@ def who_asks(session: Asking) -> str | None:
     return None if SYSTEM in session.scopes else session.principal
 
 
-class CellExecute:
-    """Answers calls of ``cell_execute``."""
+async def cell_execute(
+    sessions: Sessions, most_ms: float, log: Any, arguments: Mapping[str, Any], run: Run
+) -> Mapping[str, Any]:
+    """Run a cell as a child of this call.
 
-    def __init__(self, sessions: Sessions, most_ms: float, log: Any) -> None:
-        self._sessions, self._most_ms, self._log = sessions, most_ms, log
+    Returns:
+        ``stdout``, ``stderr``, ``exitCode``, ``executionTime`` [ms], also when the code has failed.
 
-    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-        """Run the cell as a child of this call.
-
-        Returns:
-            ``stdout``, ``stderr``, ``exitCode``, ``executionTime`` [ms], also when the code has failed.
-
-        Raises:
-            ToolFailed: The cell could not be run. Clients get the same four members, marked as an error.
-        """
-        executed = await execute(
-            self._sessions,
-            run.dispatch,
-            session_id=arguments.get("sessionId"),
-            cell_id=arguments.get("cellId"),
-            who=who_asks(run.session),
-            timeout_ms=arguments.get("timeout"),
-            most_ms=self._most_ms,
-            log=self._log,
-        )
-        if executed.is_error:
-            raise ToolFailed(executed.stderr, executed.plain())
-        return executed.plain()
+    Raises:
+        ToolFailed: The cell could not be run. Clients get the same four members, marked as an error.
+    """
+    executed = await execute(
+        sessions,
+        run.dispatch,
+        session_id=arguments.get("sessionId"),
+        cell_id=arguments.get("cellId"),
+        who=who_asks(run.session),
+        timeout_ms=arguments.get("timeout"),
+        most_ms=most_ms,
+        log=log,
+    )
+    if executed.is_error:
+        raise ToolFailed(executed.stderr, executed.plain())
+    return executed.plain()
 
 
-class SessionTool(ABC):
-    """A tool that looks at sessions or changes them."""
+async def _called(
+    sessions: Sessions, definition: Mapping[str, Any], answer: Answer, arguments: Mapping[str, Any], run: Run
+) -> Mapping[str, Any]:
+    """Look at sessions or change them.
 
-    definition: ClassVar[Mapping[str, Any]]
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
-
-    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-        """Do it.
-
-        Raises:
-            InvalidArguments: Says everything that is wrong.
-        """
-        name = self.definition["name"]
-        try:
-            given = checked(self.definition, arguments)
-            return await asyncio.to_thread(self.answer, given, run.session)
-        except NotebookError as exc:
-            raise InvalidArguments(f"{name}: {exc}.") from exc
-        except SessionAccessError as exc:
-            raise InvalidArguments(str(exc)) from exc
-
-    @abstractmethod
-    def answer(self, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
-        """Do it, blocking.
-
-        Raises:
-            NotebookError: The arguments ask for what cannot be.
-            SessionAccessError: The session or cell cannot be had.
-        """
+    Raises:
+        InvalidArguments: Says everything that is wrong.
+    """
+    given = checked(definition, arguments)
+    try:
+        return await asyncio.to_thread(answer, sessions, given, run.session)
+    except NotebookError as exc:
+        raise InvalidArguments(f"{definition['name']}: {exc}.") from exc
+    except SessionAccessError as exc:
+        raise InvalidArguments(str(exc)) from exc
 
 
-class NotebookCreate(SessionTool):
-    """Answers calls of ``notebook_create``."""
-
-    definition = definitions.NOTEBOOK_CREATE
-
-    def answer(self, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
-        notebook = new_notebook(given["title"], given["language"])
-        return plain(self._sessions.create(notebook, asking.principal, given["tools"] or ()))
+def notebook_create(sessions: Sessions, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
+    """Make a notebook with a folder. Blocks, as all below."""
+    return plain(
+        sessions.create(new_notebook(given["title"], given["language"]), asking.principal, given["tools"] or ())
+    )
 
 
-class NotebookGet(SessionTool):
-    """Answers calls of ``notebook_get``."""
-
-    definition = definitions.NOTEBOOK_GET
-
-    def answer(self, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
-        return plain(self._sessions.get(given["sessionId"], who_asks(asking)))
+def notebook_get(sessions: Sessions, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
+    """A notebook and its cells."""
+    return plain(sessions.get(given["sessionId"], who_asks(asking)))
 
 
-class CellCreate(SessionTool):
-    """Answers calls of ``cell_create``."""
+def cell_create(sessions: Sessions, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
+    """Add a cell."""
 
-    definition = definitions.CELL_CREATE
+    def added(session: Session) -> tuple[Cell, Sequence[Cell]]:
+        cells = list(session.notebook.cells)
+        index = len(cells) if given["index"] is None else given["index"]
+        least = sum(cell.kind in ("title", "package.json") for cell in cells)
+        if not least <= index <= len(cells):
+            raise NotebookError(f"'index' must be from {least} to {len(cells)}, not {index}")
+        made = _new_cell(session, given)
+        return made, [*cells[:index], made, *cells[index:]]
 
-    def answer(self, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
-        made: list[Cell] = []
-
-        def edit(session: Session) -> Session:
-            cells = list(session.notebook.cells)
-            index = len(cells) if given["index"] is None else given["index"]
-            least = sum(cell.kind in ("title", "package.json") for cell in cells)
-            if not least <= index <= len(cells):
-                raise NotebookError(f"index must be from {least} to {len(cells)}, not {index}")
-            made.append(_new_cell(session, given))
-            cells.insert(index, made[0])
-            return replace(session, notebook=replace(session.notebook, cells=tuple(cells)))
-
-        session = self._sessions.change(given["sessionId"], who_asks(asking), edit)
-        return {"sessionId": session.id, "cell": made[0].plain()}
+    return _edited(sessions, given, asking, added)
 
 
-class CellUpdate(SessionTool):
-    """Answers calls of ``cell_update``."""
+def cell_update(sessions: Sessions, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
+    """Change a cell."""
 
-    definition = definitions.CELL_UPDATE
+    def changed(session: Session) -> tuple[Cell, Sequence[Cell]]:
+        before = find_cell(session, given["cellId"])
+        made = _changed(before, given)
+        return made, [made if cell is before else cell for cell in session.notebook.cells]
 
-    def answer(self, given: Mapping[str, Any], asking: Asking) -> Mapping[str, Any]:
-        made: list[Cell] = []
+    return _edited(sessions, given, asking, changed)
 
-        def edit(session: Session) -> Session:
-            before = find_cell(session, given["cellId"])
-            made.append(_changed(before, given))
-            cells = tuple(made[0] if cell is before else cell for cell in session.notebook.cells)
-            return replace(session, notebook=replace(session.notebook, cells=cells))
 
-        session = self._sessions.change(given["sessionId"], who_asks(asking), edit)
-        return {"sessionId": session.id, "cell": made[0].plain()}
+def _edited(
+    sessions: Sessions,
+    given: Mapping[str, Any],
+    asking: Asking,
+    edit: Callable[[Session], tuple[Cell, Sequence[Cell]]],
+) -> Mapping[str, Any]:
+    """What a client is told of a cell that is new or changed."""
+    made: list[Cell] = []
+
+    def change(session: Session) -> Session:
+        cell, cells = edit(session)
+        made.append(cell)
+        return replace(session, notebook=replace(session.notebook, cells=tuple(cells)))
+
+    session = sessions.change(given["sessionId"], who_asks(asking), change)
+    return {"sessionId": session.id, "cell": made[0].plain()}
 
 
 def plain(session: Session) -> Mapping[str, Any]:

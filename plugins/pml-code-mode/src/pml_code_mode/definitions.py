@@ -1,11 +1,11 @@
-"""What clients are told of the two tools."""
+"""What clients are told of the tools."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-RUN_CODE, DESCRIBE = "run_code", "describe_code_tools"
+RUN_CODE, RUN_CODE_READ, DESCRIBE = "run_code", "run_code_read", "describe_code_tools"
 _CALL = {
     "typescript": "await tools.server.tool({name: value})",
     "javascript": "await tools.server.tool({name: value})",
@@ -34,6 +34,20 @@ def run_code(language: str) -> Mapping[str, Any]:
             },
             "required": ["code"],
         },
+    }
+
+
+def run_code_read() -> Mapping[str, Any]:
+    """The definition of the tool for code whose calls only read."""
+    return {
+        "name": RUN_CODE_READ,
+        "description": f"{RUN_CODE} for code that only reads; a call of a tool that does more is refused.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"code": {"type": "string"}, "language": {}, "inputs": {"type": "object"}, "intent": {}},
+            "required": ["code"],
+        },
+        "annotations": {"readOnlyHint": True, "destructiveHint": False},
     }
 
 

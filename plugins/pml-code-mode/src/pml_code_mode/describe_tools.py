@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, InvalidArguments
+from pml_kit.offers import ToolNote, note_of
+from pml_kit.offers.presentation import is_hidden
 
 from .run_code import mistakes_in
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Services, Session
+    from pml_sandbox.stubs import PythonStubs, TypeScriptStubs
 
 LIMIT, MOST = 10, 50
 _KNOWN = ("query", "tools", "language", "limit")
@@ -21,10 +25,8 @@ class DescribeCodeTools:
 
     def __init__(self, services: Services, language: str) -> None:
         """Take the catalog, and the language of code that does not say."""
-        from pml_sandbox.stubs import PythonStubs, TypeScriptStubs
-
         self._services, self._language = services, language
-        self._typescript, self._python = TypeScriptStubs(), PythonStubs()
+        self._stubs: dict[bool, TypeScriptStubs | PythonStubs] = {}
 
     async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
         """``{"stubs": text, "tools": [ids]}``.
@@ -50,9 +52,16 @@ class DescribeCodeTools:
                     found[entry.id] = entry
         most = MOST if limit is None else limit
         chosen = list(found.values())[:most]
-        stubs = self._python if language == "python" else self._typescript
+
+        def seen(entry: CatalogEntry) -> ToolNote | None:
+            return note_of(self._services, entry, run.session)
+
+        writer = self._writer(language)
+        for entry in chosen:  # each in a turn of the loop: hostile schemas are bounded work, fifty are not little
+            writer.of(entry)
+            await asyncio.sleep(0)
         answer: dict[str, Any] = {
-            "stubs": stubs.write(chosen) if chosen else "",
+            "stubs": writer.write(chosen, seen) if chosen else "",
             "tools": [entry.id for entry in chosen],
         }
         if unknown:
@@ -61,11 +70,19 @@ class DescribeCodeTools:
             answer["left_out"] = len(found) - most
         return answer
 
+    def _writer(self, language: str) -> TypeScriptStubs | PythonStubs:
+        from pml_sandbox.stubs import PythonStubs, TypeScriptStubs
+
+        python = language == "python"
+        if python not in self._stubs:
+            self._stubs[python] = PythonStubs() if python else TypeScriptStubs()
+        return self._stubs[python]
+
     def _named(self, name: str, session: Session) -> Sequence[CatalogEntry]:
         catalog = self._services.catalog
         server, star, rest = name.partition(":*")
         if star and not rest:
-            entries = [entry for entry in catalog if entry.server == server]
+            entries = [entry for entry in catalog if entry.server == server and not is_hidden(entry)]
         else:
             entry = catalog.resolve(name, session)
             entries = [] if entry is None else [entry]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pml_hookspecs import GATEWAY_SERVER, MetaTool, ToolFilter, hookimpl, setting
+from pml_kit.mcp.effects import PermissionClasses, in_classes
 
-from .definitions import DESCRIBE, DESCRIBE_CODE_TOOLS, RUN_CODE, run_code
+from .definitions import DESCRIBE, DESCRIBE_CODE_TOOLS, RUN_CODE, RUN_CODE_READ, run_code, run_code_read
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Services, Session
@@ -26,20 +27,31 @@ class Settings:
     language: Literal["typescript", "javascript", "python"] = setting(
         "typescript", "Language of code that does not say; an executor for it must be installed."
     )
+    permission_classes: PermissionClasses = setting(
+        "auto",
+        "Where run_code is listed, who is shown run_code_read beside it; as of [plugins.search_tools] if not set.",
+    )
 
 
 settings_type = Settings
+settings_fallback = "search_tools"
 
 
 @hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
-    """``run_code``, and ``describe_code_tools`` beside it, which is never listed."""
+    """``run_code``, and ``describe_code_tools`` beside it, which is never listed.
+
+    For clients that are shown tools in classes of effects also ``run_code_read``.
+    """
     from .describe_tools import DescribeCodeTools
     from .run_code import RunCode
 
     settings: Settings = services.settings or Settings()
+    listed = in_classes(settings.permission_classes) if settings.listed else False
+    reading = MetaTool(definition=run_code_read(), task=RunCode(settings.language), listed=listed)
     return [
         MetaTool(definition=run_code(settings.language), task=RunCode(settings.language), listed=settings.listed),
+        *([] if settings.permission_classes == "never" else [reading]),
         MetaTool(
             definition=DESCRIBE_CODE_TOOLS,
             call=DescribeCodeTools(services, settings.language),
@@ -51,13 +63,13 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
 
 @hookimpl
 def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
-    """Takes both tools away from endpoints that have not been given them."""
+    """Takes these tools away from endpoints that have not been given them."""
     endpoints = frozenset((services.settings or Settings()).endpoints)
     if not endpoints:
         return []
 
     def has(entry: CatalogEntry, session: Session) -> bool:
-        ours = entry.server == GATEWAY_SERVER and entry.name in (RUN_CODE, DESCRIBE)
+        ours = entry.server == GATEWAY_SERVER and entry.name in (RUN_CODE, RUN_CODE_READ, DESCRIBE)
         return not ours or session.endpoint in endpoints
 
     return [has]

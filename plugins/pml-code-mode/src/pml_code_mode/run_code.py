@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pml_hookspecs import CodeRun, InvalidArguments
+from pml_hookspecs import CodeRun, InvalidArguments, Task
+from pml_kit.references import with_stored
 
 _KNOWN = ("code", "language", "inputs", "intent")
 _KINDS = {"code": (str, "a string"), "language": (str, "a string"), "intent": (str, "a string")}
@@ -23,8 +24,8 @@ class RunCode:
         """Take the language of code that does not say."""
         self._language = language
 
-    def __call__(self, arguments: Mapping[str, Any]) -> CodeRun:
-        """The task that ``arguments`` ask for.
+    def __call__(self, arguments: Mapping[str, Any]) -> Task:
+        """The task that ``arguments`` ask for; with stored results in its inputs, the plan that puts them in.
 
         Raises:
             InvalidArguments: Says everything that is wrong with them.
@@ -39,10 +40,11 @@ class RunCode:
             mistakes.append('code: is missing; give the body of a function, such as "return 1"')
         if mistakes:
             raise InvalidArguments("run_code cannot run this: " + "; ".join(mistakes))
-        return CodeRun(
+        code = CodeRun(
             id="run_code",
             language=arguments.get("language") or self._language,
             source=arguments["code"],
             inputs=arguments.get("inputs", {}),
             intent=arguments.get("intent", ""),
         )
+        return with_stored(code)

@@ -1,6 +1,6 @@
 """Runs in the jailed process, on the standard library alone: takes one piece of code, runs it, tells what came of it.
 
-The protocol is that of ``pml_sandbox.bridge``. Nothing here protects anything: what keeps the code in is outside.
+The protocol is that of ``pml_sandbox.execution``. Nothing here protects anything: what keeps the code in is outside.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import types
+from collections.abc import Iterable
 from contextlib import suppress
 from keyword import iskeyword
 from typing import Any, NoReturn
@@ -24,10 +25,11 @@ TOP_LEVEL_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 COROUTINE = 0x80
 """``inspect.CO_COROUTINE``; that module takes long to import."""
 
-lines = os.fdopen(os.dup(0), "rb")
-out = os.dup(1)
-begin = b"\x1e" + json.loads(lines.readline())["mark"].encode()
-os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+if __name__ == "__main__":
+    lines = os.fdopen(os.dup(0), "rb")
+    out = os.dup(1)
+    begin = b"\x1e" + json.loads(lines.readline())["mark"].encode()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 turn = threading.RLock()
 decode = json.loads
 encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -115,52 +117,33 @@ def settle(answer: asyncio.Future[Any], frame: dict[str, Any]) -> None:
         answer.set_result(frame["value"])
 
 
-class Tool:
-    """A tool: ``await it(name=value)`` or ``await it({"name": value})``."""
+class Tools:
+    """``tools.server.tool(...)``, ``tools["server:tool"](...)`` or ``tools("server:tool", ...)``; all are awaited.
 
-    def __init__(self, calls: Calls, name: str) -> None:
+    Each part of a name gives another of these; a call of the one that stands for a tool takes ``name=value`` or one
+    dictionary.
+    """
+
+    def __init__(self, calls: Calls, name: str = "") -> None:
         self._calls, self._name = calls, name
 
     def __call__(self, *given: Any, **named: Any) -> Any:
+        if given and not self._name:
+            return self[given[0]](*given[1:], **named)
         if given and (named or len(given) > 1):
             raise TypeError(f"{self._name} takes its arguments by name, or as one object.")
         return self._calls.call(self._name, given[0] if given else named)
 
-    def __repr__(self) -> str:
-        return f"<tool {self._name}>"
+    def __getitem__(self, name: str) -> Tools:
+        return Tools(self._calls, f"{self._name}:{name}" if self._name else name)
 
-
-class Server:
-    """The tools of one server, as attributes or items."""
-
-    def __init__(self, calls: Calls, name: str) -> None:
-        self._calls, self._name = calls, name
-
-    def __getitem__(self, name: str) -> Tool:
-        return Tool(self._calls, f"{self._name}:{name}")
-
-    def __getattr__(self, name: str) -> Tool:
+    def __getattr__(self, name: str) -> Tools:
         if name.startswith("__"):
             raise AttributeError(name)
         return self[name]
 
-
-class Tools:
-    """``tools.server.tool(...)``, ``tools["server:tool"](...)`` or ``tools("server:tool", ...)``; all are awaited."""
-
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-
-    def __call__(self, name: str, *given: Any, **named: Any) -> Any:
-        return Tool(self._calls, name)(*given, **named)
-
-    def __getitem__(self, name: str) -> Tool | Server:
-        return Tool(self._calls, name) if ":" in name else Server(self._calls, name)
-
-    def __getattr__(self, name: str) -> Server:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Server(self._calls, name)
+    def __repr__(self) -> str:
+        return f"<tools {self._name}>"
 
 
 def own(body: list[ast.stmt], kinds: tuple[type[ast.AST], ...]) -> bool:
@@ -181,26 +164,36 @@ def run(code: types.CodeType, scope: dict[str, Any]) -> Any:
     return asyncio.run(made) if code.co_flags & COROUTINE else made
 
 
-def run_body(order: dict[str, Any], scope: dict[str, Any]) -> Any:
-    """The value of the code.
+def compiled(source: str, names: Iterable[str]) -> tuple[types.CodeType, str]:
+    """What runs ``source``, and what it is: ``""`` when its last expression is its value, which is ``__value__`` then.
 
-    A source with ``return`` becomes the body of a function that takes the inputs; without, its last expression is its
-    value. Both leave every line where it was.
+    A source with ``return`` becomes the body of a function ``__body__`` that takes ``names``, and begins as this says.
+    Both leave every line where it was.
+
+    Raises:
+        SyntaxError: It is none of what a source may be.
     """
-    tree = ast.parse(order["code"], NAME)
+    tree = ast.parse(source, NAME)
     if not own(tree.body, (ast.Return,)):
         if tree.body and isinstance(last := tree.body[-1], ast.Expr):
             target = ast.copy_location(ast.Name("__value__", ast.Store()), last)
             tree.body[-1] = ast.copy_location(ast.Assign([target], last.value), last)
-        run(compile(tree, NAME, "exec", TOP_LEVEL_AWAIT, dont_inherit=True), scope)
-        return scope.get("__value__")
-    names = [name for name in order["inputs"] if name in scope and name.isidentifier() and not iskeyword(name)]
+        return compile(tree, NAME, "exec", TOP_LEVEL_AWAIT, dont_inherit=True), ""
     kind = "async def" if own(tree.body, (ast.Await, ast.AsyncFor, ast.AsyncWith)) else "def"
     around = ast.parse(f"{kind} __body__({', '.join(names)}):\n    pass")
     around.body[0].body = tree.body  # type: ignore[attr-defined]
-    run(compile(around, NAME, "exec", dont_inherit=True), scope)
-    made = scope.pop("__body__")(*(scope[name] for name in names))
-    return asyncio.run(made) if kind == "async def" else made
+    return compile(around, NAME, "exec", dont_inherit=True), kind
+
+
+def run_body(order: dict[str, Any], scope: dict[str, Any]) -> Any:
+    """The value of the code."""
+    names = [name for name in order["inputs"] if name in scope and name.isidentifier() and not iskeyword(name)]
+    code, kind = compiled(order["code"], names)
+    run(code, scope)
+    if not kind:
+        return scope.get("__value__")
+    value = scope.pop("__body__")(*(scope[name] for name in names))
+    return asyncio.run(value) if kind == "async def" else value
 
 
 def returned(value: Any) -> None:
@@ -303,5 +296,6 @@ def main() -> None:
     leave(0)
 
 
-folder = sys.argv[1:]
-main()
+if __name__ == "__main__":
+    folder = sys.argv[1:]
+    main()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import Check, hookimpl
+from pml_sandbox.engine import wall_checks
 
 from .executor import Settings, find_program
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
 settings_type = Settings
+REQUIRED = "Run the gateway where this wall stands, or set [plugins.deno] jail = 'preferred'."
+PREFERRED = "Code runs without it: Deno's own walls hold. Set [plugins.deno] jail = 'required' to run none then."
 START_S = 30.0
 """The first start reads a program of a hundred megabytes, and the disk may have other things to do."""
 
@@ -21,7 +24,8 @@ START_S = 30.0
 @hookimpl
 def pml_checks(services: Services) -> Iterable[Check]:
     """Whether Deno starts, and which walls of the kernel jail stand."""
-    return [_program(), *_walls((services.settings or Settings()).jail)]
+    required = (services.settings or Settings()).jail == "required"
+    return [_program(), *wall_checks(REQUIRED if required else PREFERRED, "deno")]
 
 
 def _program() -> Check:
@@ -32,15 +36,3 @@ def _program() -> Check:
     except (OSError, subprocess.SubprocessError) as exc:
         return Check("Deno starts", ok=False, detail=str(exc), remedy=again)
     return Check("Deno starts", ok=True, detail=said.stdout.decode(errors="replace").partition("\n")[0])
-
-
-def _walls(wanted: str) -> Iterable[Check]:
-    from pml_sandbox.jail import walls
-
-    remedy = (
-        "Run the gateway where this wall stands, or set [plugins.deno] jail = 'preferred'."
-        if wanted == "required"
-        else "Code runs without it: Deno's own walls hold. Set [plugins.deno] jail = 'required' to run none then."
-    )
-    for wall in walls():
-        yield Check(f"jail of the deno sandbox: {wall.name}", wall.stands, wall.detail, "" if wall.stands else remedy)

@@ -1,19 +1,25 @@
-"""What the bridge has to know of Deno."""
+"""How Deno is started, what it may touch, and what it says of errors."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from pml_sandbox.child import Command
+from pml_sandbox.dialect import Dialect, error_at
 from pml_sandbox.jail import Jail, system_files
 from pml_sandbox.outcomes import UncaughtError
 from pml_sandbox.spawner_process import SCRATCH
 
-from .jails import BOOT, Jails, packages_of
-
+V8_BYTES = 560 << 20
+"""Memory that Deno counts as its own before it runs anything (RLIMIT_DATA) [bytes]."""
+FILE_BYTES = 64 << 20
+"""One file that it may write [bytes]."""
+PACKAGES = ("node_modules", "../node_modules")
+"""Where packages are, seen from the folder of the code: those in it come first, as everywhere."""
+BOOT = Path(__file__).with_name("boot.js")
 FLAGS = (
     "--quiet",
     "--no-prompt",
@@ -54,24 +60,38 @@ _AT_PLACE = re.compile(r"\s+at (?:blob:|file:)\S+:\d+:\d+$")
 _NEVER = re.compile(r"error: Top-level await promise never resolved\n.*\n.*\^\n?")
 
 
-class DenoDialect:
+def packages_of(folder: str) -> tuple[str, ...]:
+    """Those of :data:`PACKAGES` that are there; a link is none."""
+    return tuple(one for one in PACKAGES if (path := Path(folder, one)).is_dir() and not path.is_symlink())
+
+
+def jailed(
+    program: Path, memory_bytes: int, *, read: tuple[str, ...], write: tuple[str, ...], remove: tuple[str, ...] = ()
+) -> Jail:
+    """A jail around Deno's program, with so much memory beside Deno's own."""
+    run, memory_bytes = (str(program), *system_files()), V8_BYTES + memory_bytes
+    return Jail(read=read, run=run, write=write, remove=remove, memory_bytes=memory_bytes, file_bytes=FILE_BYTES)
+
+
+class DenoDialect(Dialect):
     """Deno, one process per run."""
 
-    def __init__(self, program: Path, memory_bytes: int, jail: Jails) -> None:
-        """Take Deno's own program, the most memory for V8's heap, and what makes a jail with folders to write in."""
-        self.suffixes: Mapping[str, str] = {"typescript": ".mts", "javascript": ".mjs"}
-        self._program, self._heap_mib, self._jail = program, memory_bytes >> 20, jail
-        self._usual: Command | None = None
+    suffixes: ClassVar[Mapping[str, str]] = {"typescript": ".mts", "javascript": ".mjs"}
 
-    def command(self, folder: str | None, *, writable: bool = True) -> Command:
+    def __init__(self, program: Path, memory_bytes: int) -> None:
+        """Take Deno's own program, and the memory that code may use."""
+        self._program, self._memory_bytes = program, memory_bytes
+
+    def jail(self, folder: str | None, *, writable: bool = True) -> Jail:
+        """One with that folder to write in, or only to read and remove from, and one for Deno's own caches."""
+        own = () if folder is None else (folder,)
+        packages = () if folder is None else tuple(str(Path(folder, one).resolve()) for one in packages_of(folder))
+        write, remove = ((SCRATCH, *own), ()) if writable else ((SCRATCH,), own)
+        return jailed(self._program, self._memory_bytes, read=(str(BOOT), *packages), write=write, remove=remove)
+
+    def make(self, folder: str | None, *, writable: bool) -> Command:
         """``deno run`` of the bootstrap, with no more than ``folder``."""
-        if folder is not None:
-            return self._command(folder, writable=writable)
-        self._usual = self._usual or self._command(None, writable=True)
-        return self._usual
-
-    def _command(self, folder: str | None, *, writable: bool) -> Command:
-        jail = self._jail(folder, writable=writable)
+        jail = self.jail(folder, writable=writable)
         found = () if folder is None or not jail.keeps_files() else packages_of(folder)
         # Where it starts, which is the folder: names with commas cannot be said. To Deno, to remove is to write.
         granted = () if folder is None else (f"--allow-read={','.join(('.', *found))}",)
@@ -81,7 +101,7 @@ class DenoDialect:
             str(self._program),
             "run",
             *(PACKAGE_FLAGS if found else FLAGS),
-            f"--v8-flags=--max-old-space-size={self._heap_mib}",
+            f"--v8-flags=--max-old-space-size={self._memory_bytes >> 20}",
             *granted,
             str(BOOT),
         )
@@ -94,7 +114,7 @@ class DenoDialect:
             scratch="pml-deno-",
         )
 
-    def raised(self, error: Mapping[str, Any], source: str) -> UncaughtError:
+    def raised(self, error: Mapping[str, str], source: str) -> UncaughtError:
         """Name, message and place as the code's author counts them."""
         name, message, stack = error["name"], error["message"], error["stack"]
         syntax = message.startswith("SyntaxError: ") or name == "SyntaxError"
@@ -105,13 +125,7 @@ class DenoDialect:
         if (found := _PACKAGE.search(message)) is not None:
             message = f"{found[0].rstrip('.')}. {NO_PACKAGES}"
         frames = [frame for text in stack.splitlines() if (frame := _frame(text, source.count("\n") + 1, syntax))]
-        return UncaughtError(
-            name=name,
-            message=message.strip(),
-            line=frames[0][1] if frames else None,
-            column=frames[0][2] if frames else None,
-            stack=tuple(f"{where} (line {line}, column {column})" for where, line, column in frames),
-        )
+        return error_at(frames, {"name": name, "message": message.strip()})
 
     def tidy(self, printed: str) -> str:
         """Without the bootstrap's own places, and with the source under the name ``code``."""
@@ -160,35 +174,3 @@ def _frame(text: str, lines: int, syntax: bool) -> tuple[str, int, int] | None: 
         return None
     where = text.strip().removeprefix("at ").partition(" (")[0]
     return ("the code" if _PLACE.search(where) or where.endswith("<anonymous>") else where), line, column
-
-
-STRICT = '{"compilerOptions": {"strict": true}}'
-LENIENT = '{"compilerOptions": {"strict": false}}'
-
-
-class DenoCheck:
-    """``deno check``, which runs nothing but reads what the code imports: only ever in a jail."""
-
-    def __init__(self, program: Path, cache: Path, memory_bytes: int, file_bytes: int) -> None:
-        """Take Deno's program, a folder for what it keeps between checks, and its limits."""
-        self._program, self._cache = program, cache
-        self._memory_bytes, self._file_bytes = memory_bytes, file_bytes
-
-    def command(self, folder: Path, files: Sequence[str], *, strict: bool) -> Command:
-        """Check ``files`` in ``folder``; unless ``strict``, what has no type is any, and null fits everything."""
-        self._cache.mkdir(exist_ok=True)
-        (folder / "deno.json").write_text(STRICT if strict else LENIENT, encoding="utf-8")
-        jail = Jail(
-            read=(str(folder),),
-            run=(str(self._program), *system_files()),
-            write=(str(self._cache),),
-            memory_bytes=self._memory_bytes,
-            file_bytes=self._file_bytes,
-        )
-        flags = ("--quiet", "--no-remote", "--no-npm", "--config=deno.json", "--no-lock")
-        return Command(
-            words=(str(self._program), "check", *flags, *files),
-            environment={**ENVIRONMENT, "DENO_DIR": str(self._cache)},
-            folder=str(folder),
-            jail=jail,
-        )

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pml_hookspecs import CodeRun, Failure, Verdict, setting
+from pml_hookspecs import CodeRun, setting
+from pml_sandbox.engine import ProcessEngine
+from pml_sandbox.pieces import MIB, ProcessSettings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Outcome, Run, Services, Session, Task
-    from pml_sandbox.bridge import Bridge
-    from pml_sandbox.jail import Wall
+    from pml_hookspecs import Session
+    from pml_kit.offers import Verdict
     from pml_sandbox.outcomes import CodeOutcome
 
     from .code_check import CodeCheck
-
-MIB = 1 << 20
+    from .dialect import DenoDialect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(ProcessSettings):
     """``[plugins.deno]``."""
 
     jail: Literal["required", "preferred"] = setting(
@@ -31,80 +30,43 @@ class Settings:
         "Where the kernel cannot wall code in: 'required' runs none, 'preferred' warns and runs it in Deno's own.",
     )
     spare: int = setting(2, "Processes started before they are needed, some 45 MB each [processes].", ge=0, le=32)
-    max_processes: int = setting(
-        8, "Pieces of code that run at once; more wait, but one for a principal that has none.", ge=1, le=256
-    )
-    timeout_s: float = setting(30.0, "Longest time of code that does not say itself [s].", ge=0.05, le=86400)
     memory_bytes: int = setting(512 * MIB, "Memory that code may use [bytes].", ge=96 * MIB, le=64 << 30)
-    max_calls: int = setting(1000, "Tool calls that one piece of code may make.", ge=0, le=1_000_000)
-    max_in_flight: int = setting(64, "Tool calls of one piece of code under way at once.", ge=1, le=1000)
-    frame_bytes: int = setting(8 * MIB, "Inputs, arguments or a result, each at most so large [bytes].", ge=65536)
-    output_bytes: int = setting(MIB, "What is kept of each stream that code prints on [bytes].", ge=1024)
     check: bool = setting(
         False, "Check types against the tools' schemas before code runs; takes a second or so for code that is new."
     )
 
 
-class Deno:
+class Deno(ProcessEngine[Settings]):
     """The driver. Starts its first process when the first code runs."""
 
-    handles: ClassVar[frozenset[type]] = frozenset({CodeRun})
+    name: ClassVar[str] = "deno"
     languages: ClassVar[frozenset[str]] = frozenset({"typescript", "javascript"})
     settings_type = Settings
 
-    def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
-        """Take settings, and services to find tools with and to log to."""
-        if services is None:
-            raise ValueError("the deno executor needs the gateway's services: Deno(settings, services)")
-        self._settings, self._services = settings or Settings(), services
-        self._made: Bridge | None = None
-        self._entered = False
-        self._checking: CodeCheck | None = None
-        self._warned = self._warned_of_check = False
-        self._gone: Sequence[Wall] | None = None
+    _checking: CodeCheck | None = None
+    _warned_of_check = False
 
-    async def __aenter__(self) -> Self:
-        self._entered = True
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self._entered = False
-        if self._made is not None:
-            await self._made.close()
-            self._made = None
+    async def close(self) -> None:
+        """End all processes, of checks too."""
+        await super().close()
         checking, self._checking = self._checking, None
         if checking is not None:
             await checking.close()
 
-    async def execute(self, task: CodeRun, run: Run) -> Outcome:
-        """Run ``task`` to its end."""
-        from datetime import UTC, datetime
+    async def dialect(self) -> DenoDialect:
+        """Deno as the wheel brings it."""
+        from .dialect import DenoDialect
 
-        started_at = datetime.now(UTC)
-        ending = await self._refusal(task) if task.language in self.languages else None
-        if ending is not None:
-            return ending.outcome(task.id, started_at)
-        return await self._bridge().run(task, run)
+        return DenoDialect(find_program(), self._settings.memory_bytes)
 
-    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+    async def look(self, task: CodeRun, session: Session, within_s: float) -> Verdict:
         """Whether code parses, and what the compiler says of its types, as far as there is time for that."""
-        from pml_sandbox import outcomes
         from pml_sandbox.verdicts import verdict
 
-        if not isinstance(task, CodeRun) or task.language not in self.languages:
-            return Verdict()
-        if self._walls_missing() and self._settings.jail == "required":
-            return Verdict(problems=(Failure(outcomes.FAULT, self._unwalled()),))
-        made = self._checking
-        if made is None:
-            from .code_check import CodeCheck
-
-            made = CodeCheck(find_program(), self._services.catalog)
-            # Outside of a gateway that is up, nothing is left behind.
-            self._checking = made if self._entered else None
-        walled = not any(wall.name == "files" for wall in self._walls_missing())
+        # Outside of a gateway that is up, nothing is left behind.
+        made = self._code_check(kept=self._entered)
         try:
-            return await made.verdict(task, session, within_s, walled=walled)
+            return await made.verdict(task, session, within_s, walled=self._keeps_files())
         except OSError as exc:
             self._services.log.warning("code cannot be parsed", problem=str(exc))
             return verdict("nothing", unchecked="The parser cannot be started, or failed; see the gateway's log.")
@@ -112,83 +74,35 @@ class Deno:
             if made is not self._checking:
                 await made.close()
 
-    def _walls_missing(self) -> Sequence[Wall]:
-        from pml_sandbox.jail import missing
+    def _code_check(self, *, kept: bool = True) -> CodeCheck:
+        from .code_check import CodeCheck
 
-        if self._gone is None:
-            self._gone = missing()
-        return self._gone
+        made = self._checking or CodeCheck(find_program(), self._services.catalog)
+        self._checking = made if kept else self._checking
+        return made
 
-    def _unwalled(self) -> str:
-        named = "; ".join(f"{wall.name}: {wall.detail}" for wall in self._walls_missing())
-        return (
-            f"Code runs in a kernel jail only ([plugins.deno] jail = 'required'), and walls are missing: {named}. "
-            "Run the gateway where they stand, or set jail = 'preferred'."
-        )
+    def _keeps_files(self) -> bool:
+        """Whether the jail keeps code from files that are not its own."""
+        return not any(wall.name == "files" for wall in self.missing_walls())
 
-    async def _refusal(self, task: CodeRun) -> CodeOutcome | None:
-        """What keeps ``task`` from running; None when nothing does."""
+    async def refusal(self, task: CodeRun) -> CodeOutcome | None:
+        """As of every engine, and where its folder has a way out, or its types do not fit if they are checked."""
         from pml_sandbox import outcomes
 
-        gone = self._walls_missing()
-        if gone and self._settings.jail == "required":
-            return outcomes.fault(self._unwalled())
-        if gone and not self._warned:
-            self._warned = True
-            named = "; ".join(f"{wall.name}: {wall.detail}" for wall in gone)
-            self._services.log.warning("code runs without some walls of the kernel jail", missing=named)
-        walled = not any(wall.name == "files" for wall in gone)
+        if (refused := await super().refusal(task)) is not None:
+            return refused
+        walled = self._keeps_files()
         if task.folder is not None and not walled and (link := await asyncio.to_thread(way_out, Path(task.folder))):
             return outcomes.fault(
                 f"The folder holds a symbolic link that leads out of it, {link.name!r}, and no kernel jail stands here "
                 "that would stop code from following it. Remove the link."
             )
-        if self._settings.check:
-            return await self._type_mistakes(task, walled=walled)
+        if self._settings.check and walled:
+            return await self._code_check().type_mistakes(task)
+        if self._settings.check and not self._warned_of_check:
+            self._warned_of_check = True
+            self._services.log.warning("types are not checked: Deno's check reads files that the code names")
         return None
-
-    async def _type_mistakes(self, task: CodeRun, *, walled: bool) -> CodeOutcome | None:
-        """What is wrong with the code's types; None for nothing, and where checking would not be safe."""
-        if not walled:
-            if not self._warned_of_check:
-                self._warned_of_check = True
-                self._services.log.warning("types are not checked: Deno's check reads files that the code names")
-            return None
-        if self._checking is None:
-            from .code_check import CodeCheck
-
-            self._checking = CodeCheck(find_program(), self._services.catalog)
-        return await self._checking.checker.mistakes(task)
-
-    def _bridge(self) -> Bridge:
-        if self._made is None:
-            from pml_sandbox.bridge import Bridge
-            from pml_sandbox.limits import Limits
-
-            from .dialect import DenoDialect
-            from .jails import Jails
-
-            chosen = self._settings
-            limits = Limits(
-                timeout_s=chosen.timeout_s,
-                memory_bytes=chosen.memory_bytes,
-                max_calls=chosen.max_calls,
-                max_in_flight=chosen.max_in_flight,
-                frame_bytes=chosen.frame_bytes,
-                output_bytes=chosen.output_bytes,
-            )
-            program = find_program()
-            self._made = Bridge(
-                DenoDialect(program, chosen.memory_bytes, Jails(program, chosen.memory_bytes)),
-                limits,
-                catalog=self._services.catalog,
-                log=self._services.log,
-                spare=chosen.spare,
-                most_processes=chosen.max_processes,
-            )
-            if self._entered:
-                self._made.open()
-        return self._made
 
 
 def find_program() -> Path:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from pml_sandbox.child import Child, Command, Listener, start
 from pml_sandbox.inputs import to_json
-from pml_sandbox.jail import Jail, system_files
 from pml_sandbox.spawner_process import SCRATCH
 from pml_sandbox.verdicts import SYNTAX, Mistake
 
-from .dialect import ENVIRONMENT, FLAGS
-from .jails import V8_BYTES
+from .dialect import ENVIRONMENT, FLAGS, jailed
 
 if TYPE_CHECKING:
     from pml_hookspecs import CodeRun
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__).with_name("parse.js")
 MEMORY_BYTES = 256 << 20
-FILE_BYTES = 64 << 20
 FRAME_BYTES = 1 << 20
 IDLE_S = 60.0
 """A process that nobody wanted for so long is ended [s]."""
@@ -109,17 +106,10 @@ class Parser(Listener):
             self._answer.set_exception(OSError(why))
 
     def _command(self) -> Command:
-        jail = Jail(
-            read=(str(SCRIPT),),
-            run=(str(self._program), *system_files()),
-            write=(SCRATCH,),
-            memory_bytes=V8_BYTES + MEMORY_BYTES,
-            file_bytes=FILE_BYTES,
-        )
         return Command(
             words=(str(self._program), "run", *FLAGS, str(SCRIPT)),
             environment={**ENVIRONMENT, "DENO_DIR": SCRATCH},
             folder=self._program.anchor,
-            jail=jail,
+            jail=jailed(self._program, MEMORY_BYTES, read=(str(SCRIPT),), write=(SCRATCH,)),
             scratch="pml-parse-",
         )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import Check, hookimpl
+from pml_sandbox.engine import wall_checks
 
 from .executor import Settings
 
@@ -14,16 +15,13 @@ if TYPE_CHECKING:
 
 settings_type = Settings
 """Its table is that of the executor of the same name."""
+REMEDY = "Run the gateway where this wall stands. Without it, Monty itself is all that keeps code in."
 
 
 @hookimpl
 def pml_checks(services: Services) -> Iterable[Check]:  # noqa: ARG001 - the hook's signature
     """Whether Monty is there, and one line for each wall of the jail around it."""
-    from pml_sandbox.jail import walls
-
-    remedy = "Run the gateway where this wall stands. Without it, Monty itself is all that keeps code in."
-    lines = [Check(f"jail: {wall.name}", wall.stands, wall.detail, "" if wall.stands else remedy) for wall in walls()]
-    return [_program(), *lines]
+    return [_program(), *wall_checks(REMEDY, "monty")]
 
 
 def _program() -> Check:

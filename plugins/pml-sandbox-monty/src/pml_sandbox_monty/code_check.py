@@ -5,26 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
+from pml_sandbox.inputs import python_names
 from pml_sandbox.stubs import PythonStubs
-from pml_sandbox.verdicts import (
-    LONGEST,
-    SYNTAX,
-    TOO_LONG,
-    TYPE,
-    UNDEFINED,
-    UNSUPPORTED,
-    Mistake,
-    named_tools,
-    verdict,
-)
+from pml_sandbox.verdicts import SYNTAX, TYPE, UNDEFINED, UNSUPPORTED, Mistake, named_tools, verdict
 
 from .problems import describe
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Catalog, CodeRun, Session, Verdict
+    from pml_hookspecs import Catalog, CodeRun, Session
+    from pml_kit.offers import Verdict
 
     from .workers import Workers
 
@@ -64,8 +55,6 @@ class CodeCheck:
         """What can be told of ``task`` for ``session``, by one of ``workers`` in ``most_s`` [s]."""
         from pydantic_monty import MontyCrashedError, MontyError, MontyTypingError
 
-        if len(task.source) > LONGEST:
-            return verdict("nothing", unchecked=TOO_LONG)
         # Nothing of it is run: all of it stands in a function that nobody calls.
         body = _in_function(task)
         stubs = self._stubs.write(named_tools(task, self._catalog, session)) if task.tools != () else ""
@@ -88,8 +77,7 @@ class CodeCheck:
 
 
 def _in_function(task: CodeRun) -> str:
-    names = [name for name in task.inputs if name.isidentifier() and not iskeyword(name)]
-    head = f"async def _code({', '.join(dict.fromkeys((*names, 'inputs')))}):"
+    head = f"async def _code({', '.join(dict.fromkeys((*python_names(task.inputs), 'inputs')))}):"
     # A form feed would end the indentation.
     lines = _LINES.split(task.source.replace("\x0c", " ")) if task.source.strip() else ["pass"]
     return "\n".join((head, *(f"{' ' * INDENT}{line}" for line in lines)))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pml_sandbox import outcomes
+from pml_sandbox.dialect import error_at
 from pml_sandbox.outcomes import UncaughtError
 
 if TYPE_CHECKING:
     from pydantic_monty import MontyError
 
     from pml_sandbox.calls import CallError
-    from pml_sandbox.limits import Limits
     from pml_sandbox.outcomes import CodeOutcome
 
 ELSEWHERE = (
@@ -27,14 +28,14 @@ def missing_module(name: str) -> str:
 
 
 def ending_of(
-    error: MontyError, limits: Limits, limit_s: float, failed: dict[str, CallError], printed: str
+    error: MontyError, limit_s: float, memory_bytes: int, failed: Mapping[str, CallError], printed: str
 ) -> CodeOutcome:
     """How code ended that raised ``error``.
 
     Args:
         error: What Monty raised.
-        limits: Of the run.
         limit_s: Its time limit [s].
+        memory_bytes: What it may use.
         failed: Calls that failed, by what the code was told.
         printed: What the code has printed.
     """
@@ -43,7 +44,7 @@ def ending_of(
     if isinstance(inner, TimeoutError) and any(text in message for text in _LIMITS):
         return outcomes.timed_out(limit_s)
     if isinstance(inner, MemoryError):
-        return outcomes.out_of_memory(limits.memory_bytes)
+        return outcomes.out_of_memory(memory_bytes)
     told = describe(error)
     if (call := failed.get(message)) is not None and isinstance(inner, RuntimeError):
         named = UncaughtError(name="ToolError", message=message, line=told.line, column=told.column, stack=told.stack)
@@ -61,15 +62,8 @@ def describe(error: MontyError) -> UncaughtError:
         message = f"{message.replace('The monty syntax parser', 'Monty')}. {ELSEWHERE}"
     elif message == "'Tools' object is not subscriptable":
         message = 'Call a tool by its full name as tools("server:tool", name=value).'
-    return UncaughtError(
-        name=name,
-        message=message,
-        line=frames[0].line if frames else None,
-        column=frames[0].column if frames else None,
-        stack=tuple(
-            f"{_where(f.function_name)} (line {f.line}, column {f.column})" for f in frames[: outcomes.MOST_FRAMES]
-        ),
-    )
+    places = [(_where(frame.function_name), frame.line, frame.column) for frame in frames[: outcomes.MOST_FRAMES]]
+    return error_at(places, {"name": name, "message": message})
 
 
 def _where(function: str | None) -> str:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from keyword import iskeyword
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pml_hookspecs import CodeRun, Failure
-from pml_hookspecs.clock import Clock
+from pml_hookspecs import Failure
+from pml_kit.mcp.result_values import read_json
+from pml_kit.system.clock import Clock
 from pml_sandbox import outcomes
-from pml_sandbox.calls import BAD_CALL, CallError, CallLimitError, Calls, read_json
-from pml_sandbox.child import Text
-from pml_sandbox.inputs import surely_larger, to_json
-from pml_sandbox.quota import Quota
+from pml_sandbox.calls import BAD_CALL, CallError, CallLimitError
+from pml_sandbox.child import FLOOD_FACTOR, Text
+from pml_sandbox.inputs import python_names, surely_larger, to_json
 
 from . import problems
 from .tools import Names, arguments
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Run
-    from pml_sandbox.limits import Limits
     from pml_sandbox.outcomes import CodeOutcome
+    from pml_sandbox.pieces import EngineSettings, Piece
 
     from .workers import Workers
 
@@ -37,49 +37,48 @@ DEEPEST = 500
 """Levels of functions that call one another."""
 
 
+class _TooLargeError(ValueError):
+    """What crosses between code and gateway has a limit."""
+
+
 class Session:
     """One run of code in a worker. Used once."""
 
-    def __init__(
-        self, task: CodeRun, run: Run, inputs: bytes, calls: Calls, limits: Limits, *, limit_s: float, log: Any
-    ) -> None:
-        self._task, self._run, self._calls, self._limits = task, run, calls, limits
-        self._limit_s, self._log = limit_s, log
-        self._names = Names(task.source, self._at_once)
-        self._inputs = inputs
-        self._out, self._error = Text(limits.output_bytes), Text(limits.output_bytes)
-        self._quota = Quota(task)
-        self._flooded = self._too_many = self._overfull = False
+    def __init__(self, piece: Piece, settings: EngineSettings, log: Any) -> None:
+        self._piece, self._task, self._settings, self._log = piece, piece.task, settings, log
+        self._names = Names(piece.task.source, self._at_once)
+        self._out, self._error = Text(settings.output_bytes), Text(settings.output_bytes)
+        self._why: Callable[..., CodeOutcome] | None = None
+        """How the code ends that was stopped for another reason than time."""
         self._waited_for: asyncio.Task[Any] | None = None
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._failed: dict[str, CallError] = {}
         self._stopper: asyncio.Timeout
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, workers: Workers, most_s: float) -> CodeOutcome:
-        """Run the code for ``most_s`` [s] at the longest, counted from when a worker is there; what came of it.
+    async def run(self, workers: Workers) -> CodeOutcome:
+        """Run the code; what came of it. Its time counts from when a worker is there.
 
         The time during which people are asked for its sake does not count.
         """
         from pydantic_monty import MontyCrashedError, MontyError
 
+        most_s, limit_s = self._piece.left_s(), self._piece.limit_s
         limits = {
             "max_feed_duration_secs": max(most_s, 0.001),
-            "max_memory": self._limits.memory_bytes,
+            "max_memory": self._settings.memory_bytes,
             "max_recursion_depth": DEEPEST,
-            "max_suspensions": self._limits.max_calls * MESSAGES_PER_CALL + SPARE_MESSAGES,
+            "max_suspensions": self._settings.max_calls * MESSAGES_PER_CALL + SPARE_MESSAGES,
         }
         # What a program has printed counts also when it is stopped; of a function, only with an error that tells all.
         flush_s = 0.0 if self._task.program else None
-        await self._quota.begin()
         try:
             with self._mounted() as mount:
                 async with workers.session(limits=limits, print_flush_interval=flush_s) as worker:
-                    ending = await self._in_time(worker, mount, most_s)
-            return self._filled() if await self._quota.exceeded() else ending
+                    return await self._in_time(worker, mount, most_s)
         except MontyCrashedError as exc:
             if exc.timed_out:
-                return outcomes.timed_out(self._limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT))
+                return outcomes.timed_out(limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT))
             self._log.error("a Monty worker died", problem=str(exc))
             return outcomes.fault("The sandbox's worker died while it ran the code.")
         except MontyError as exc:
@@ -90,23 +89,22 @@ class Session:
         """The task's folder as Monty takes it; None for none."""
         from pydantic_monty import MountDir
 
-        folder = self._task.folder
-        if folder is None:
+        if self._task.folder is None:
             yield None
             return
-        # Monty's own paths begin with a slash on every system.
-        where = folder if folder.startswith("/") else "/folder"
-        mode: Literal["read-only", "read-write"] = "read-only" if self._quota.full else "read-write"
-        most = self._quota.left_bytes(WRITTEN_BYTES)
-        with MountDir(host_path=folder, virtual_path=where, mode=mode, write_bytes_limit=most) as made:
+        folder = os.path.abspath(self._task.folder)  # noqa: PTH100 - as text, links as they are
+        quota = self._piece.quota
+        mode: Literal["read-only", "read-write"] = "read-only" if quota.full else "read-write"
+        most = quota.left_bytes(WRITTEN_BYTES)
+        with MountDir(host_path=folder, virtual_path=folder, mode=mode, write_bytes_limit=most) as made:
             yield made
 
     async def _in_time(self, worker: Any, mount: Any, most_s: float) -> CodeOutcome:
         try:
             async with (
                 asyncio.timeout(None) as self._stopper,
-                Clock(self._run, most_s),
-                self._quota.watched(self._overflowed),
+                Clock(self._piece.run, most_s),
+                self._piece.quota.watched(lambda: self._stop(outcomes.folder_full, self._piece.quota.limit)),
             ):
                 return self._returned(await self._value(worker, mount))
         except TimeoutError:
@@ -118,25 +116,11 @@ class Session:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
-    def _overflowed(self) -> None:
-        self._overfull = True
-        self._stop()
-
-    def _filled(self) -> CodeOutcome:
-        assert self._quota.limit is not None  # noqa: S101 - it was exceeded
-        return outcomes.folder_full(self._quota.limit, output=self._streams(outcomes.KILLED_EXIT))
-
     def _stopped(self) -> CodeOutcome:
         """Why it did not end by itself."""
-        if self._overfull:
-            return self._filled()
-        killed = self._streams(outcomes.KILLED_EXIT)
-        if self._too_many:
-            return outcomes.too_many_calls(self._limits.max_calls, output=killed)
-        if self._flooded:
-            most = self._limits.output_bytes * self._limits.flood_factor
-            return outcomes.too_much_output("What the code printed is", most, output=killed)
-        return outcomes.timed_out(self._limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT))
+        if self._why is not None:
+            return self._why(output=self._streams(outcomes.KILLED_EXIT))
+        return outcomes.timed_out(self._piece.limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT))
 
     async def _value(self, worker: Any, mount: Any) -> Any:
         from pydantic_monty import (
@@ -146,9 +130,8 @@ class Session:
             MontyComplete,
         )
 
-        inputs = read_json(self._inputs.decode())
-        known = {name: value for name, value in inputs.items() if name.isidentifier() and not iskeyword(name)}
-        known["inputs"] = inputs
+        inputs = read_json(self._piece.inputs.decode())
+        known = {**{name: inputs[name] for name in python_names(inputs)}, "inputs": inputs}
         if self._task.tools != ():
             known["tools"] = self._names.tools
         where = {} if mount is None else {"mount": mount, "cwd": mount.virtual_path}
@@ -166,12 +149,13 @@ class Session:
     def _printed(self, stream: str, text: str) -> None:
         kept = self._out if stream == "stdout" else self._error
         kept.add(text.encode("utf-8", "backslashreplace"))
-        if kept.total_bytes > self._limits.output_bytes * self._limits.flood_factor and not self._flooded:
-            self._flooded = True
-            self._loop.call_soon_threadsafe(self._stop)
+        most = self._settings.output_bytes * FLOOD_FACTOR
+        if kept.total_bytes > most and self._why is None:
+            self._loop.call_soon_threadsafe(self._stop, outcomes.too_much_output, "What the code printed is", most)
 
-    def _stop(self) -> None:
-        """What a callback raises, Monty tells at the end only."""
+    def _stop(self, ending: Callable[..., CodeOutcome], *told: Any) -> None:
+        """End the code as ``ending`` has it. What a callback raises, Monty tells at the end only."""
+        self._why = self._why or partial(ending, *told)
         self._stopper.reschedule(self._loop.time())
 
     async def _called(self, step: Any) -> Any:
@@ -231,20 +215,15 @@ class Session:
     async def _call(self, tool: str, given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
         """Call a tool; what Monty is to be told of it."""
         try:
-            value = await self._calls.call(tool, self._plain(arguments(tool, given, named)))
+            value = await self._piece.calls.call(tool, self._plain(arguments(tool, given, named)))
             return {"return_value": self._plain(value)}
         except CallLimitError as exc:
-            self._too_many = True
-            self._stop()
+            self._stop(outcomes.too_many_calls, self._settings.max_calls)
             return self._refusal(exc)
         except CallError as exc:
             return self._refusal(exc)
         except (TypeError, ValueError, RecursionError) as exc:
             return self._refusal(CallError(tool, Failure(BAD_CALL, f"{tool}: {exc}")))
-        except Exception:
-            self._log.exception("a tool call of code failed in the gateway", tool=tool)
-            failure = Failure(outcomes.FAULT, f"The gateway failed to call {tool}; see its log.")
-            return self._refusal(CallError(tool, failure))
 
     def _refusal(self, error: CallError) -> dict[str, Any]:
         message = error.failure.message
@@ -259,11 +238,12 @@ class Session:
 
         Raises:
             TypeError: It is no JSON value.
-            ValueError: The same, or it is too large.
+            ValueError: The same.
+            _TooLargeError: It is too large.
         """
-        most = self._limits.frame_bytes
+        most = self._settings.frame_bytes
         if surely_larger(value, most) or len(text := to_json(value)) > most:
-            raise ValueError(f"more than the {most} bytes of JSON that fit.")
+            raise _TooLargeError(f"more than the {most} bytes of JSON that fit.")
         return read_json(text.decode())
 
     def _streams(self, exit_code: int) -> Any:
@@ -274,21 +254,17 @@ class Session:
     def _returned(self, value: Any) -> CodeOutcome:
         if self._task.program:
             return outcomes.program_ended(0, self._streams(0))
-        too_large = outcomes.too_much_output("What the code returned is", self._limits.frame_bytes)
-        if surely_larger(value, self._limits.frame_bytes):
-            return too_large
         try:
-            text = to_json(value)
+            return outcomes.succeeded(self._plain(value))
+        except _TooLargeError:
+            return outcomes.too_much_output("What the code returned is", self._settings.frame_bytes)
         except (TypeError, ValueError, RecursionError) as exc:
             message = f"The code returned a {type(value).__name__} that JSON cannot say: {exc}"
             return outcomes.raised(outcomes.UncaughtError(name="TypeError", message=message))
-        if len(text) > self._limits.frame_bytes:
-            return too_large
-        return outcomes.succeeded(read_json(text.decode()))
 
     def _raised(self, error: Any) -> CodeOutcome:
         printed = (self._out.read() + self._error.read())[-outcomes.MOST_MESSAGE :]
-        ending = problems.ending_of(error, self._limits, self._limit_s, self._failed, printed)
+        ending = problems.ending_of(error, self._piece.limit_s, self._settings.memory_bytes, self._failed, printed)
         code = ending.failure.code if ending.failure else ""
         if not self._task.program:
             return ending

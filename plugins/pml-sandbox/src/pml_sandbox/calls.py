@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import keyword
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -14,6 +12,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Failure, Outcome, RawObject, Run, Status, ToolCall, ToolId, split_tool_id
+from pml_kit.mcp import result_values
+from pml_kit.offers.presentation import shown_name
+
+from .outcomes import CALL_LIMIT as LIMIT
+from .outcomes import FAULT
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
 NOT_ALLOWED = "code.tool_not_allowed"
 BAD_CALL = "code.bad_call"
 UNREADABLE = "code.unreadable_result"
-LIMIT = "code.call_limit"
 
 
 class CallError(Exception):
@@ -37,50 +39,14 @@ class CallLimitError(CallError):
 
 
 def value_of(output: Any) -> Any:
-    """What a call gives to code.
+    """What a call gives to code: of a tool's result its value, as of references in workflows.
 
-    Of a tool's result: its ``structuredContent``; without one, the JSON value that its only block spells when that is
-    text; without that, its text blocks joined by line feeds; without any, the result itself. Of a tool that stands for
-    another task: what that task gave. The same rule as that of references in workflows.
+    Of a tool that stands for another task: what that task gave.
     """
     if type(output) is RawObject:
         output = output.value  # of its own, each look-up costs several times as much
-    content = output.get("content") if isinstance(output, Mapping) else None
-    if not isinstance(content, (list, tuple)):
-        return output
-    structured = output.get("structuredContent")
-    if structured is not None:
-        return structured
-    texts = [text for block in content if (text := _text(block)) is not None]
-    if len(texts) == 1 == len(content):
-        return _json_or_text(texts[0])
-    return "\n".join(texts) if texts else output
-
-
-def _text(block: Any) -> str | None:
-    text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
-    return text if isinstance(text, str) else None
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(constant)
-
-
-def _finite(digits: str) -> float:
-    if math.isinf(number := float(digits)):
-        raise ValueError(digits)
-    return number
-
-
-read_json = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite).decode
-"""Strict: refuses ``NaN`` and numbers that are infinite."""
-
-
-def _json_or_text(text: str) -> Any:
-    try:
-        return read_json(text)
-    except (ValueError, RecursionError):
-        return text
+    is_result = isinstance(output, Mapping) and isinstance(output.get("content"), (list, tuple))
+    return result_values.value_of(output) if is_result else output
 
 
 @lru_cache(maxsize=16384)
@@ -93,18 +59,19 @@ def identifier(name: str) -> str:
 class Calls:
     """The calls of one run of code."""
 
-    def __init__(self, task: CodeRun, run: Run, catalog: Catalog, *, most: int, most_at_once: int | None) -> None:
+    def __init__(self, task: CodeRun, run: Run, catalog: Catalog, log: Any, *, most: int, most_at_once: int) -> None:
         """Take what the calls belong to.
 
         Args:
             task: The code; its ``tools`` say what it may call.
             run: Its execution, of which the calls are children.
             catalog: Finds tools.
+            log: Told of faults of the gateway.
             most: Calls in all.
-            most_at_once: Calls under way; more wait for their turn. None where whoever makes them sees to that.
+            most_at_once: Calls under way; more wait for their turn.
         """
-        self._patterns, self._run, self._catalog, self._most = task.tools, run, catalog, most
-        self._turns = None if most_at_once is None else asyncio.Semaphore(most_at_once)
+        self._patterns, self._run, self._catalog, self._log, self._most = task.tools, run, catalog, log, most
+        self._turns = asyncio.Semaphore(most_at_once)
         self._by_tool: Counter[str] = Counter()
         self._spellings: dict[str, ToolId | None] = {}
         self.made = 0
@@ -127,21 +94,24 @@ class Calls:
         self.made += 1
         if self.made > self._most:
             raise CallLimitError(name, Failure(LIMIT, f"More than {self._most} tool calls."))
-        tool = self._allowed(name)
-        if arguments is None:
-            arguments = {}
-        if not isinstance(arguments, Mapping):
-            message = f"{name}: a tool takes one object with its arguments, such as {{path: 'a'}}."
-            raise CallError(name, Failure(BAD_CALL, message))
-        self._by_tool[tool] += 1
-        # Numbered by tool: calls that run side by side keep their names when the code runs again.
-        # Their bytes are made once, however many parts of the chain ask for them.
-        call = ToolCall(id=f"{tool}#{self._by_tool[tool]}", tool=tool, arguments=RawObject.of(arguments))
-        if self._turns is None:
-            return self._value(call, await self._dispatched(call))
+        call = self._call(name, {} if arguments is None else arguments)
         async with self._turns:
             outcome = await self._dispatched(call)
         return self._value(call, outcome)
+
+    def _call(self, name: str, arguments: Any) -> ToolCall:
+        tool = self._allowed(name)
+        if not isinstance(arguments, Mapping):
+            message = f"{name}: a tool takes one object with its arguments, such as {{path: 'a'}}."
+            raise CallError(name, Failure(BAD_CALL, message))
+        try:
+            # Their bytes are made once, however many parts of the chain ask for them.
+            raw = RawObject.of(arguments)
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise CallError(name, Failure(BAD_CALL, f"{name}: {exc}")) from exc
+        self._by_tool[tool] += 1
+        # Numbered by tool: calls that run side by side keep their names when the code runs again.
+        return ToolCall(id=f"{tool}#{self._by_tool[tool]}", tool=tool, arguments=raw)
 
     def _allowed(self, name: str) -> ToolId:
         entry = self._catalog.resolve(name, self._run.session)
@@ -165,7 +135,9 @@ class Calls:
         found = [
             entry.id
             for entry in self._catalog
-            if identifier(entry.server) == server and identifier(entry.name) == tool and entry.id in visible
+            if identifier(entry.server) == server
+            and tool in (identifier(entry.name), identifier(shown_name(entry)))
+            and entry.id in visible
         ]
         self._spellings[name] = found[0] if len(found) == 1 else None
         return self._spellings[name]
@@ -179,6 +151,10 @@ class Calls:
                 raise
             failure = Failure("task.cancelled", f"{call.tool} was cancelled before it ended.", retryable=True)
             raise CallError(call.tool, failure, Status.CANCELLED) from None
+        except Exception:
+            self._log.exception("a tool call of code failed in the gateway", tool=call.tool)
+            failure = Failure(FAULT, f"The gateway failed to call {call.tool}; see its log.")
+            raise CallError(call.tool, failure) from None
 
     @staticmethod
     def _value(call: ToolCall, outcome: Outcome) -> Any:

@@ -9,14 +9,13 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from .jail._priority import NICE
 from .spawner import SpawnedProcess, Spawner
@@ -28,13 +27,15 @@ if TYPE_CHECKING:
 SENTINEL = b"\x1e"
 """Begins a frame (ASCII record separator); the mark of the process follows."""
 _STDIN, _STDOUT, _STDERR = range(3)
+FLOOD_FACTOR = 8
+"""A process that prints so many times as much as is kept of it floods whoever listens."""
 _LINGER_S = 0.2
 """How long streams may stay open after their process has ended: something else that it started holds them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """How to start a process that speaks the protocol of :mod:`pml_sandbox.bridge`.
+    """How to start a process that speaks the protocol of :mod:`pml_sandbox.execution`.
 
     Best kept: what a spawner has to be told is made once.
     """
@@ -111,7 +112,9 @@ class Listener:
 class Child(asyncio.SubprocessProtocol):
     """One process. Made by :func:`start`."""
 
-    def __init__(self, scratch: str | None, *, frame_bytes: int, output_bytes: int, flood_factor: int) -> None:
+    def __init__(
+        self, scratch: str | None, *, frame_bytes: int, output_bytes: int, flood_factor: int = FLOOD_FACTOR
+    ) -> None:
         self._scratch = scratch
         self.mark = secrets.token_hex(8).encode()
         """Known to the process's own bootstrap only, so that text which looks like a frame is none."""
@@ -274,7 +277,7 @@ class Child(asyncio.SubprocessProtocol):
                 pipe.close()
 
     def _kill_group(self) -> None:
-        if sys.platform == "win32" or isinstance(self._transport, SpawnedProcess):
+        if isinstance(self._transport, SpawnedProcess):
             # Of what a spawner has started, the group is its to kill: it alone knows whose number it still is.
             if self.returncode is None:
                 with suppress(ProcessLookupError):
@@ -323,11 +326,6 @@ async def start(command: Command, spawner: Spawner, **sizes: int) -> Child:
 
 async def _started(command: Command, scratch: str | None, sizes: Mapping[str, int]) -> Child:
     """Where there are no walls nothing has to be done between fork and exec, so that nobody has to fork for long."""
-    how: dict[str, Any] = {"creationflags": getattr(subprocess, "CREATE_NO_WINDOW", 0)}
-    if sys.platform == "win32":
-        how["creationflags"] |= subprocess.BELOW_NORMAL_PRIORITY_CLASS
-    else:
-        how = {"start_new_session": True}
     _, child = await asyncio.get_running_loop().subprocess_exec(
         partial(Child, scratch, **sizes),
         *command.words,
@@ -337,10 +335,9 @@ async def _started(command: Command, scratch: str | None, sizes: Mapping[str, in
         cwd=command.folder,
         env={name: value.replace(SCRATCH, scratch or "") for name, value in command.environment.items()},
         close_fds=True,
-        **how,
+        start_new_session=True,
     )
-    if sys.platform != "win32":
-        # Threads that it has by now stay as they are; it has hardly begun.
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, child.pid, NICE)
+    # Threads that it has by now stay as they are; it has hardly begun.
+    with suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, child.pid, NICE)
     return child

@@ -1,31 +1,50 @@
-"""One run of code in one process: frames to calls, answers to frames, and what the run came to."""
+"""One run of code in one process: frames to calls, answers to frames, and what the run came to.
+
+The protocol: lines of JSON both ways. What the gateway says goes to the process's standard input as it is; what the
+process says is on its standard output after the byte 0x1E and the process's mark, at any place of a line; all else
+there is text. The first line that a process gets is the mark:
+
+- gateway: ``{"t":"hello","mark":"…"}``; process: ``{"t":"ready"}``
+- gateway: ``{"t":"run","language":"…","code":"…","program":bool,"tools":bool,"file":path or null,"inputs":{…}}``, once
+- process: ``{"t":"call","id":1,"tool":"server:tool","args":{…}}``, any number of times
+- gateway: ``{"t":"ret","id":1,"value":…}`` or ``{"t":"ret","id":1,"error":{"message","code","status","retryable",
+  "tool"}}``, in any order
+- process, once, unless it just exits: ``{"t":"done","value":…}`` or
+  ``{"t":"fail","error":{"name","message","stack","call"}}``, with the number of the call whose error was not caught
+
+Frames end with a line feed. The mark keeps apart what the bootstrap says and what the code prints, which may be text
+that came from elsewhere. It gives the code no power to know it: a frame can only ask for what the code may do anyway.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
+import secrets
 import signal
 import sys
 from collections import deque
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CodeRun, Failure
+from pml_kit.mcp.result_values import read_json
+from pml_kit.system.clock import Clock
 
 from . import outcomes
-from .calls import UNREADABLE, CallError, CallLimitError, Calls, read_json
+from .calls import UNREADABLE, CallError, CallLimitError
 from .child import Child, Listener
 from .inputs import to_json
 from .memory import Memory
 
 if TYPE_CHECKING:
-    from pml_hookspecs.clock import Clock
-
     from .dialect import Dialect
-    from .limits import Limits
     from .outcomes import CodeOutcome
-    from .quota import Quota
+    from .pieces import EngineSettings, Piece
 
 CPU_MARGIN_S = 5
 """What a process may have used before its code began, and uses to end [s]."""
@@ -41,20 +60,9 @@ MOST_PRINTED = 4000
 class Execution(Listener):
     """One run of code in a process. Used once."""
 
-    def __init__(
-        self,
-        child: Child,
-        task: CodeRun,
-        calls: Calls,
-        *,
-        dialect: Dialect,
-        limits: Limits,
-        limit_s: float,
-        quota: Quota,
-        log: Any,
-    ) -> None:
-        self._child, self._task, self._calls, self._dialect = child, task, calls, dialect
-        self._limits, self._limit_s, self._quota, self._log = limits, limit_s, quota, log
+    def __init__(self, child: Child, piece: Piece, dialect: Dialect, settings: EngineSettings, log: Any) -> None:
+        self._child, self._piece, self._task, self._dialect = child, piece, piece.task, dialect
+        self._settings, self._log = settings, log
         self._loop = asyncio.get_running_loop()
         self._ending: asyncio.Future[CodeOutcome] = self._loop.create_future()
         self._under_way: set[asyncio.Task[None]] = set()
@@ -65,12 +73,11 @@ class Execution(Listener):
         self._answers: list[bytes] = []
         self._context = Context()
 
-    async def run(self, order: bytes, clock: Clock) -> CodeOutcome:
-        """Have the process run ``order``, a frame; what came of it. The process is dead or dying then.
+    async def run(self, file: str | None) -> CodeOutcome:
+        """Have the process run the code; what came of it. The process is dead or dying then.
 
         Args:
-            order: Tells the bootstrap what to run.
-            clock: Has what is left of the time limit.
+            file: Where the source lies, if it does.
         """
         self._child.listener = self
         self._context = copy_context()
@@ -80,11 +87,12 @@ class Execution(Listener):
             if self._child.gone.done():
                 self.ended()
             else:
-                self._child.limit_cpu(cpu_limit_s(self._limit_s))
-                self._child.send(order)
+                self._child.limit_cpu(cpu_limit_s(self._piece.limit_s))
+                self._child.send(_order(self._piece, file))
                 if self._task.program and self._task.tools == ():
                     self._child.no_more()
-            async with clock, self._quota.watched(self._overflowed):
+            # The clock stands still while people are asked for this code's sake.
+            async with Clock(self._piece.run, self._piece.left_s()), self._piece.quota.watched(self._overflowed):
                 # Not the future itself, which would be cancelled along with whoever waits for it.
                 await asyncio.wait((self._ending,))
         except TimeoutError:
@@ -99,8 +107,7 @@ class Execution(Listener):
         return self._ending.result()
 
     def _overflowed(self) -> None:
-        assert self._quota.limit is not None  # noqa: S101 - it was exceeded
-        self._end(outcomes.folder_full(self._quota.limit, output=self._streams(outcomes.KILLED_EXIT)))
+        self._stop(outcomes.folder_full, self._piece.quota.limit)
 
     def _end(self, ending: CodeOutcome) -> None:
         if not self._ending.done():
@@ -108,19 +115,23 @@ class Execution(Listener):
             # At once: until whoever waits for the ending comes round, the code could do more.
             self._child.kill()
 
+    def _stop(self, ending: Callable[..., CodeOutcome], *told: Any) -> None:
+        """End it as ``ending`` has it, with what it has said so far."""
+        self._end(ending(*told, output=self._streams(outcomes.KILLED_EXIT)))
+
     def _late(self) -> None:
-        self._end(outcomes.timed_out(self._limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT)))
+        self._end(outcomes.timed_out(self._piece.limit_s, output=self._streams(outcomes.TIMED_OUT_EXIT)))
 
     def _watch(self) -> None:
         self._watcher = self._loop.call_later(WATCH_S, self._watch)
-        if not self._child.gone.done() and (self._memory.resident_bytes() or 0) > self._limits.memory_bytes:
+        if not self._child.gone.done() and (self._memory.resident_bytes() or 0) > self._settings.memory_bytes:
             self._out_of_memory()
 
     def _out_of_memory(self) -> None:
-        self._end(outcomes.out_of_memory(self._limits.memory_bytes, output=self._streams(outcomes.KILLED_EXIT)))
+        self._stop(outcomes.out_of_memory, self._settings.memory_bytes)
 
     def flooded(self, what: str, limit_bytes: int) -> None:
-        self._end(outcomes.too_much_output(what, limit_bytes, output=self._streams(outcomes.KILLED_EXIT)))
+        self._stop(outcomes.too_much_output, what, limit_bytes)
 
     def ended(self) -> None:
         """The process ended by itself."""
@@ -199,7 +210,7 @@ class Execution(Listener):
         four, what others wait for took five times as long, with one less than twice as long, and code a tenth longer
         (measured).
         """
-        if self._waiting and not self._begun and len(self._under_way) < self._limits.max_in_flight:
+        if self._waiting and not self._begun and len(self._under_way) < self._settings.max_in_flight:
             self._begun = True
             self._loop.call_soon(self._next_turn)
             self._start(*self._waiting.popleft())
@@ -223,21 +234,18 @@ class Execution(Listener):
 
     async def _call(self, number: int, tool: str, arguments: Any) -> None:
         try:
-            value = to_json(await self._calls.call(tool, arguments))
-            if len(value) > self._limits.frame_bytes:
-                raise CallError(tool, Failure(UNREADABLE, _too_large(tool, len(value), self._limits.frame_bytes)))
+            value = to_json(await self._piece.calls.call(tool, arguments))
+            if len(value) > self._settings.frame_bytes:
+                raise CallError(tool, Failure(UNREADABLE, _too_large(tool, len(value), self._settings.frame_bytes)))
             answer = b'{"t":"ret","id":%d,"value":%b}\n' % (number, value)
         except CallLimitError:
-            self._end(outcomes.too_many_calls(self._limits.max_calls, output=self._streams(outcomes.KILLED_EXIT)))
+            self._stop(outcomes.too_many_calls, self._settings.max_calls)
             return
         except CallError as exc:
             answer = self._refusal(number, exc)
-        except (ValueError, TypeError, RecursionError):
-            failure = Failure(UNREADABLE, f"The result of {tool} is not JSON that code can read.")
-            answer = self._refusal(number, CallError(tool, failure))
         except Exception:
-            self._log.exception("a tool call of code failed in the gateway", tool=tool)
-            failure = Failure(outcomes.FAULT, f"The gateway failed to call {tool}; see its log.")
+            # Whatever it is, code waits for an answer.
+            failure = Failure(UNREADABLE, f"The result of {tool} is not JSON that code can read.")
             answer = self._refusal(number, CallError(tool, failure))
         self._answer(answer)
         await self._child.drained()
@@ -265,6 +273,30 @@ class Execution(Listener):
     def _flush(self) -> None:
         self._child.send(b"".join(self._answers))
         self._answers.clear()
+
+
+@contextlib.contextmanager
+def source_file(task: CodeRun, dialect: Dialect) -> Iterator[tuple[str | None, str | None]]:
+    """The task's folder, and a file in it with a program's source, so that it can import what lies beside it."""
+    folder, suffix = task.folder and os.path.realpath(task.folder), dialect.suffixes.get(task.language)
+    if not (task.program and folder and suffix):
+        yield folder, None
+        return
+    path = Path(folder) / f".pml-{secrets.token_hex(6)}{suffix}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="surrogatepass") as file:  # noqa: PTH123 - a descriptor
+            file.write(task.source)
+        yield folder, str(path)
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _order(piece: Piece, file: str | None) -> bytes:
+    task = piece.task
+    order = {"t": "run", "language": task.language, "code": task.source, "program": task.program, "file": file}
+    return to_json({**order, "tools": task.tools != ()})[:-1] + b',"inputs":' + piece.inputs + b"}\n"
 
 
 def cpu_limit_s(limit_s: float) -> int:

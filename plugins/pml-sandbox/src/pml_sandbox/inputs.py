@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from keyword import iskeyword
 from typing import Any
 
 from pml_hookspecs import Failure, RawObject
@@ -52,6 +53,11 @@ def encode_inputs(inputs: Mapping[str, Any], most_bytes: int) -> bytes:
         message = f"The inputs are {len(text)} bytes as JSON; at most {most_bytes} fit. Hand over less, or a reference."
         raise InputsError(INVALID_INPUTS, "", message)
     return text
+
+
+def python_names(inputs: Mapping[str, Any]) -> list[str]:
+    """Names of those that Python code has as variables; the others are in ``inputs`` only."""
+    return [name for name in inputs if name.isidentifier() and not iskeyword(name)]
 
 
 def _default(value: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _ENOUGH_BYTES = 128
 
 
@@ -23,22 +22,18 @@ class Memory:
 
     def resident_bytes(self) -> int | None:
         """Resident memory [bytes]; None when the process is gone, or nothing here can tell."""
-        if self._pid < 0:
-            return None
-        return _elsewhere(self._pid) if sys.platform != "linux" else self._on_linux()
-
-    def _on_linux(self) -> int | None:
         try:
-            return int(os.pread(self._file, _ENOUGH_BYTES, 0).split()[1]) * _PAGE_BYTES
+            if self._file >= 0:
+                return int(os.pread(self._file, _ENOUGH_BYTES, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            return None if self._pid < 0 else _elsewhere(self._pid)
         except (OSError, IndexError, ValueError):
             return None
 
     def close(self) -> None:
         """Look no more."""
-        self._pid = -1
         if self._file >= 0:
             os.close(self._file)
-            self._file = -1
+        self._pid = self._file = -1
 
 
 def _elsewhere(pid: int) -> int | None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Failure, Json, Outcome, Status
+from pml_hookspecs import Failure, Json, Status
 
 if TYPE_CHECKING:
-    from pml_hookspecs.folders import FolderSize
+    from pml_hookspecs import FolderSize
 
 TIMED_OUT = "code.timed_out"
 RAISED = "code.raised"
@@ -44,19 +43,6 @@ class CodeOutcome:
     status: Status
     failure: Failure | None = None
     output: Json = None
-
-    def outcome(self, task_id: str, started_at: datetime) -> Outcome:
-        """As the gateway wants it; ends now. Whole milliseconds."""
-        took_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
-        return Outcome(
-            task_id=task_id,
-            status=self.status,
-            started_at=started_at,
-            # A clock that is set back takes no time away.
-            duration_ms=max(took_ms, 0),
-            output=self.output,
-            failure=self.failure,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from .spawner import Spawner
 
 if TYPE_CHECKING:
     from .dialect import Dialect
-    from .limits import Limits
+    from .pieces import ProcessSettings
 
 IDLE_S = 600.0
 """Processes that nobody wanted for so long are ended [s]."""
@@ -35,9 +35,9 @@ class _Greeting(Listener):
 class Pool:
     """Spare processes of one dialect."""
 
-    def __init__(self, dialect: Dialect, limits: Limits, log: Any, spare: int) -> None:
-        """Take what to start and how many to keep."""
-        self._dialect, self._limits, self._log, self._spare = dialect, limits, log, spare
+    def __init__(self, dialect: Dialect, settings: ProcessSettings, log: Any) -> None:
+        """Take what to start, how many to keep and what each may say."""
+        self.dialect, self._settings, self._log = dialect, settings, log
         self._open = False
         self._children: list[Child] = []
         self._work: set[asyncio.Task[None]] = set()
@@ -112,13 +112,8 @@ class Pool:
         return None
 
     async def _start(self, folder: str | None, *, writable: bool = True) -> Child:
-        child = await start(
-            self._dialect.command(folder, writable=writable),
-            self._spawner,
-            frame_bytes=self._limits.frame_bytes,
-            output_bytes=self._limits.output_bytes,
-            flood_factor=self._limits.flood_factor,
-        )
+        sizes = {"frame_bytes": self._settings.frame_bytes, "output_bytes": self._settings.output_bytes}
+        child = await start(self.dialect.command(folder, writable=writable), self._spawner, **sizes)
         child.listener = _Greeting(child)
         return child
 
@@ -129,7 +124,7 @@ class Pool:
             self._later(self._filled(), "sandbox spare")
 
     async def _filled(self) -> None:
-        while self._open and len(self._children) < self._spare:
+        while self._open and len(self._children) < self._settings.spare:
             try:
                 self._children.append(await self._start(None))
             except Exception as exc:

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from pml_hookspecs.folders import FolderSize, size_of
+from pml_hookspecs import FolderSize
+from pml_kit.system.folders import size_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import CodeRun

@@ -124,7 +124,7 @@ class SpawnServer:
     def _jail(self, wanted: dict[str, Any]) -> Callable[[], None] | None:
         key = json.dumps(wanted)
         if key not in self._jails:
-            self._jails[key] = _made(wanted).preexec()
+            self._jails[key] = Jail.of(wanted).preexec()
         self._jails.move_to_end(key)
         while len(self._jails) > max(self._most_jails, 1):
             self._jails.popitem(last=False)
@@ -163,13 +163,6 @@ def _scratch(order: dict[str, Any]) -> str:
 def _remove(scratch: str | None) -> None:
     if scratch is not None:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _made(wanted: dict[str, Any]) -> Jail:
-    members: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in wanted.items()
-    }
-    return Jail(**members)
 
 
 def _ended() -> int | None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from pml_hookspecs import Failure, Json, Verdict
+from pml_hookspecs import Failure, Json
+from pml_kit.offers import Verdict
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, CodeRun, Session

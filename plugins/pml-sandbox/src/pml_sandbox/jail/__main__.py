@@ -5,17 +5,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
 
 from ._jail import Jail
 
 
 def main() -> None:
     """Take the walls from the first argument, put them up, become the program."""
-    members: Any = {
-        key: tuple(item) if isinstance(item, list) else item for key, item in json.loads(sys.argv[1]).items()
-    }
-    Jail(**members).enter()
+    Jail.of(json.loads(sys.argv[1])).enter()
     os.execve(sys.argv[2], sys.argv[2:], {})  # noqa: S606 - becoming that program is what this is for
 
 

@@ -9,11 +9,12 @@ import signal
 import sys
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from . import _landlock, _priority, _seccomp, _view
 from ._kernel import COMMON, PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, PR_SET_SECCOMP, failed, libc, machine
@@ -66,6 +67,13 @@ class Jail:
     tied: bool = True
     """Killed when the thread that started it ends, which for one started by an event loop is when the gateway ends,
     however it ends."""
+
+    @classmethod
+    def of(cls, members: Mapping[str, Any]) -> Jail:
+        """The one with these members, as JSON has them: lists in place of tuples."""
+        made: dict[str, Any]
+        made = {name: tuple(value) if isinstance(value, list) else value for name, value in members.items()}
+        return cls(**made)
 
     def preexec(self, *, keep: Sequence[int] = ()) -> Callable[[], None] | None:
         """What to give ``asyncio.create_subprocess_exec`` as ``preexec_fn``.

@@ -7,9 +7,13 @@ import errno
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from . import _landlock, _view
 from ._kernel import PR_SET_SECCOMP, libc, machine
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Check
 
 _FILTER_MODE = 2
 
@@ -23,6 +27,12 @@ class Wall:
     stands: bool
     detail: str
     """What it keeps out, or why it does not stand and what to do."""
+
+    def check(self, remedy: str, of: str = "jail") -> Check:
+        """What the doctor says of it; ``remedy`` where it does not stand."""
+        from pml_hookspecs import Check
+
+        return Check(f"{of}: {self.name}", self.stands, self.detail, "" if self.stands else remedy)
 
 
 _NAMES = (

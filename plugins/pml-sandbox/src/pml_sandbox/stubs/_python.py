@@ -6,9 +6,12 @@ import keyword
 from collections.abc import Iterable
 
 from pml_hookspecs import CatalogEntry
+from pml_kit.mcp.tool_schemas import input_schema, output_schema
+from pml_kit.offers.presentation import shown_name
+from pml_kit.schema.type_tree import Array, Const, Member, Object, Type, Union, read
 from pml_sandbox.calls import identifier
 
-from ._schema import Array, Const, Member, Object, Type, Union, loosened, read
+from ._lenient import loosened
 
 HEAD = "from typing import Any, Literal, NotRequired, TypedDict\n"
 LENIENT_HEAD = "from typing import Any, Literal, NotRequired, TypedDict, overload\n"
@@ -53,16 +56,16 @@ def _camel(name: str) -> str:
 def method(entry: CatalogEntry, description: str, made: list[str]) -> str:
     """One tool as a method of its server's class."""
     base = _camel(entry.server) + _camel(entry.name)
-    arguments, output = read(entry.input_schema), entry.output_schema
+    arguments, output = read(input_schema(entry)), output_schema(entry)
     result = "Any" if output is None else written(read(output), f"{base}Result", made)
-    head = f"    async def {identifier(entry.name)}(self{_parameters(arguments, base, made)}) -> {result}:"
+    head = f"    async def {identifier(shown_name(entry))}(self{_parameters(arguments, base, made)}) -> {result}:"
     return f"{head}\n        {description!r}\n        ...\n" if description else f"{head} ...\n"
 
 
 def lenient_method(entry: CatalogEntry, made: list[str]) -> str:
     """One tool as a method to check calls with: what the schema does not rule out passes."""
     base = _camel(entry.server) + _camel(entry.name)
-    schema, output = entry.input_schema, entry.output_schema
+    schema, output = input_schema(entry), output_schema(entry)
     result = "Any" if output is None else written(read(output), f"{base}Result", made)
     arguments = read(schema)
     members = arguments.members if isinstance(arguments, Object) and not arguments.open else ()
@@ -71,7 +74,7 @@ def lenient_method(entry: CatalogEntry, made: list[str]) -> str:
     told = [_parameter(Member(m.name, loosened(m.type), m.required), base, made) for m in members]
     # Names that are not declared are warned of elsewhere.
     parameters = "".join(f", {one}" for one in (*(["*"] if told else []), *told, "**more: Any"))
-    name = identifier(entry.name)
+    name = identifier(shown_name(entry))
     return (
         f"    @overload\n    async def {name}(self{parameters}) -> {result}: ...\n"
         f"    @overload\n    async def {name}(self, args: dict[str, Any], /) -> {result}: ...\n"

@@ -7,8 +7,9 @@ import re
 from typing import Any
 
 from pml_hookspecs import CatalogEntry
-
-from ._schema import Array, Const, Object, Type, Union, read
+from pml_kit.mcp.tool_schemas import input_schema, output_schema
+from pml_kit.offers.presentation import shown_name
+from pml_kit.schema.type_tree import Array, Const, Object, Type, Union, read
 
 _SIMPLE = {
     "any": "any",
@@ -59,18 +60,18 @@ def _object(type_: Object) -> str:
     return f"{{ {'; '.join(members)} }}" if members else "Record<string, never>"
 
 
-def method(entry: CatalogEntry, description: str) -> str:
-    """One tool as a member of its server."""
-    arguments = read(entry.input_schema)
-    output = entry.output_schema
-    result = written(read(output)) if output is not None else "any"
+def method(entry: CatalogEntry, description: str, seen: str = "") -> str:
+    """One tool as a member of its server; ``seen`` is the type of its result, if it declares none."""
+    arguments = read(input_schema(entry))
+    output = output_schema(entry)
+    result = written(read(output)) if output is not None else seen or "any"
     members = arguments.members if isinstance(arguments, Object) else ()
     notes = "".join(f" {m.name}: {m.description};" for m in members if m.description)
     optional = not any(member.required for member in members)
     told = description + (f" | arguments:{notes}" if notes else "")
     return (
         comment(told, "    ")
-        + f"    {key(entry.name)}(args{'?' if optional else ''}: {written(arguments)}): Promise<{result}>;\n"
+        + f"    {key(shown_name(entry))}(args{'?' if optional else ''}: {written(arguments)}): Promise<{result}>;\n"
     )
 
 

@@ -1,22 +1,24 @@
-"""The bridge, against processes that say whatever a test wants: frames cut anywhere, forged, wrong, too large."""
+"""Engines, against processes that say whatever a test wants: frames cut anywhere, forged, wrong, too large."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from pml_hookspecs import CodeRun, Outcome, Status
-from pml_sandbox.bridge import Bridge
+import pml_sandbox.jail
+from pml_hookspecs import CodeRun, Outcome, Status, replace
 from pml_sandbox.child import Command
-from pml_sandbox.limits import Limits
-from pml_sandbox.outcomes import UncaughtError
-from pml_testing.fakes import FakeLog, FakeRun, FakeServices, outcome
+from pml_sandbox.dialect import Dialect
+from pml_sandbox.engine import ProcessEngine
+from pml_sandbox.jail import Wall
+from pml_sandbox.pieces import ProcessSettings
+from pml_testing.fakes import FakeRun, FakeServices, outcome
 
 pytestmark = pytest.mark.anyio
 
@@ -35,39 +37,49 @@ exec(order["code"])
 """
 
 
-class Python:
+WORDS = (sys.executable, "-I", "-S", "-c", BOOT)
+
+
+class Python(Dialect):
     """Runs the source as it is, with the bridge's own channel in its hands."""
 
-    suffixes: Mapping[str, str] = {"raw": ""}
+    def __init__(self, words: tuple[str, ...]) -> None:
+        self.words = words
 
-    def __init__(self, words: tuple[str, ...] = (sys.executable, "-I", "-S", "-c", BOOT)) -> None:
-        self.words, self.started = words, 0
-
-    def command(self, folder: str | None, *, writable: bool = True) -> Command:
-        self.started += 1
+    def make(self, folder: str | None, *, writable: bool) -> Command:
         return Command(words=self.words)
-
-    def raised(self, error: Mapping[str, Any], source: str) -> UncaughtError:
-        return UncaughtError(name=error["name"], message=error["message"])
-
-    def tidy(self, printed: str) -> str:
-        return printed
 
     def out_of_memory(self, printed: str) -> bool:
         return "OUT OF MEMORY" in printed
 
-    def wants_memory(self, error: UncaughtError) -> bool:
-        return error.name == "MemoryError"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits(ProcessSettings):
+    jail: str = "preferred"
+    spare: int = 0
+    max_processes: int = 2
+    words: tuple[str, ...] = field(default=WORDS)
+
+
+class Raw(ProcessEngine[Limits]):
+    """What any program needs to become an engine."""
+
+    name: ClassVar[str] = "raw"
+    languages: ClassVar[frozenset[str]] = frozenset({"raw"})
+    settings_type = Limits
+
+    async def dialect(self) -> Python:
+        return Python(self._settings.words)
 
 
 LIMITS = Limits(timeout_s=5.0, frame_bytes=100_000, output_bytes=10_000, max_calls=20, max_in_flight=4)
 
 
 async def ran(source: str, run: FakeRun | None = None, *, limits: Limits = LIMITS, **more: Any) -> Outcome:
-    log = FakeLog()
-    bridge = Bridge(Python(), limits, catalog=FakeServices().catalog, log=log, spare=0, most_processes=2)
-    ended = await bridge.run(CodeRun(id="t", language="raw", source=source, **more), run or FakeRun())
-    assert [line for line in log.lines if line[0] == "error"] == []
+    services = FakeServices("raw")
+    task = CodeRun(id="t", language="raw", source=source, **more)
+    ended = await Raw(limits, services).execute(task, run or FakeRun())
+    assert [line for line in services.log.lines if line[0] == "error"] == []
     return ended
 
 
@@ -257,54 +269,49 @@ async def test_memory_is_watched_where_the_kernel_does_not_limit_it() -> None:
 
 
 async def test_a_process_that_does_not_come_up_is_a_fault() -> None:
-    log = FakeLog()
+    services = FakeServices("raw")
     task = CodeRun(id="t", language="raw", source="")
     for words in ((sys.executable, "-c", "raise SystemExit('broken')"), ("/no/such/program",)):
-        bridge = Bridge(Python(words), LIMITS, catalog=FakeServices().catalog, log=log, spare=0, most_processes=2)
-        assert (await bridge.run(task, FakeRun())).failure.code == "sandbox.fault"
-    assert [line[0] for line in log.lines] == ["error", "error"]
+        engine = Raw(replace(LIMITS, words=words), services)
+        assert (await engine.execute(task, FakeRun())).failure.code == "sandbox.fault"
+    assert [line[0] for line in services.log.lines] == ["error", "error"]
 
 
 async def test_a_spare_process_that_has_died_is_not_used() -> None:
-    dialect, log = Python(), FakeLog()
-    bridge = Bridge(dialect, LIMITS, catalog=FakeServices().catalog, log=log, spare=1, most_processes=2)
-    bridge.open()
     task = CodeRun(id="t", language="raw", source="frame(t='done', value=os.getpid())")
-    await bridge.run(task, FakeRun())
-    while not bridge._pool._children:  # noqa: ASYNC110 - nobody tells of it
-        await asyncio.sleep(0.01)
-    (spare,) = bridge._pool._children
-    spare.kill()
-    await spare.gone
-    assert (await bridge.run(task, FakeRun())).output not in (None, spare.pid)
-    await bridge.close()
+    async with Raw(replace(LIMITS, spare=1), FakeServices("raw")) as engine:
+        await engine.execute(task, FakeRun())
+        while not engine._pool._children:  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0.01)
+        (spare,) = engine._pool._children
+        spare.kill()
+        await spare.gone
+        assert (await engine.execute(task, FakeRun())).output not in (None, spare.pid)
 
 
 CALLS = "frame(t='call', id=1, tool='a:b', args={}); frame(t='done', value=hear())"
 
 
-def nesting(*bridges: Bridge, limit_s: float = 5.0) -> tuple[CodeRun, FakeRun, list[Outcome]]:
-    """Code that runs itself by its call, in one bridge after the other; its ends, the innermost first."""
+def nesting(*engines: Raw, limit_s: float = 5.0) -> tuple[CodeRun, FakeRun, list[Outcome]]:
+    """Code that runs itself by its call, in one engine after the other; its ends, the innermost first."""
     task, ends = CodeRun(id="t", language="raw", source=CALLS, timeout_s=limit_s), list[Outcome]()
 
     async def again(_call: Any, run: Any) -> Outcome:
-        ends.append(await bridges[len(run.dispatched) % len(bridges)].run(task, run))
+        ends.append(await engines[len(run.dispatched) % len(engines)].execute(task, run))
         return ends[-1]
 
     return task, FakeRun(again), ends
 
 
-def bridge(most_processes: int) -> Bridge:
-    return Bridge(
-        Python(), LIMITS, catalog=FakeServices().catalog, log=FakeLog(), spare=0, most_processes=most_processes
-    )
+def engine(max_processes: int) -> Raw:
+    return Raw(replace(LIMITS, max_processes=max_processes), FakeServices("raw"))
 
 
-@pytest.mark.parametrize("bridges", [1, 2])
-async def test_code_within_code_goes_three_deep_also_through_several_sandboxes(bridges: int) -> None:
-    made = [bridge(1) for _ in range(bridges)]
+@pytest.mark.parametrize("engines", [1, 2])
+async def test_code_within_code_goes_three_deep_also_through_several_sandboxes(engines: int) -> None:
+    made = [engine(1) for _ in range(engines)]
     task, run, ends = nesting(*made)
-    outermost = await made[0].run(task, run)
+    outermost = await made[0].execute(task, run)
     assert outermost.status is Status.OK
     assert [(end.failure and end.failure.code, end.status) for end in ends] == [
         ("code.nested", Status.ERROR),
@@ -315,7 +322,7 @@ async def test_code_within_code_goes_three_deep_also_through_several_sandboxes(b
 
 
 async def test_pieces_of_code_that_all_run_code_do_not_wait_for_one_another() -> None:
-    made, all_here, here = bridge(2), asyncio.Event(), []
+    made, all_here, here = engine(2), asyncio.Event(), []
     inner = CodeRun(id="in", language="raw", source="frame(t='done', value=1)")
 
     async def answer(task: Any, run: Any) -> Outcome:
@@ -323,8 +330,43 @@ async def test_pieces_of_code_that_all_run_code_do_not_wait_for_one_another() ->
         if len(here) == 2:
             all_here.set()
         await all_here.wait()
-        return await made.run(inner, run)
+        return await made.execute(inner, run)
 
     outer = CodeRun(id="out", language="raw", source=CALLS)
-    ended = await asyncio.gather(*(made.run(outer, FakeRun(answer)) for _ in range(2)))
+    ended = await asyncio.gather(*(made.execute(outer, FakeRun(answer)) for _ in range(2)))
     assert [one.output["value"] for one in ended] == [1, 1]
+
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the jail is Linux's")
+async def test_the_engine_of_the_readme_runs_code_in_its_jail(tmp_path: Path) -> None:
+    blocks = dict(re.findall(r"^```(python|sh)\n(.*?)^```", README.read_text("utf-8"), re.MULTILINE | re.DOTALL))
+    (tmp_path / "boot.sh").write_text(blocks["sh"])
+    (tmp_path / "sums.py").write_text(blocks["python"])
+    made: Any = {"__name__": "sums", "__file__": str(tmp_path / "sums.py")}
+    exec(compile(blocks["python"], str(tmp_path / "sums.py"), "exec"), made)
+    async with made["Sums"](None, FakeServices("sums")) as sums:
+        task = CodeRun(id="t", language="sums", source="1\n2\n39")
+        assert (await sums.execute(task, FakeRun())).output == 42
+        task = CodeRun(id="t", language="sums", source="no number")
+        assert (await sums.execute(task, FakeRun())).failure.code == "code.exited"
+    assert len("".join(blocks.values()).splitlines()) < 55
+
+
+@pytest.mark.parametrize(("jail", "says"), [("required", "[plugins.raw] jail = 'required'"), (None, "jail only, and")])
+async def test_an_engine_runs_nothing_where_a_wall_is_missing_unless_it_is_told_to(
+    monkeypatch: pytest.MonkeyPatch, jail: str | None, says: str
+) -> None:
+    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "switched off")])
+    chosen: Any = replace(LIMITS, jail=jail)
+    services, task = FakeServices("raw"), CodeRun(id="t", language="raw", source="frame(t='done', value=1)")
+    failure = (await Raw(chosen, services).execute(task, FakeRun())).failure
+    assert failure.code == "sandbox.fault"
+    assert says in failure.message
+    assert "files: switched off" in failure.message
+    verdict = await Raw(chosen, services).check(task, FakeRun().session, within_s=1)
+    assert [one.message for one in verdict.problems] == [failure.message]
+    assert (await Raw(LIMITS, services).execute(task, FakeRun())).output == 1
+    assert [line[0] for line in services.log.lines] == ["warning"]
