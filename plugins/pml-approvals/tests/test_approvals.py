@@ -1,18 +1,30 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from pml_approvals import plugin
 from pml_approvals.requests import Requests
 from pml_approvals.settings import Settings
-from pml_hookspecs import CapabilityRun, CodeRun, MetaTool, RpcError, Session, Status, Step, ToolCall, Workflow
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    MetaTool,
+    RpcError,
+    RunOptions,
+    Session,
+    Status,
+    Step,
+    ToolCall,
+    Workflow,
+)
 from pml_testing.dispatching import Code, InOrder, hooks, tool
 from pml_testing.fakes import outcome
 from pml_testing.gateway import Client, ScriptedServer, running
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-20")]
+pytestmark = pytest.mark.anyio
 SESSION = Session(key="k", principal="alice", client="tester/1")
 SCHEMA = {"type": "object"}
 APPROVE = Step(approve=True)
@@ -96,13 +108,24 @@ async def test_an_approval_is_void_when_the_tools_definition_changes():
         await made.dispatcher.start(plan(call()), SESSION)
         (request,) = await requests(made).all("pending", 10)
         await answer(made, request, "approved")
-        from pml_core.catalog.live import make_entry
+        from pml_catalog.live import make_entry
 
         changed = {**TOOLS[1], "description": "drops everything, not only the table"}
         made.catalog.publish("db", [make_entry("db", changed)])
         again = await made.dispatcher.start(plan(call()), SESSION)
     assert again.status is Status.INPUT_REQUIRED
     assert server.calls == []
+
+
+async def test_a_request_and_its_approval_are_good_for_as_long_as_the_settings_say():
+    before = datetime.now(UTC)
+    async with gateway(ScriptedServer(TOOLS), {"expires_s": 3600}) as made:
+        await made.dispatcher.start(plan(call()), SESSION)
+        (request,) = await requests(made).all("pending", 10)
+        await answer(made, request, "approved")
+        (approval,) = await requests(made).all("approved", 10)
+    assert timedelta(hours=1) <= approval.expires_at - before <= timedelta(hours=1, seconds=120)
+    assert approval.expires_at == request.expires_at
 
 
 async def test_a_refusal_reaches_the_agent_with_its_reason():
@@ -211,7 +234,7 @@ async def test_a_rehearsal_asks_nobody():
         ("hooks", "simulator"): hooks(wrappers=[Simulator()]),
     }
     async with running({"db": ScriptedServer(TOOLS)}, plugins=plugins) as made:
-        result = await made.dispatcher.start(plan(call()), SESSION, dry_run=True)
+        result = await made.dispatcher.start(plan(call()), SESSION, RunOptions(dry_run=True))
         assert await requests(made).all(None, 10) == []
     assert result.status is not Status.INPUT_REQUIRED
 

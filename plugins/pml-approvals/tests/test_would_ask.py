@@ -10,11 +10,12 @@ from pml_approvals.settings import Settings
 from pml_approvals.wrapper import Approvals
 from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import CodeRun, Phase, Session, Step, ToolCall, Workflow
+from pml_kit.offers import STATIC_CHECKS
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
 from pml_testing.foresight import AskerContract
 from pml_testing.gateway import ScriptedServer, running
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-20")]
+pytestmark = pytest.mark.anyio
 CATALOG = FakeCatalog(
     [
         entry("db:read", annotations={"readOnlyHint": True}),
@@ -143,8 +144,8 @@ async def test_the_gateway_tells_of_all_wrappers_that_would_ask():
     server = ScriptedServer(tools)
     async with running({"db": server}, plugins=plugins) as made:
         services = made.assembly.services("approvals")
-        told = await services.would_ask(ToolCall(id="a", tool="db__drop"), above())
-        assert await services.would_ask(ToolCall(id="a", tool="db:unknown"), above()) == []
+        told = await services.find(STATIC_CHECKS).would_ask(ToolCall(id="a", tool="db__drop"), above())
+        assert await services.find(STATIC_CHECKS).would_ask(ToolCall(id="a", tool="db:unknown"), above()) == []
     assert told == [
         "the plugin 'broken' cannot tell whether somebody has to look; see the gateway's log",
         "two people have to look",

@@ -12,13 +12,14 @@ from pml_audit.access import Access
 from pml_audit.recorder import Recorder
 from pml_audit.settings import Settings
 from pml_audit.verify import verify
-from pml_core.clients.tasks import EXTENSION
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import AccessEvent, RpcError, Session
+from pml_hookspecs import RpcError, Session
+from pml_kit.offers import ACCESS, AccessEvent
+from pml_mcp.clients.mcp_tasks import EXTENSION
 from pml_testing.fakes import FakeServices
 from pml_testing.gateway import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-40")]
+pytestmark = pytest.mark.anyio
 STRANGER = AccessEvent(
     kind="denied", target="POST /mcp", address="192.0.2.7:4711", code="access.unauthenticated", message="No key"
 )
@@ -93,7 +94,7 @@ async def test_a_key_that_a_stranger_put_into_the_path_is_not_written(folder, ro
     key = f"pml_{'a' * 16}_{'b' * 52}"
     async with gateway() as made:
         services = made.assembly.services("audit")
-        await services.report_access(AccessEvent(kind="denied", target=f"GET /{key}", code="c", message="no"))
+        await services.find(ACCESS).report(AccessEvent(kind="denied", target=f"GET /{key}", code="c", message="no"))
         assert len(rows("denied")) == 1
     assert key not in (folder / "audit.jsonl").read_text()
     assert verify(folder).broken is None

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -18,13 +17,14 @@ from pml_audit.verify import verify
 from pml_audit.watch import ChangeWatch
 from pml_audit.wrapper import Audit
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import AccessEvent, Status, Workflow
+from pml_hookspecs import RunOptions, Status, Workflow, replace
+from pml_kit.offers import ACCESS, AccessEvent
 from pml_testing.dispatching import hooks
 from pml_testing.fakes import FakeRun, FakeServices
 from pml_testing.gateway import Client
 from pml_testing.wrapper import Next
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-40")]
+pytestmark = pytest.mark.anyio
 
 
 # Denials
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-40")]
 async def test_a_denial_has_its_row_before_its_answer_goes_out(folder, rows):
     async with gateway() as made:
         mallory = replace(ALICE, principal="mallory")
-        refused = await made.dispatcher.start(call("fs:drop", table="x"), mallory, intent="tidy up")
+        refused = await made.dispatcher.start(call("fs:drop", table="x"), mallory, RunOptions(intent="tidy up"))
         (row,) = rows("denied")
     assert refused.failure.code == "policy.denied"
     about = {name: row[name] for name in ("code", "target", "principal", "client", "endpoint", "status", "intent")}
@@ -293,7 +293,9 @@ async def test_a_change_has_a_row_of_its_own_kind_and_none_that_the_audit_says_o
         services = made.assembly.services("execution_tools")
         for code in ("history.pruned", "audit.broken", ""):
             about = {"by": "root", "deleted": 7, "n": 1, "hash": "x", "kind": "y"}
-            await services.report_access(AccessEvent(kind="change", target="executions", code=code, details=about))
+            await services.find(ACCESS).report(
+                AccessEvent(kind="change", target="executions", code=code, details=about)
+            )
         (pruned,) = rows("history.pruned")
         assert (pruned["by"], pruned["deleted"], pruned["target"]) == ("root", 7, "executions")
         assert "principal" not in pruned
@@ -329,7 +331,7 @@ async def test_what_happened_to_keys_and_agents_has_a_row_each_in_order(folder, 
     from pml_access import plugin as keys
     from pml_access.events import Refusals, note
 
-    async with gateway({"poll_s": 3600}, {("hooks", "access"): keys}) as made:
+    async with gateway({"poll_s": 3600}, {("guards", "access"): keys}) as made:
         access = made.assembly.services("access")
         await note(access, "key.created", key="k1", principal="alice", by="root", allow=("fs:*",), hash="x", n=7)
         await note(access, "agent.changed", agent="worker", verb="own", other="alice", by="root")
@@ -404,8 +406,10 @@ async def test_what_is_hidden_makes_a_row_when_it_is_asked_for(folder, rows):
 async def test_secrets_are_in_no_row(folder, rows):
     async with gateway({"queries": ["fs:*"]}) as made:
         made.redactor.learn(["sesame-open"])
-        await made.dispatcher.start(call("fs:read", token="sesame-open"), ALICE, intent="say sesame-open")
-        await made.dispatcher.start(call("fs:drop"), replace(ALICE, principal="mallory"), intent="say sesame-open")
+        await made.dispatcher.start(call("fs:read", token="sesame-open"), ALICE, RunOptions(intent="say sesame-open"))
+        await made.dispatcher.start(
+            call("fs:drop"), replace(ALICE, principal="mallory"), RunOptions(intent="say sesame-open")
+        )
     assert "sesame" not in (folder / "audit.jsonl").read_text()
     assert len(rows()) >= 4
 

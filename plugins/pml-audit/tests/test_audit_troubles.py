@@ -22,7 +22,7 @@ from pml_hookspecs import Failure, Status
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 from pml_testing.wrapper import Next, WrapperContract
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-40")]
+pytestmark = pytest.mark.anyio
 
 
 # When the files cannot be written
@@ -117,10 +117,9 @@ async def test_an_answer_does_not_wait_for_a_disk_that_hangs(folder, monkeypatch
     services = FakeServices("audit", store=MemoryStore())
     recording = Recorder(services, Settings(wait_s=0.02))
     gate, append = threading.Event(), recording.trail.append
-    recording.trail.append = lambda rows: (gate.wait(20), append(rows))[1]
-    started = time.monotonic()
-    await Audit(recording, Settings())(call("fs:x"), FakeRun(), Next(Status.DENIED, Failure("policy.denied", "no")))
-    assert time.monotonic() - started < 5
+    recording.trail.append = lambda rows: (gate.wait(120), append(rows))[1]
+    async with asyncio.timeout(60):
+        await Audit(recording, Settings())(call("fs:x"), FakeRun(), Next(Status.DENIED, Failure("policy.denied", "no")))
     gate.set()
     await recording.close()
 
@@ -155,7 +154,7 @@ async def test_how_far_the_rows_go_is_kept_in_the_store(folder):
     async with gateway() as made:
         await made.dispatcher.start(call("fs:read"), ALICE)
         services = made.assembly.services("audit")
-        recording = plugin._parts[services][0]
+        recording = plugin._parts_of(services)[0]
     kept = (await Heads(services, folder).known()).tip
     assert kept == recording.trail.tip
     assert kept.n == verify(folder).rows

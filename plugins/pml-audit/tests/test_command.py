@@ -138,7 +138,10 @@ def test_an_export_as_json_says_how_far_the_rows_go(pml, filled, capsys):
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [(["list", "--limit", "0"], "--limit must be 1 to"), (["list", "--since", "soon"], "--since 'soon' is no time")],
+    [
+        (["list", "--limit", "0"], "--limit must be 1 to"),
+        (["list", "--since", "soon"], "--since 'soon': give an age such as 30d"),
+    ],
 )
 def test_mistakes_are_told(pml, filled, words, message):
     with pytest.raises(InvalidArguments, match=message):

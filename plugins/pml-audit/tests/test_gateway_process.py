@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-pytestmark = pytest.mark.seed("QRY-40")
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
 
 
 @pytest.fixture
 def environment(folder, tmp_path):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
-    return {**kept, "PML_HOME": str(tmp_path / "home"), "COLUMNS": "200"}
+    return {**kept, "PML_HOME": str(tmp_path / "home"), "PML_GATEWAY__STORE": "sqlite", "COLUMNS": "200"}
 
 
 class Gateway:

@@ -18,6 +18,7 @@ from pml_hookspecs import (
     InvalidArguments,
     Outcome,
     Phase,
+    RunOptions,
     Scope,
     Session,
     Status,
@@ -208,10 +209,10 @@ async def served(tmp_path, anyio_backend):
         services = gateway.assembly.services("execution_tools")
         run, ran = services.run, []
 
-        async def noted(task: Any, session: Any, *, trigger: Any) -> Any:
-            ran.append((task, session, trigger))
-            return await run(task, session, trigger=trigger)
+        async def noted(task: Any, session: Any, options: RunOptions) -> Any:
+            ran.append((task, session, options.trigger))
+            return await run(task, session, options)
 
         services.run = noted
-        async with listening(plugin.pml_api_routes(services)) as url:
+        async with listening([shared.route for shared in plugin.pml_routes(services)]) as url:
             yield Served(gateway, url, History(gateway.store), ran)

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pml_hookspecs import ExecutionId, Failure, Status, UnauthenticatedError
+from pml_kit.offers import ACCESS
 from pml_testing.fakes import outcome
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +65,6 @@ def ids(answer):
     return sorted(e["id"] for e in answer["executions"])
 
 
-@pytest.mark.seed("RST-1")
 async def test_the_list_over_http_is_the_list_of_the_tool(filled):
     answer = await body(filled, "/api/executions", hours="1", limit=20, agent_name="ruby-agent")
     assert ids(answer) == ["mine"]
@@ -89,7 +89,6 @@ async def test_all_that_is_kept_can_be_asked_for_over_http(filled):
     assert "'since'" in (await error(filled, "/api/executions", 422, since="soon"))["message"]
 
 
-@pytest.mark.seed("RST-1")
 async def test_pages_over_http_go_on_at_their_cursor(filled):
     first = await body(filled, "/api/executions", hours=168, limit=1, agent_name="writer")
     second = await body(filled, "/api/executions", hours=168, limit=1, agent_name="writer", cursor=first["next_cursor"])
@@ -97,7 +96,6 @@ async def test_pages_over_http_go_on_at_their_cursor(filled):
     assert "next_cursor" not in second
 
 
-@pytest.mark.seed("RST-2", "RST-9")
 async def test_the_summary_is_not_taken_for_an_id(filled):
     fleet = await body(filled, "/api/executions/summary", key="root")
     assert {"ruby-agent", "writer", "a/b"} <= {row["agent_name"] for row in fleet["by_agent"]}
@@ -107,7 +105,6 @@ async def test_the_summary_is_not_taken_for_an_id(filled):
     assert [failure["id"] for failure in writer["recent_failures"]] == ["broken"]
 
 
-@pytest.mark.seed("RST-2")
 @pytest.mark.parametrize("path", ["/api/executions/summary", "/api/executions"])
 @pytest.mark.parametrize(("hours", "status"), [("1", 200), ("168", 200), ("0", 422), ("169", 422), ("1.5", 200)])
 async def test_hours_are_from_1_to_168(served, path, hours, status):
@@ -124,7 +121,6 @@ async def test_a_search_over_http_finds_words(filled):
     assert "'query' is missing" in refused["message"]
 
 
-@pytest.mark.seed("RST-3")
 async def test_the_executions_of_one_agent_can_be_listed(filled):
     answer = await body(filled, "/api/agents/writer/executions", hours=168)
     assert ids(answer) == ["broken", "old"]
@@ -132,7 +128,6 @@ async def test_the_executions_of_one_agent_can_be_listed(filled):
     assert ids(await body(filled, "/api/agents/nobody/executions")) == []
 
 
-@pytest.mark.seed("RST-4", "QRY-14")
 @pytest.mark.parametrize(
     ("query", "there"), [({}, False), ({"include_log": "false"}, False), ({"include_log": "true"}, True)]
 )
@@ -142,7 +137,6 @@ async def test_a_result_has_its_log_when_it_is_asked_for(filled, query, there):
     assert ("transcript" in answer["execution"]) == there
 
 
-@pytest.mark.seed("RST-5")
 async def test_the_log_of_an_execution_is_its_transcript(filled):
     answer = await body(filled, "/api/agents/ruby-agent/executions/mine/log")
     assert (answer["id"], answer["agent_name"], answer["status"]) == ("mine", "ruby-agent", "success")
@@ -151,7 +145,6 @@ async def test_the_log_of_an_execution_is_its_transcript(filled):
     assert (await body(filled, path, key="root"))["transcript"] == [{"type": "assistant", "text": "ActivityCounts"}]
 
 
-@pytest.mark.seed("QRY-15", "QRY-31")
 @pytest.mark.parametrize("end", ["", "/log"])
 async def test_what_does_not_exist_and_what_is_not_the_callers_get_the_same_404(filled, end):
     answers = [await error(filled, f"/api/agents/ruby-agent/executions/{id}{end}", 404) for id in ("nothing", "theirs")]
@@ -161,7 +154,6 @@ async def test_what_does_not_exist_and_what_is_not_the_callers_get_the_same_404(
         assert answer == {"code": "execution.not_found", "message": NOT_FOUND.format(agent, id)}
 
 
-@pytest.mark.seed("QRY-25", "QRY-28", "QRY-31")
 @pytest.mark.parametrize(("key", "seen"), [("alice", ["broken", "mine"]), ("bob", ["theirs"])])
 async def test_each_key_sees_its_own_and_the_systems_everything(filled, key, seen):
     answer = await body(filled, "/api/executions", key=key)
@@ -172,7 +164,6 @@ async def test_each_key_sees_its_own_and_the_systems_everything(filled, key, see
     assert {"broken", "mine", "theirs", "told"} <= set(ids(system))
 
 
-@pytest.mark.seed("QRY-29")
 @pytest.mark.parametrize("path", ["/api/executions", "/api/executions/summary", "/api/agents/a/executions/x"])
 @pytest.mark.parametrize("key", [None, "unknown"])
 async def test_who_is_not_let_in_gets_401_in_the_words_of_the_seed(served, path, key):
@@ -189,7 +180,7 @@ async def test_whose_key_counts_no_more_gets_401_in_whatever_words(filled, path,
     async def gone(session, *, results=False):
         raise UnauthenticatedError("This key is not known. Ask your team for a new one.")
 
-    monkeypatch.setattr(filled.gateway.assembly.services("execution_tools"), "scope", gone)
+    monkeypatch.setattr(filled.gateway.offers.find(ACCESS), "scope", gone)
     refused = await error(filled, path, 401)
     assert refused == {
         "code": "access.unauthenticated",
@@ -198,7 +189,7 @@ async def test_whose_key_counts_no_more_gets_401_in_whatever_words(filled, path,
 
 
 async def test_a_failure_that_has_the_words_of_a_refusal_is_no_401(filled, monkeypatch):
-    async def failed(task, session, *, trigger):
+    async def failed(task, session, options):
         failure = Failure("tool.failed", "MCP API key authentication required")
         return outcome(task.id, status=Status.ERROR, failure=failure)
 
@@ -206,7 +197,6 @@ async def test_a_failure_that_has_the_words_of_a_refusal_is_no_401(filled, monke
     assert (await error(filled, "/api/executions", 500))["code"] == "tool.failed"
 
 
-@pytest.mark.seed("QRY-30", "QRY-40")
 async def test_a_route_runs_its_tool_as_its_caller(served):
     await body(served, "/api/executions", key="ruby")
     await body(served, "/api/executions/summary", key="alice")
@@ -227,7 +217,6 @@ async def test_a_key_that_may_not_have_the_tools_gets_403(served):
     assert refused["code"] == "policy.denied"
 
 
-@pytest.mark.seed("QRY-39")
 async def test_a_limit_that_is_used_up_gets_429_and_when_to_try_again(served):
     response = await get(served, "/api/executions/summary", key="limited")
     assert response.status_code == 429
@@ -236,7 +225,6 @@ async def test_a_limit_that_is_used_up_gets_429_and_when_to_try_again(served):
     assert response.json() == {"error": expected}
 
 
-@pytest.mark.seed("RST-1", "GAP-18")
 @pytest.mark.parametrize(
     ("query", "message"),
     [
@@ -287,7 +275,6 @@ async def test_only_reading_is_allowed(served):
     assert "GET" in refused.headers["allow"]
 
 
-@pytest.mark.seed("RST-1", "RST-2", "RST-3", "RST-4", "RST-5")
 async def test_the_openapi_document_tells_of_every_route_and_answers_fit_it(filled):
     document = await body(filled, "/api/openapi.json")
     assert document["openapi"].startswith("3.1")
@@ -325,7 +312,6 @@ checks.positive_data_acceptance.expected-statuses = [200, 401, 403, 404, 422]
 """No schema can say what a store takes for a cursor, nor, for every dialect of patterns, what has a word in it."""
 
 
-@pytest.mark.seed("RST-1", "RST-2", "RST-3", "RST-4", "RST-5")
 async def test_schemathesis_finds_nothing_that_is_not_as_the_document_says(filled, tmp_path):
     cursor = (await body(filled, "/api/executions", hours=168, limit=1))["next_cursor"]
     (tmp_path / "schemathesis.toml").write_text(UNSAID.format(cursor), encoding="utf-8")

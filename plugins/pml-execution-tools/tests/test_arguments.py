@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pml_execution_tools.arguments import checked
 from pml_execution_tools.definitions import GET_EXECUTION_RESULT, LIST_RECENT_EXECUTIONS
 from pml_hookspecs import InvalidArguments
+from pml_kit.mcp.arguments import checked
 
 DEFAULTS = {
     "agent_name": None, "status": None, "triggered_by": None, "hours": 24, "since": None, "until": None, "limit": 20,
@@ -14,15 +14,13 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.seed("QRY-2", "QRY-5", "QRY-6", "QRY-11")
 def test_what_is_left_out_or_null_has_its_default() -> None:
     assert checked(LIST_RECENT_EXECUTIONS, {}) == DEFAULTS
     assert checked(LIST_RECENT_EXECUTIONS, dict.fromkeys(DEFAULTS)) == DEFAULTS
     given = {"agent_name": "a", "execution_id": "x"}
-    assert checked(GET_EXECUTION_RESULT, given) == {**given, "include_transcript": False}
+    assert checked(GET_EXECUTION_RESULT, given) == {**given, "include_transcript": False, "select": None}
 
 
-@pytest.mark.seed("QRY-5", "QRY-6")
 @pytest.mark.parametrize(
     ("name", "value"), [("hours", 1), ("hours", 168), ("hours", 1.5), ("limit", 1), ("limit", 100)]
 )
@@ -34,7 +32,6 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     assert repr(checked(LIST_RECENT_EXECUTIONS, {"limit": 20.0})["limit"]) == "20"
 
 
-@pytest.mark.seed("QRY-3", "QRY-4", "QRY-5", "QRY-6", "GAP-17", "GAP-18")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -63,7 +60,6 @@ def test_every_mistake_of_a_list_is_named(arguments: dict[str, Any], message: st
     assert str(caught.value) == f"list_recent_executions: {message}"
 
 
-@pytest.mark.seed("QRY-11")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

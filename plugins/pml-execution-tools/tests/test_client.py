@@ -67,7 +67,6 @@ async def ask(request, anyio_backend) -> Any:
     return ask
 
 
-@pytest.mark.seed("RST-7")
 @pytest.mark.parametrize(
     ("method", "args", "kwargs", "path"),
     [
@@ -154,7 +153,6 @@ def unused_tcp_port():
         return free.getsockname()[1]
 
 
-@pytest.mark.seed("RST-7", "QRY-36")
 async def test_the_client_gets_what_the_gateway_knows(served, ask):
     history = served.history
     lines = [{"type": "assistant", "text": "ActivityCounts"}]

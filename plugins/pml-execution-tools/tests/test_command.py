@@ -15,8 +15,9 @@ import pytest
 
 from pml_execution_tools import plugin
 from pml_execution_tools.screen import money, took
-from pml_execution_tools.units import moment, size_bytes
+from pml_execution_tools.units import size_bytes
 from pml_hookspecs import ExecutionId, Failure, InvalidArguments, Status
+from pml_kit.command_line.moments import moment
 from pml_testing.fakes import FakeCatalog, entry
 
 pytestmark = pytest.mark.anyio
@@ -56,7 +57,6 @@ async def filled(history):
     return history
 
 
-@pytest.mark.seed("QRY-36")
 async def test_the_list_shows_everyones_executions_to_whoever_sits_at_the_terminal(filled, said):
     answer = await said("list")
     assert sorted(e["id"] for e in answer["executions"]) == ["four", "one", "two"]
@@ -145,7 +145,6 @@ async def test_one_execution_is_shown_whole(filled, pml, said, capsys):
         await pml("show", "nothing")
 
 
-@pytest.mark.seed("QRY-36")
 async def test_the_summary_tells_of_one_agent_or_of_all(filled, pml, said, capsys):
     filled.services.catalog = FakeCatalog([entry("agents:idle-one")])
     fleet = (await said("summary"))["fleet_summary"]
@@ -212,7 +211,6 @@ async def test_a_tail_for_people_is_a_line_each_and_keeps_to_its_filters(filled,
     assert line.endswith("[two] 45 s, -: Rate limited by\\nexternal API")
 
 
-@pytest.mark.seed("QRY-34", "QRY-45")
 @pytest.mark.parametrize(
     ("by", "groups"),
     [

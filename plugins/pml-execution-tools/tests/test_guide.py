@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pml_execution_tools import plugin
-from pml_hookspecs import InvalidArguments, MetaTool, ToolCall, ToolFailed, hookimpl
+from pml_hookspecs import InvalidArguments, MetaTool, RunOptions, ToolCall, ToolFailed, hookimpl
 from pml_store_sqlite import SqliteStore
 from pml_testing.gateway import Client, running
 
@@ -52,7 +52,7 @@ class Agents:
         name = arguments["agent_name"]
         task = ToolCall(id="chat", tool=f"agents:{name}", arguments={"message": arguments["message"]})
         assert arguments["async"] is True
-        id = await self.services.start(task, run.session, agent=name, trigger="mcp")
+        id = await self.services.start(task, run.session, RunOptions(agent=name, trigger="mcp"))
         return {"agent_name": name, "execution_id": id, "status": "pending"}
 
     async def research(self, arguments: Any, run: Any) -> dict[str, Any]:
@@ -105,7 +105,6 @@ def with_ids(given: Any, ids: dict[str, str]) -> Any:
     return json.loads(ID.sub(lambda match: ids[match[0]], json.dumps(given)))
 
 
-@pytest.mark.seed("QRY-32", "QRY-33", "QRY-34", "QRY-35", "QRY-36", "QRY-44", "QRY-46", "QRY-48")
 async def test_each_call_of_the_guide_is_answered_as_it_says(gateway):
     client, ids = Client(gateway), dict[str, str]()
     asked = steps()
@@ -130,7 +129,6 @@ def commands():
     return sorted({*written, *INLINE.findall(TEXT)})
 
 
-@pytest.mark.seed("QRY-36", "QRY-44")
 @pytest.mark.parametrize("line", commands())
 async def test_each_command_of_the_guide_runs(gateway, line, capsys):
     client = Client(gateway)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
 
-from pml_hookspecs import ExecutionId, Failure, RawObject, Scope, Session, Status, UnauthenticatedError, encode
+from pml_hookspecs import ExecutionId, Failure, RawObject, Scope, Session, Status, UnauthenticatedError, encode, replace
 
 pytestmark = pytest.mark.anyio
 SYSTEM = Session(key="s", principal="root", scopes=frozenset({"system"}))
@@ -20,7 +19,6 @@ def zulu(time):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@pytest.mark.seed("QRY-7", "QRY-8", "QRY-9", "GAP-19")
 async def test_a_list_has_the_shape_of_the_seed(history):
     answer = await history.list(history.record(cost_usd=0.02, trigger="schedule"))
     assert answer == {
@@ -47,7 +45,6 @@ async def test_a_list_has_the_shape_of_the_seed(history):
     ]  # fmt: skip
 
 
-@pytest.mark.seed("QRY-8", "GAP-19")
 async def test_the_filters_that_were_used_are_repeated(history):
     given = {"agent_name": "a", "status": "failed", "triggered_by": "mcp", "hours": 2.5, "limit": 1}
     assert (await history.list(**given))["filters_applied"] == {**given, **NO_TIMES}
@@ -83,7 +80,6 @@ async def test_a_time_that_is_none_is_named(history, given, message):
         assert message in await history.refused(tool, given)
 
 
-@pytest.mark.seed("QRY-9")
 async def test_times_are_utc_with_a_z_and_fractions_where_there_are_some(history):
     elsewhere = timezone(timedelta(hours=2))
     [shown] = (await history.list(history.record(started_at=history.started.astimezone(elsewhere), duration_ms=1_250)))[
@@ -94,7 +90,6 @@ async def test_times_are_utc_with_a_z_and_fractions_where_there_are_some(history
     assert shown["duration_seconds"] == 1.25
 
 
-@pytest.mark.seed("GAP-16")
 @pytest.mark.parametrize(
     ("status", "public"),
     [
@@ -118,7 +113,6 @@ async def test_every_state_has_one_of_the_four_public_names_and_is_found_by_it(h
     assert found == {name: int(name == public) for name in found}
 
 
-@pytest.mark.seed("QRY-2", "QRY-4", "QRY-5")
 async def test_the_filters_narrow_the_list(history):
     await history.put(
         history.record("new"),
@@ -134,7 +128,6 @@ async def test_the_filters_narrow_the_list(history):
     assert await history.ids(agent_name="nobody") == []
 
 
-@pytest.mark.seed("QRY-41", "QRY-47")
 async def test_one_query_finds_what_each_trigger_made_run(history):
     triggers = ("manual", "schedule", "agent", "mcp")
     await history.put(*(history.record(trigger, trigger=trigger) for trigger in triggers))
@@ -142,7 +135,6 @@ async def test_one_query_finds_what_each_trigger_made_run(history):
     assert [await history.ids(triggered_by=trigger) for trigger in triggers] == [[trigger] for trigger in triggers]
 
 
-@pytest.mark.seed("QRY-6", "QRY-8")
 async def test_the_total_counts_what_the_limit_leaves_out(history):
     answer = await history.list(*(history.record(f"r{n}") for n in range(5)), limit=2)
     assert (len(answer["executions"]), answer["total_count"]) == (2, 5)
@@ -214,7 +206,6 @@ async def test_a_long_message_is_cut_in_lists_and_whole_in_the_result(history):
     assert (await history.result())["message"] == message
 
 
-@pytest.mark.seed("QRY-13")
 async def test_a_result_has_the_shape_of_the_seed(history):
     shown = await history.result(
         history.record(
@@ -246,7 +237,6 @@ async def test_a_result_has_the_shape_of_the_seed(history):
     ]  # fmt: skip
 
 
-@pytest.mark.seed("QRY-13", "QRY-32")
 @pytest.mark.parametrize(
     ("response", "shown"),
     [
@@ -270,14 +260,12 @@ async def test_the_response_of_a_tool_that_an_agent_called_is_the_tools_result(h
     assert json.loads(encode((await history.result(called))["response"])) == called.response
 
 
-@pytest.mark.seed("QRY-9", "QRY-13")
 async def test_an_error_is_told(history):
     failed = history.record(status=Status.ERROR, failure=Failure("tool.failed", "The disk is full."))
     assert (await history.result(failed))["error"] == "The disk is full."
     assert (await history.list())["executions"][0]["has_error"] is True
 
 
-@pytest.mark.seed("QRY-16")
 async def test_a_running_execution_can_be_polled(history):
     shown = await history.result(history.record(status="running", duration_ms=None, response=None))
     assert shown["status"] == "running"
@@ -287,14 +275,12 @@ async def test_a_running_execution_can_be_polled(history):
     assert (line["completed_at"], line["duration_seconds"]) == (None, None)
 
 
-@pytest.mark.seed("QRY-14", "QRY-38")
 @pytest.mark.parametrize("arguments", [{}, {"include_transcript": False}, {"include_transcript": None}])
 async def test_there_is_no_transcript_unless_it_is_asked_for(history, arguments):
     told = history.record(transcript=[{"type": "assistant", "text": "secret"}])
     assert "transcript" not in await history.result(told, **arguments)
 
 
-@pytest.mark.seed("QRY-14")
 async def test_the_transcript_of_an_agent_is_what_it_said_and_did(history):
     lines = [
         {"type": "user", "text": "Go"},
@@ -306,7 +292,6 @@ async def test_the_transcript_of_an_agent_is_what_it_said_and_did(history):
     assert json.loads(encode(shown["transcript"])) == lines
 
 
-@pytest.mark.seed("QRY-14")
 async def test_a_transcript_has_the_request_and_what_ran_inside_in_order_of_start(history):
     outer = history.record(kind="workflow", target="", request={"tasks": ["a", "b"]})
     second, first = [
@@ -348,7 +333,6 @@ async def test_a_long_transcript_is_read_page_by_page_up_to_a_limit(history, ins
     assert shown == [r.id for r in ran[left_out or 0 :]]
 
 
-@pytest.mark.seed("QRY-2", "QRY-15", "QRY-28")
 async def test_callers_see_their_own_executions_and_the_system_sees_all(history):
     await history.put(history.record("mine"), history.record("theirs", principal="other"))
     assert await history.ids() == ["mine"]
@@ -358,7 +342,6 @@ async def test_callers_see_their_own_executions_and_the_system_sees_all(history)
     assert (await history.result(session=SYSTEM, execution="theirs"))["id"] == "theirs"
 
 
-@pytest.mark.seed("QRY-25", "QRY-26", "QRY-27", "QRY-30", "QRY-31", "QRY-37")
 async def test_what_a_caller_sees_is_what_the_gateway_says_and_narrower_for_results(history):
     wide = Scope(principals=frozenset({"alice"}), agents=frozenset({"ruby-agent"}))
     history.services.scopes = {("alice", False): wide, ("alice", True): Scope(principals=frozenset({"alice"}))}
@@ -381,7 +364,6 @@ async def test_what_a_caller_sees_is_what_the_gateway_says_and_narrower_for_resu
     assert "has no execution 'shared' that you can see" in refused
 
 
-@pytest.mark.seed("QRY-15", "QRY-31")
 async def test_unknown_foreign_and_other_agents_executions_are_not_told_apart(history):
     asked = {"agent_name": "ruby-agent", "execution_id": "abc123"}
     messages = [await history.refused("get_execution_result", asked)]
@@ -395,7 +377,6 @@ async def test_unknown_foreign_and_other_agents_executions_are_not_told_apart(hi
     assert messages == [expected] * 3
 
 
-@pytest.mark.seed("QRY-29")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -411,7 +392,6 @@ async def test_without_a_key_where_one_is_needed_the_seed_says_what_to_say(histo
     assert await history.refused(tool, arguments) == "MCP API key authentication required"
 
 
-@pytest.mark.seed("QRY-15")
 async def test_a_transcript_shows_only_what_the_caller_may_see(history):
     foreign = history.record("inner", parent=ExecutionId("abc123"), principal="other")
     await history.put(history.record(), foreign)
@@ -419,7 +399,6 @@ async def test_a_transcript_shows_only_what_the_caller_may_see(history):
     assert len((await history.result(session=SYSTEM, include_transcript=True))["transcript"]) == 2
 
 
-@pytest.mark.seed("QRY-10")
 async def test_answers_are_json(history):
     raw = history.record(request=RawObject(b'{"a":1}'), response=RawObject(b'{"b":2}'))
     inner = replace(raw, id=ExecutionId("inner"), parent=raw.id)

@@ -23,7 +23,6 @@ def broken(history, name="xyz789", **members):
     return history.record(name, **{**given, **members})
 
 
-@pytest.mark.seed("QRY-23", "GAP-15")
 @pytest.mark.parametrize(
     ("successful", "failed", "expected"),
     [(38, 4, 90.5), (142, 14, 91.0), (1, 0, 100.0), (0, 3, 0.0), (2, 1, 66.7)],
@@ -32,7 +31,6 @@ async def test_rates_are_percentages_of_what_ended_with_one_decimal(successful, 
     assert rate(successful, failed) == expected
 
 
-@pytest.mark.seed("QRY-18", "QRY-19", "QRY-23", "GAP-15")
 async def test_the_summary_of_an_agent_has_the_shape_of_the_seed(history):
     good = [history.record(f"good{n}", cost_usd=0.03, started_at=history.started) for n in range(38)]
     bad = [broken(history, f"bad{n}", started_at=history.started - timedelta(minutes=n + 1)) for n in range(4)]
@@ -70,7 +68,6 @@ async def test_the_summary_of_an_agent_has_the_shape_of_the_seed(history):
     ]  # fmt: skip
 
 
-@pytest.mark.seed("QRY-20", "QRY-21", "QRY-22", "QRY-23", "GAP-15")
 async def test_the_summary_of_the_fleet_has_the_shape_of_the_seed(history):
     await history.put(
         *(history.record(f"ruby{n}", cost_usd=0.5) for n in range(3)),
@@ -114,7 +111,6 @@ async def test_the_summary_of_the_fleet_has_the_shape_of_the_seed(history):
     ]  # fmt: skip
 
 
-@pytest.mark.seed("QRY-24")
 async def test_where_nothing_ran_there_are_zeros_and_unknowns(history):
     answer = await history.summary(agent_name="nobody")
     assert answer == {
@@ -139,7 +135,6 @@ async def test_where_nothing_ran_there_are_zeros_and_unknowns(history):
     assert (fleet["fleet_summary"]["success_rate"], fleet["fleet_summary"]["total_agents"]) == (None, 0)
 
 
-@pytest.mark.seed("QRY-24")
 async def test_an_agent_whose_first_execution_runs_has_no_rate_yet(history):
     running = history.record(status="running", duration_ms=None, response=None)
     summary = (await history.summary(running, agent_name="ruby-agent"))["summary"]
@@ -148,7 +143,6 @@ async def test_an_agent_whose_first_execution_runs_has_no_rate_yet(history):
     assert (summary["is_busy"], summary["last_execution_status"]) == (True, "running")
 
 
-@pytest.mark.seed("QRY-18", "QRY-36")
 async def test_the_queue_is_what_waits_and_busy_is_what_runs_now_however_long_it_has_been(history):
     long_ago = history.now - timedelta(hours=5)
     await history.put(
@@ -162,7 +156,6 @@ async def test_the_queue_is_what_waits_and_busy_is_what_runs_now_however_long_it
     assert (waiting["summary"]["is_busy"], waiting["summary"]["queue_length"]) == (False, 1)
 
 
-@pytest.mark.seed("QRY-21", "QRY-36")
 async def test_an_agent_that_is_busy_with_something_old_is_among_the_agents(history):
     long_ago = history.now - timedelta(hours=5)
     answer = await history.summary(history.record("r", status="running", started_at=long_ago), hours=1)
@@ -173,7 +166,6 @@ async def test_an_agent_that_is_busy_with_something_old_is_among_the_agents(hist
     assert (fleet["total_agents"], fleet["agents_with_activity"], fleet["total_executions"]) == (1, 0, 0)
 
 
-@pytest.mark.seed("QRY-17", "GAP-17")
 async def test_the_time_looked_back_is_a_day_unless_said_otherwise(history):
     await history.put(*(history.record(f"h{h}", started_at=history.now - timedelta(hours=h)) for h in (2, 30, 100)))
 
@@ -185,7 +177,6 @@ async def test_the_time_looked_back_is_a_day_unless_said_otherwise(history):
     assert refused == "get_agent_activity_summary: 'hours' must be from 1 to 168, not 169."
 
 
-@pytest.mark.seed("GAP-16")
 @pytest.mark.parametrize(("settings", "counted"), [(None, 1), (plugin.Settings(dry_runs_in_summaries=True), 2)])
 async def test_rehearsals_count_only_where_it_is_said_that_they_do(history, settings, counted):
     history.services.settings = settings
@@ -210,7 +201,6 @@ async def test_clients_are_no_agents_whatever_they_call_themselves(history):
     assert (client["total_executions"], client["failed"]) == (1, 1)
 
 
-@pytest.mark.seed("QRY-23")
 async def test_what_waits_has_not_failed_and_what_was_stopped_or_refused_lowers_no_rate(history):
     ends = (Status.INPUT_REQUIRED, Status.CANCELLED, Status.DENIED, Status.ERROR, Status.OK)
     failure = Failure("x", "Why")
@@ -243,7 +233,6 @@ async def test_the_last_ten_failures_are_told(history):
     assert [failure["id"] for failure in shown] == [f"f{n:02}" for n in range(10)]
 
 
-@pytest.mark.seed("QRY-31")
 async def test_a_summary_counts_only_what_the_caller_may_see(history):
     await history.put(
         history.record("mine", cost_usd=1.0),
@@ -259,7 +248,6 @@ async def test_a_summary_counts_only_what_the_caller_may_see(history):
     assert (fleet["fleet_summary"]["total_executions"], fleet["by_agent"][0]["status"]) == (1, "idle")
 
 
-@pytest.mark.seed("QRY-31")
 async def test_an_agent_that_is_not_the_callers_looks_like_one_that_does_not_exist(history):
     await history.put(history.record(principal="other", agent="secret", as_agent=True))
     answers = [await history.summary(agent_name=name) for name in ("secret", "nobody")]
@@ -267,7 +255,6 @@ async def test_an_agent_that_is_not_the_callers_looks_like_one_that_does_not_exi
     assert answers[0] == answers[1]
 
 
-@pytest.mark.seed("QRY-20", "QRY-31")
 async def test_agents_that_did_nothing_count_for_those_who_may_see_them(history):
     history.services.catalog = FakeCatalog([entry(f"agents:{name}") for name in ("ruby-agent", "writer", "secret")])
     shared = Scope(principals=frozenset({"alice"}), agents=frozenset({"writer"}))

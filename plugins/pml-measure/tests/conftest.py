@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery, ExecutionRecord, Page, Selection, Session, View, setting
+from pml_hookspecs import ExecutionQuery, ExecutionRecord, Offer, Page, Selection, Session, setting
+from pml_kit.offers import VIEWS, View
 from pml_measure import modes, presets
 from pml_measure.presets import Preset
 from pml_testing.fakes import FakeCatalog, FakeServices, entry, outcome
@@ -105,7 +106,7 @@ class Point:
 
 
 class Lists:
-    """The lists that clients get, by modes that a test installs. The part of services that is called views."""
+    """The lists that clients get, by modes that a test installs. What is found under VIEWS."""
 
     def __init__(self, installed: dict[str, Any]) -> None:
         self.installed = installed
@@ -117,6 +118,8 @@ class Lists:
         return self.shown
 
     async def listed(self, mode: str, *, intent: str = "", settings: Mapping[str, Any] | None = None) -> list[Any]:
+        if mode == "meta_only":  # is always there
+            return [one for one in self.services.catalog if one.meta]
         if mode not in self.installed:
             raise LookupError(f"no mode {mode!r}")
         cls, catalog, session = (
@@ -159,17 +162,14 @@ def views(monkeypatch: pytest.MonkeyPatch) -> Lists:
 
 @pytest.fixture
 def services(history: History, views: Lists, monkeypatch: pytest.MonkeyPatch) -> Any:
-    async def known() -> list[Preset]:
-        return PRESETS
-
     async def answer(task: Any, session: Session) -> Any:
         found = await catalog.search(task.arguments["query"], limit=8, session=session)
         text = json.dumps([hit.id for hit in found])
         return outcome(task.id, {"content": [{"type": "text", "text": text}], "structuredContent": {"x": text * 9}})
 
-    monkeypatch.setattr(presets, "known", known)
+    monkeypatch.setattr(presets, "known", lambda: PRESETS)
     catalog, store = FakeCatalog(tools()), history
-    given: Any = {"store": store, "views": views}
+    given: Any = {"store": store, "offers": [Offer(VIEWS, views)]}
     made: Any = FakeServices("measure", catalog=catalog, answer=answer, **given)
     views.services = made
     return made

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pml_hookspecs import InvalidArguments, Match, ToolId
-from pml_measure import comparison, eval_command, presets
+from pml_kit.offers import EMBEDDER
+from pml_measure import comparison, eval_command
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +55,7 @@ def without(services: Any, arguments: Any, monkeypatch: pytest.MonkeyPatch, caps
         services.catalog.search = learned
         return str(capsys.readouterr().out)
 
-    monkeypatch.setattr(presets, "pml", pml)
+    monkeypatch.setattr(comparison, "pml", pml)
     return commands
 
 
@@ -73,7 +74,8 @@ def learn(services: Any, after: asyncio.Event) -> None:
 async def test_both_searches_stand_side_by_side_once_the_vectors_are_there(
     services: Any, arguments: Any, printed: Any, asked: str, without: Any
 ) -> None:
-    services.embedder = model = Model()
+    model = Model()
+    services.offer(EMBEDDER, model)
     ready = asyncio.Event()
     learn(services, ready)
     given = arguments(queries=asked, compare_embedder=True, overrides=["a.b=1"], mode="chosen")
@@ -96,7 +98,8 @@ async def test_both_searches_stand_side_by_side_once_the_vectors_are_there(
 async def test_people_are_told_what_it_adds(
     services: Any, arguments: Any, asked: str, without: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    services.embedder = model = Model()
+    model = Model()
+    services.offer(EMBEDDER, model)
     learn(services, model.used)
     await eval_command.run(arguments(queries=asked, compare_embedder=True, json=False), services)
     out = capsys.readouterr().out
@@ -113,7 +116,7 @@ async def test_without_an_embedder_it_is_said_how_to_get_one(services: Any, argu
 async def test_an_embedder_that_fails_is_told_with_its_reason(
     services: Any, arguments: Any, asked: str, without: Any
 ) -> None:
-    services.embedder = Model(RuntimeError("no such model"))
+    services.offer(EMBEDDER, Model(RuntimeError("no such model")))
     with pytest.raises(InvalidArguments, match="tiny:1 fails: no such model"):
         await eval_command.run(arguments(queries=asked, compare_embedder=True), services)
 
@@ -121,13 +124,13 @@ async def test_an_embedder_that_fails_is_told_with_its_reason(
 async def test_a_search_that_takes_no_notice_of_it_is_said_to(
     services: Any, arguments: Any, asked: str, without: Any
 ) -> None:
-    services.embedder = Model()
+    services.offer(EMBEDDER, Model())
     with pytest.raises(InvalidArguments, match=r"after 0\.3 s the search still finds the same"):
         await eval_command.run(arguments(queries=asked, compare_embedder=True, wait=0.3), services)
 
 
 @pytest.mark.parametrize("other", [{"floor": ["hit@1=1"]}, {"only": "search"}])
 async def test_options_of_other_rows_are_refused(services: Any, arguments: Any, other: Any) -> None:
-    services.embedder = Model()
+    services.offer(EMBEDDER, Model())
     with pytest.raises(InvalidArguments, match="leave out --floor and --only"):
         await eval_command.run(arguments(compare_embedder=True, **other), services)

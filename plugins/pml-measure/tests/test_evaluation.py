@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pml_hookspecs import InvalidArguments, Status
+from pml_hookspecs import InvalidArguments, RunOptions, Status
 from pml_measure import eval_command
 from pml_measure.counting import estimate
 from pml_measure.modes import CONFIGURED
@@ -98,7 +98,6 @@ async def test_no_queries_at_most_is_refused(services: Any, arguments: Any) -> N
         await eval_command.run(arguments(limit=0), services)
 
 
-@pytest.mark.seed("EXP-41")
 async def test_answers_of_search_tools_are_counted_as_the_model_reads_them(
     services: Any, arguments: Any, printed: Any, file: str
 ) -> None:
@@ -116,14 +115,14 @@ async def test_searches_that_only_measure_are_rehearsals_of_nobody(
 ) -> None:
     seen = []
 
-    async def run(task: Any, session: Any, **how: Any) -> Any:
-        seen.append((session.principal, how))
+    async def run(task: Any, session: Any, options: RunOptions) -> Any:
+        seen.append((session.principal, options))
         return outcome(task.id, status=Status.DENIED)
 
     monkeypatch.setattr(services, "run", run)
     await eval_command.run(arguments(only="search"), services)
     assert {principal for principal, _ in seen} == {"pml eval"}
-    assert all(how["dry_run"] and how["trigger"] == "manual" for _, how in seen)
+    assert all(options.dry_run and options.trigger == "manual" for _, options in seen)
     assert printed()["rows"][0]["answer_tokens"] is None, "none was answered"
 
 

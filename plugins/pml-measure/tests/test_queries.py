@@ -54,7 +54,7 @@ async def test_all_pages_of_the_history_are_read_up_to_a_limit(
         history.ran("files:read_file", number, intent=f"read {number}")
     assert len(await queries.from_history(services)) == 250
     monkeypatch.setattr(queries, "MOST_RECORDS", 150)
-    assert len(await queries.from_history(services)) == 200, "whole pages are read"
+    assert len(await queries.from_history(services)) == 150
 
 
 def test_made_queries_are_first_sentences_without_the_words_of_the_name() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pml_hookspecs import InvalidArguments, ServerStatus, View
+from pml_hookspecs import InvalidArguments, ServerStatus
+from pml_kit.offers import View
 from pml_measure import tokens
 from pml_measure.counting import estimate
 from pml_measure.modes import CONFIGURED, arranged
@@ -32,7 +33,6 @@ async def test_every_mode_preset_server_and_tool_has_its_cost(services: Any, arg
     assert services.tasks == []
 
 
-@pytest.mark.seed("EXP-53")
 async def test_people_get_tables(services: Any, arguments: Any, capsys: pytest.CaptureFixture[str]) -> None:
     await tokens.run(arguments(json=False, top=1), services)
     out = capsys.readouterr().out
@@ -108,6 +108,7 @@ async def test_presets_are_tried_with_their_own_settings_and_each_other_endpoint
 
 def test_importing_the_plugin_is_enough_for_its_commands() -> None:
     import argparse
+    from importlib.util import find_spec
 
     from pml_measure import plugin
 
@@ -116,5 +117,5 @@ def test_importing_the_plugin_is_enough_for_its_commands() -> None:
     for command in ("tokens", "advise", "eval", "metrics"):
         given = parser.parse_args([command, "--json"])
         assert given.json
-        assert given.run_with.__name__ == f"{command}_command"
+        assert find_spec(f"pml_measure.{given.run_with.args[0]}") is not None
     assert FakeServices is not None

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from pml_hookspecs import InvalidArguments
-from pml_hookspecs.tokens import estimate
+from pml_kit.mcp.tokens import estimate
 from pml_measure import metrics_command, usage
 from pml_measure.counting import counter
 from pml_testing.records import execution
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-40", "EXP-41", "EXP-42", "GAP-23")]
+pytestmark = pytest.mark.anyio
 DAY = 24 * 60
 
 
@@ -68,7 +68,6 @@ async def test_a_look_back_that_makes_no_sense_is_refused(services: Any, argumen
         await metrics_command.run(arguments(days=days), services)
 
 
-@pytest.mark.seed("EXP-41")
 async def test_use_and_tokens_are_told_by_mode(services: Any, history: Any, arguments: Any, printed: Any) -> None:
     history.ran("files:read_file", 9, mode="full_proxy", endpoint="default", response={"text": "one two three"})
     plan = history.ran("", 5, kind="workflow", mode="meta_only", endpoint="default")
@@ -83,7 +82,6 @@ async def test_use_and_tokens_are_told_by_mode(services: Any, history: Any, argu
     assert used["full_proxy"]["answer_tokens"] > 0 < used["meta_only"]["answer_tokens"]
 
 
-@pytest.mark.seed("EXP-42")
 async def test_changes_of_mode_are_told_by_endpoint_and_principal(
     services: Any, history: Any, arguments: Any, printed: Any
 ) -> None:

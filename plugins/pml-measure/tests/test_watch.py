@@ -5,19 +5,19 @@ import io
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from pml_hookspecs import InvalidArguments, View
+from pml_hookspecs import InvalidArguments, replace
+from pml_kit.offers import View
 from pml_measure.counting import counter
 from pml_measure.watch import Feed, watch
 
 NOW = datetime.now(UTC).replace(microsecond=0)
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-43", "GAP-23")]
+pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager

@@ -25,10 +25,13 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
 
 @hookimpl
 def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
-    """``answer_approval``, for callers with the scope ``approve``."""
-    from .tool import DEFINITION, AnswerApproval
+    """``answer_approval`` and ``list_approvals``, for callers with the scope ``approve``."""
+    from .tool import DEFINITION, LIST_DEFINITION, AnswerApproval, ListApprovals
 
-    return [MetaTool(definition=DEFINITION, call=AnswerApproval(services), listed=False)]
+    return [
+        MetaTool(definition=DEFINITION, call=AnswerApproval(services), listed=False),
+        MetaTool(definition=LIST_DEFINITION, call=ListApprovals(services), listed=False, recorded=False),
+    ]
 
 
 @hookimpl

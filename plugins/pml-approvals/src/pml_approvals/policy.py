@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import CapabilityRun, CodeRun, ServerRequest, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, CodeRun, PluginTask, ServerRequest, ToolCall, Workflow
 
 from .subject import hints
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 OF_REQUESTS = ":@"
 """In a pattern that is about what servers are asked besides tools; one for tools is not about that."""
-TASKS = (ToolCall, CodeRun, CapabilityRun, Workflow)
+TASKS = (ToolCall, CodeRun, CapabilityRun, PluginTask, Workflow)
 
 
 class Policy:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from pml_kit.pages import every_document
+
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Run, Services
 
@@ -59,14 +61,12 @@ class Requests:
     async def beginning_with(self, start: str) -> Sequence[Request]:
         """Those whose ids begin so; at most two, as more than one is too many to answer."""
         found: list[Request] = []
-        cursor = None
-        while len(found) < TOO_MANY:
-            page = await self._services.store.documents.find(COLLECTION, limit=PAGE, cursor=cursor)
-            found += [_request(document) for document in page.items if document.key.startswith(start)]
-            cursor = page.cursor
-            if cursor is None:
+        async for document in every_document(self._services.store.documents, COLLECTION, page=PAGE):
+            if document.key.startswith(start):
+                found.append(_request(document))
+            if len(found) == TOO_MANY:
                 break
-        return found[:TOO_MANY]
+        return found
 
     async def ask(self, subject: Subject, run: Run, *, state: State = "pending", by: str = "") -> Request:
         """Keep a new request, or with another state what a human said at once."""

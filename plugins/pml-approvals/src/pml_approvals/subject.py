@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CodeRun, ServerRequest, ToolCall, Workflow
-from pml_hookspecs.plain import kind_of, to_plain
+from pml_hookspecs import CodeRun, PluginTask, ServerRequest, ToolCall, Workflow
+from pml_kit.plain import kind_of, to_plain
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Task
@@ -20,7 +20,7 @@ class Subject:
     """A task that waits for a human's word."""
 
     kind: str
-    """As :func:`pml_hookspecs.plain.kind_of` says."""
+    """As :func:`pml_kit.plain.kind_of` says."""
     target: str
     """The tool's id, the language, the capability's id, the workflow's id in its plan."""
     request: Any
@@ -33,7 +33,7 @@ class Subject:
         """The task as the subject of a sentence."""
         return NAMES[self.kind].format(self.target)
 
-    def told(self, request: Any) -> str:
+    def question(self, request: Any) -> str:
         """One question for a human; ``request`` is what may be shown of the arguments."""
         what = WORDS[self.kind]
         text = json.dumps(request, ensure_ascii=False, default=dict)
@@ -70,6 +70,8 @@ def subject_of(task: Task, catalog: Catalog) -> Subject:
         target, request = task.name, {"method": task.method, "params": to_plain(task.params)}
     elif isinstance(task, Workflow):
         target, request = task.id, {"tasks": [to_plain(node) for node in task.tasks]}
+    elif isinstance(task, PluginTask):
+        target, request = task.type, to_plain(task.inputs)
     else:
         target = task.language if isinstance(task, CodeRun) else task.capability_id
         request = {"source": task.source, "inputs": to_plain(task.inputs)}

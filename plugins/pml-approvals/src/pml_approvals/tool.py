@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SCOPE = "approve"
 """Without it nobody answers by tool: an agent must not approve what it asks for itself."""
+MOST_LISTED = 1000
 DEFINITION: Mapping[str, Any] = {
     "name": "answer_approval",
     "description": "Approve or deny a task that waits for a human. Needs a key with the scope 'approve'.",
@@ -32,6 +33,44 @@ DEFINITION: Mapping[str, Any] = {
     },
     "annotations": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True},
 }
+
+LIST_DEFINITION: Mapping[str, Any] = {
+    "name": "list_approvals",
+    "description": "List tasks that wait for a human's answer. Needs a key with the scope 'approve'.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"limit": {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": 50}},
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True},
+}
+
+
+class ListApprovals:
+    """Says what waits."""
+
+    def __init__(self, services: Services) -> None:
+        self._requests = Requests(services, services.settings or Settings())
+
+    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        """``{"approvals": [...]}``, the newest first, each as it is kept, secrets taken out, with ``approval_id``.
+
+        Raises:
+            InvalidArguments: The caller may not, or ``limit`` is out of range.
+        """
+        if SCOPE not in run.session.scopes:
+            raise InvalidArguments("list_approvals: this key lacks the scope 'approve'; pml approvals list shows them")
+        limit = arguments.get("limit", 50)
+        if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
+            raise InvalidArguments(f"list_approvals: limit must be 1 to {MOST_LISTED}")
+        found = await self._requests.all("pending", limit)
+        shown = ("kind", "target", "request", "intent", "execution_id", "agent", "requested_at")
+        return {
+            "approvals": [
+                {"approval_id": one.id, "principal": one.principal, **{name: one.value.get(name) for name in shown}}
+                for one in found
+            ]
+        }
 
 
 class AnswerApproval:

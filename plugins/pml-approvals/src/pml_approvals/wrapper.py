@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CannotAskError, Failure, Outcome, Phase, RpcError, Status
+from pml_hookspecs import CannotAskError, Failure, Outcome, Phase, RpcError, Status, replace
 
 from .policy import Policy
 from .requests import Request, Requests
@@ -86,7 +85,7 @@ class Approvals:
         """What the human behind the client says; None when nobody can be asked, or gave no answer."""
         if not self._settings.ask_client:
             return None
-        message = subject.told(self._services.redact(subject.request))
+        message = subject.question(self._services.redact(subject.request))
         if run.intent:
             message += f"\nIt is part of: {self._services.redact(run.intent)}"
         try:

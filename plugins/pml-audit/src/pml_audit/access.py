@@ -7,10 +7,10 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .rows import SEALS
+from .rows import SEALS, who
 
 if TYPE_CHECKING:
-    from pml_hookspecs import AccessEvent
+    from pml_kit.offers import AccessEvent
 
     from .recorder import Recorder
 
@@ -36,7 +36,7 @@ class RefusalCount:
 
 
 class Access:
-    """Makes rows of access events. Implements :data:`pml_hookspecs.AccessWatcher`."""
+    """Makes rows of access events. Implements :data:`pml_kit.offers.AccessWatcher`."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -94,10 +94,7 @@ def _about(event: AccessEvent) -> dict[str, Any]:
         "code": event.code,
         "message": event.message,
     }
-    if session is None:
-        return about
-    who = {"principal": session.principal, "key": session.access_key, "agent": session.agent, "client": session.client}
-    return {**about, **who, "endpoint": session.endpoint}
+    return about if session is None else {**about, **who(session)}
 
 
 def _host(address: str) -> str:

@@ -8,12 +8,13 @@ import json
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
-from pml_kit.terminal import print_table, printable
+from pml_kit.command_line.moments import moment
+from pml_kit.terminal import print_json, print_table, printable
 
 from .settings import Settings, folder_of
 
@@ -26,7 +27,6 @@ MOST = 100_000
 """Rows in one list."""
 SHOWN = frozenset({"n", "at", "kind", "principal", "target", "previous", "hash", "gateway"})
 """Members that have a column of their own, or none."""
-UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 TIMES = "2026-01-31, 2026-01-31T12:00Z, or 30m, 2h, 7d, 4w"
 WIDEST = 120
 """Characters of the last column."""
@@ -59,7 +59,7 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
     rows = await asyncio.to_thread(lambda: deque(_rows(services, arguments), maxlen=arguments.limit))
     newest_first = list(reversed(rows))
     if arguments.json:
-        _say(json.dumps(newest_first, indent=2))
+        print_json(newest_first)
     elif not newest_first:
         _say("There are no such rows.")
     else:
@@ -87,7 +87,7 @@ async def _verify(arguments: argparse.Namespace, services: Services) -> int:
     folder = _folder(services)
     report = await verified(services, folder)
     if arguments.json:
-        _say(json.dumps({"folder": str(folder), **report.plain()}, indent=2))
+        print_json({"folder": str(folder), **report.plain()})
     else:
         _tell(report, folder)
     return 0 if report.broken is None else 1
@@ -151,7 +151,9 @@ def _rows(services: Services, arguments: argparse.Namespace) -> Iterator[dict[st
     from .files import Files
     from .verify import Snapshot
 
-    since = _since(arguments.since) if arguments.since else ""
+    since = ""
+    if arguments.since:
+        since = moment(arguments.since, "--since", datetime.now(UTC), ahead=True).isoformat()
     with Snapshot(Files(_folder(services))) as snapshot:
         for _, _, line in snapshot.lines():
             try:
@@ -171,20 +173,6 @@ def _wanted(row: dict[str, Any], arguments: argparse.Namespace, since: str) -> b
     if arguments.principal and row.get("principal") != arguments.principal:
         return False
     return str(row.get("at", "")) >= since
-
-
-def _since(text: str) -> str:
-    """A time as rows have it."""
-    number, unit = text[:-1], text[-1:]
-    if unit in UNITS and number.isdigit():
-        return (datetime.now(UTC) - timedelta(**{UNITS[unit]: int(number)})).isoformat()
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise InvalidArguments(
-            f"--since {text!r} is no time; give 2026-01-31, 2026-01-31T12:00Z, or 30m, 2h, 7d"
-        ) from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
 
 
 def _folder(services: Services) -> Path:

@@ -6,16 +6,18 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pml_kit.pages import every_document
 
 from .files import Files
 from .rows import START, InvalidRowError, Tip, read
 from .verify import ChainBreak, Report, Snapshot, verify
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Document, Services
+    from pml_hookspecs import Services
 
 HEADS = "audit.heads"
 PAGE = 1000
@@ -52,7 +54,7 @@ class Heads:
         By the id that its first row has: it may have been moved, and the host may have another name. Where that id is
         not known, by the place: what was there before has been taken away.
         """
-        heads = await self._all()
+        heads = [head async for head in every_document(self._documents, HEADS, page=PAGE)]
         id = await asyncio.to_thread(trail_id, self._folder)
         if (own := next((head for head in heads if head.key == id), None)) is not None:
             return StoredHead(_tip(own.value))
@@ -74,16 +76,6 @@ class Heads:
             if await self._documents.put(HEADS, id, value, if_version=found.version if found else 0) is None:
                 return
         self._written = tip
-
-    async def _all(self) -> Sequence[Document]:
-        found: list[Document] = []
-        cursor: str | None = None
-        while True:
-            page = await self._documents.find(HEADS, limit=PAGE, cursor=cursor)
-            found += page.items
-            cursor = page.cursor
-            if cursor is None:
-                return found
 
     async def _earlier(self) -> Tip:
         """What gateways kept that knew a trail by its place only."""
@@ -110,14 +102,8 @@ def trail_id(folder: Path) -> str:
 def has_row(folder: Path, tip: Tip) -> bool:
     """Whether the row that ``tip`` names is there; reads the one file that it has to be in."""
     with Snapshot(Files(folder)) as snapshot:
-        for _, _, line in snapshot.lines_around(tip.n):
-            try:
-                row = read(line.removesuffix(b"\n"))
-            except InvalidRowError:
-                continue
-            if row["n"] == tip.n:
-                return bool(row["hash"] == tip.hash)
-    return False
+        found = (row["hash"] for row in snapshot.rows(snapshot.lines_around(tip.n)) if row["n"] == tip.n)
+        return next(found, None) == tip.hash
 
 
 async def verified(services: Services, folder: Path) -> Report:

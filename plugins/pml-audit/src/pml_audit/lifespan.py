@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .files import Files
 from .heads import Heads, has_row
-from .rows import START, InvalidRowError, read
+from .rows import START
 from .verify import Snapshot
 from .watch import ChangeWatch
 from .wrapper import DAY_S
@@ -86,11 +86,9 @@ def _used_today(folder: Path) -> list[tuple[int, str, str, str]]:
     """Uses of keys that have their row."""
     used = []
     with Snapshot(Files(folder)) as snapshot:
-        for _, _, line in snapshot.lines(newest_only=True):
-            if b'"kind":"key.used"' not in line:
-                continue
-            with suppress(InvalidRowError, KeyError, ValueError):
-                row = read(line.rstrip(b"\n"))
+        of_uses = (one for one in snapshot.lines(newest_only=True) if b'"kind":"key.used"' in one[2])
+        for row in snapshot.rows(of_uses):
+            with suppress(KeyError, ValueError):
                 day = int(datetime.fromisoformat(row["at"]).timestamp() // DAY_S)
                 used.append((day, row["principal"], row.get("endpoint", ""), row.get("key", "")))
     return used

@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
-from pml_hookspecs import hookimpl
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import ACCESS_WATCHERS
+from pml_kit.shared import GatewayParts
 
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import AccessWatcher, Check, Services, Wrapper
+    from pml_hookspecs import Check, Services, Wrapper
 
     from .access import Access
     from .recorder import Recorder
     from .wrapper import Audit
 
 settings_type = Settings
-_parts: WeakKeyDictionary[Any, tuple[Recorder, Audit, Access]] = WeakKeyDictionary()
-"""The audit of each gateway in this process, by its services."""
 
 
-def _parts_of(services: Services) -> tuple[Recorder, Audit, Access]:
+def _made(services: Services) -> tuple[Recorder, Audit, Access]:
     from .access import Access
     from .recorder import Recorder
     from .wrapper import Audit
 
-    if services not in _parts:
-        settings = services.settings or Settings()
-        recorder = Recorder(services, settings)
-        _parts[services] = recorder, Audit(recorder, settings), Access(recorder)
-    return _parts[services]
+    settings = services.settings or Settings()
+    recorder = Recorder(services, settings)
+    return recorder, Audit(recorder, settings), Access(recorder)
+
+
+_parts_of = GatewayParts(_made)
 
 
 @hookimpl
@@ -42,9 +42,9 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
 
 
 @hookimpl
-def pml_access_watchers(services: Services) -> Iterable[AccessWatcher]:
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
     """What sees those who are not let in, and requests about tasks."""
-    return [_parts_of(services)[2]]
+    return [Offer(ACCESS_WATCHERS, _parts_of(services)[2])]
 
 
 @hookimpl
@@ -57,11 +57,8 @@ def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[Non
 async def _life(services: Services) -> AsyncIterator[None]:
     from .lifespan import auditing
 
-    try:
-        async with auditing(services, services.settings or Settings(), *_parts_of(services)):
-            yield
-    finally:
-        _parts.pop(services, None)
+    async with auditing(services, services.settings or Settings(), *_parts_of(services)):
+        yield
 
 
 @hookimpl

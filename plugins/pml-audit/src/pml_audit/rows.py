@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Session
 
 BEGINNING = "0" * 64
 """What the first row has in place of the hash of the one before."""
@@ -66,3 +69,14 @@ def read(line: bytes) -> dict[str, Any]:
 def tip_of(row: Mapping[str, Any]) -> Tip:
     """Number and hash of a row."""
     return Tip(row["n"], row["hash"])
+
+
+def who(session: Session) -> dict[str, Any]:
+    """What rows say of whoever asks."""
+    return {
+        "principal": session.principal,
+        "key": session.access_key,
+        "agent": session.agent,
+        "client": session.client,
+        "endpoint": session.endpoint,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -90,6 +91,12 @@ class Snapshot:
         full = [each for each in self._open if each[0] != self.files.current]
         before = [each for each in full if int(each[0].stem.removeprefix("audit-")) <= n]
         return self._lines([*before[-1:], *(each for each in self._open if each not in full)])
+
+    def rows(self, lines: Iterator[tuple[Path, int, bytes]] | None = None) -> Iterator[dict[str, Any]]:
+        """What ``lines`` hold, all of them unless given; what is not as it was written is left out."""
+        for _, _, line in self.lines() if lines is None else lines:
+            with suppress(InvalidRowError):
+                yield read(line.removesuffix(b"\n"))
 
     def _lines(self, files: Sequence[tuple[Path, BufferedReader, int]]) -> Iterator[tuple[Path, int, bytes]]:
         for path, opened, size in files:

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pml_kit.pages import every_document
+
 from .rows import SEALS
 from .settings import home
 
@@ -92,15 +94,13 @@ class ChangeWatch:
         first = self._from.get(collection)
         known = self._noted.get(collection, frozenset())
         found: list[PendingRow] = []
-        newest, cursor = first, None
-        while True:
-            page = await self._documents.find(collection, limit=PAGE, cursor=cursor)
-            found += [noted for noted in map(read, page.items) if noted is not None]
-            if page.items:
-                newest = max(newest or page.items[0].changed_at, page.items[0].changed_at)
-            cursor = page.cursor
-            if cursor is None or (first is not None and page.items and page.items[-1].changed_at < first):
+        newest = first
+        async for document in every_document(self._documents, collection, page=PAGE):
+            if first is not None and document.changed_at < first:
                 break
+            newest = max(newest or document.changed_at, document.changed_at)
+            if (noted := read(document)) is not None:
+                found.append(noted)
         marks = [noted.mark for noted in reversed(found) if noted.mark not in known and await self._note(noted)]
         still = known & {noted.mark for noted in found}
         self._noted[collection] = still.union(marks)

@@ -7,8 +7,10 @@ import time
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CapabilityRun, CodeRun, Phase, ServerRequest, Status, ToolCall, ToolId
-from pml_hookspecs.plain import kind_of
+from pml_hookspecs import CapabilityRun, CodeRun, Phase, PluginTask, ServerRequest, Status, ToolCall, ToolId
+from pml_kit.plain import kind_of
+
+from .rows import who
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Outcome, Run, Task
@@ -76,11 +78,7 @@ class Audit:
         self._seen.add((session.principal, session.endpoint, session.access_key))
         self._recorder.record(
             "key.used",
-            principal=session.principal,
-            endpoint=session.endpoint,
-            key=session.access_key,
-            agent=session.agent,
-            client=session.client,
+            **who(session),
             scopes=sorted(session.scopes),
             day=time.strftime("%Y-%m-%d", time.gmtime(day * DAY_S)),
         )
@@ -114,15 +112,10 @@ def is_denial(outcome: Outcome) -> bool:
 
 def about(task: Task, run: Run) -> dict[str, Any]:
     """The row about a task: who asked for it, and what it was to do."""
-    session = run.session
     return {
         "task": kind_of(task),
         "target": _target(task),
-        "principal": session.principal,
-        "key": session.access_key,
-        "agent": session.agent,
-        "client": session.client,
-        "endpoint": session.endpoint,
+        **who(run.session),
         "execution": run.id,
         "parent": run.parent,
         "intent": run.intent,
@@ -137,6 +130,8 @@ def _target(task: Task) -> str:
         return task.language
     if isinstance(task, ServerRequest):
         return f"{task.method} {task.name}"
+    if isinstance(task, PluginTask):
+        return task.type
     return task.capability_id if isinstance(task, CapabilityRun) else task.id
 
 

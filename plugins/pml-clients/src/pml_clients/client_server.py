@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pml_hookspecs import is_usual
+from pml_kit.system.environment import is_usual
 
 KEYRING = "keyring:"
 """Begins the name of what the system's keyring has."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 KeyPath: TypeAlias = tuple[str, ...]
 
 
-def at(tree: Any, path: KeyPath) -> Any:
+def at(tree: Any, path: Sequence[str]) -> Any:
     """The value at ``path``, or None."""
     for name in path:
         if not isinstance(tree, Mapping) or name not in tree:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
@@ -13,16 +14,18 @@ from pml_hookspecs import (
     GATEWAY_SERVER,
     Failure,
     Outcome,
+    RunOptions,
     Status,
     ToolCall,
     ToolId,
     UnauthenticatedError,
     encode,
-    well_formed,
 )
+from pml_kit.json_line import well_formed
+from pml_kit.mcp.arguments import KINDS
+from pml_kit.offers import ACCESS, required
 
 from .openapi import INCLUDE_LOG, ROUTES, Answers, RouteDescription, document
-from .parameters import InvalidParametersError, arguments_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -46,6 +49,9 @@ BY_STATUS = {
     Status.CANCELLED: 503,
     Status.INPUT_REQUIRED: 403,
 }
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def routes(services: Services) -> list[Route]:
@@ -82,15 +88,15 @@ class _Endpoint:
             given["include_transcript"] = given.pop(INCLUDE_LOG)
         task = ToolCall(
             id="call",
-            tool=ToolId(f"{GATEWAY_SERVER}:{self._route.tool}"),
+            tool=ToolId(f"{GATEWAY_SERVER}:{self._route.tool['name']}"),
             arguments={**given, **request.path_params, **self._route.fixed},
         )
         session = self._services.session(identity, client=CLIENT)
         trigger: Trigger = "agent" if identity.agent else "manual"
-        outcome = await self._services.run(task, session, trigger=trigger)
+        outcome = await self._services.run(task, session, RunOptions(trigger=trigger))
         if outcome.failure is not None:
             try:
-                await self._services.scope(session)
+                await required(self._services, ACCESS).scope(session)
             except UnauthenticatedError as exc:  # a tool has no way to say so but in words
                 return _error(401, "access.unauthenticated", str(exc))
             return _failed(outcome, outcome.failure, self._route.answers)
@@ -101,7 +107,7 @@ def _shown(outcome: Outcome, answers: Answers) -> Any:
     output = outcome.output
     content = output.get("structuredContent") if isinstance(output, Mapping) else None
     plain: Any = getattr(content, "value", content)
-    if answers != "log":
+    if answers != "Log":
         return plain
     execution = plain["execution"]
     return {name: execution[name] for name in ("id", "agent_name", "status", "transcript")}
@@ -109,7 +115,7 @@ def _shown(outcome: Outcome, answers: Answers) -> Any:
 
 def _failed(outcome: Outcome, failure: Failure, answers: Answers) -> Response:
     # All that a tool can have against the address of an execution is that there is none such.
-    if failure.code == "arguments.invalid" and answers in ("result", "log"):
+    if failure.code == "arguments.invalid" and answers in ("Result", "Log"):
         return _error(404, "execution.not_found", failure.message)
     retry_after_s = failure.details.get("retry_after_s")
     if isinstance(retry_after_s, (int, float)) and outcome.status is not Status.TIMED_OUT:
@@ -131,3 +137,49 @@ def _error(status: int, code: str, message: str, *, retry_after_s: float | None 
         error["retry_after_s"] = retry_after_s
         headers["retry-after"] = str(max(1, math.ceil(retry_after_s)))
     return _json({"error": error}, status, headers)
+
+
+class InvalidParametersError(Exception):
+    """Parameters of a URL are wrong; the message names every mistake."""
+
+
+def arguments_of(items: Iterable[tuple[str, str]], rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The query of a URL, each value of the type that its rule in a JSON Schema says.
+
+    An empty value counts as left out. Whether values are within their limits is for the tool to say.
+
+    Raises:
+        InvalidParametersError: A parameter is unknown, given twice, or not of its type.
+    """
+    made: dict[str, Any] = {}
+    problems = []
+    seen = set()
+    for name, text in items:
+        if name in seen:
+            problems.append(f"{name!r} is given more than once")
+        elif name not in rules:
+            problems.append(f"unknown parameter {name!r}; known: {', '.join(rules) or 'none'}")
+        elif text:
+            kind = rules[name]["type"]
+            made[name] = READERS[kind](text)
+            if made[name] is None:
+                problems.append(f"{name!r} must be {KINDS[kind][0]}, not {text[:40]!r}")
+        seen.add(name)
+    if problems:
+        raise InvalidParametersError(f"{'; '.join(problems)}.")
+    return made
+
+
+def _number(text: str) -> float | None:
+    value = float(text) if NUMBER.fullmatch(text) else math.inf
+    if math.isinf(value):
+        return None
+    return int(value) if value.is_integer() else value
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "string": str,
+    "number": _number,
+    "integer": _number,
+    "boolean": lambda text: FLAGS.get(text.lower()),
+}

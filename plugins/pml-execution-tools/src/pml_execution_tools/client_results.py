@@ -1,11 +1,29 @@
-"""What the history answers over HTTP, typed; times are texts in ISO 8601, UTC, with ``Z``."""
+"""What the history answers, described once: types for Python programs, and by :mod:`.shapes` schemas for clients.
+
+Times are texts in ISO 8601, UTC, with ``Z``; what may be None is null in JSON.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypeAlias, TypedDict
 
 ExecutionStatus: TypeAlias = Literal["pending", "running", "success", "failed"]
 TriggeredBy: TypeAlias = Literal["manual", "schedule", "agent", "mcp"]
+Count: TypeAlias = Annotated[int, ("minimum", 0)]
+Time: TypeAlias = Annotated[str, ("format", "date-time")]
+EndedAt: TypeAlias = Annotated[Time | None, "Null until it ends"]
+Duration: TypeAlias = Annotated[float | None, "Null until it ends [s]"]
+Cost: TypeAlias = Annotated[float | None, "Null when nobody knows [USD]"]
+DryRun: TypeAlias = Annotated[bool, "True for a rehearsal; else not there"]
+Rate: TypeAlias = Annotated[float | None, "Of those that ended, how many succeeded [%]; null when none has ended"]
+Tokens: TypeAlias = Annotated[int | None, "Null when nobody knows [tokens]"]
+Transcript: TypeAlias = Annotated[
+    list[dict[str, Any]], "What an agent said and did; of all else the request, and what ran inside"
+]
+MOST_FOUND = 1000
+"""Number up to which stores count what is found by text; see :class:`pml_hookspecs.Page`."""
+ALL_MATCHES = "All matches, those on other pages included"
+SOME_MATCHES = f"{ALL_MATCHES}; {MOST_FOUND} says that there are as many or more"
 
 
 class Execution(TypedDict):
@@ -16,39 +34,58 @@ class Execution(TypedDict):
     status: ExecutionStatus
     triggered_by: TriggeredBy
     message: str
-    started_at: str
-    completed_at: str | None
-    """None until it ends, as all that is None here."""
-    duration_seconds: float | None
-    cost_usd: float | None
+    started_at: Time
+    completed_at: EndedAt
+    duration_seconds: Duration
+    cost_usd: Cost
     has_error: bool
-    dry_run: NotRequired[bool]
-    """Only there, and true, for rehearsals."""
+    dry_run: NotRequired[DryRun]
 
 
 class FiltersApplied(TypedDict):
-    """Null is what was not filtered by."""
+    """What a list was narrowed by."""
 
-    query: NotRequired[str]
-    """The words that a search asked for."""
-    agent_name: str | None
+    agent_name: Annotated[str | None, "Null for all"]
     status: ExecutionStatus | None
     triggered_by: TriggeredBy | None
-    hours: float | None
-    since: str | None
-    until: str | None
+    hours: Annotated[float | None, "Null where since says from when on"]
+    since: Annotated[Time | None, "Null where hours say from when on"]
+    until: Annotated[Time | None, "Null for now"]
     limit: int
 
 
-class ExecutionList(TypedDict):
+class SearchFiltersApplied(FiltersApplied):
+    """The same of a search."""
+
+    query: str
+
+
+class _Page(TypedDict):
+    executions: list[Execution]
+    next_cursor: NotRequired[Annotated[str, "For the next page; not there on the last one"]]
+
+
+class ExecutionList(_Page):
     """One page, newest first."""
 
-    executions: list[Execution]
-    total_count: int
-    """All matches, those on other pages included."""
+    total_count: Annotated[Count, ALL_MATCHES]
     filters_applied: FiltersApplied
-    next_cursor: NotRequired[str]
-    """Not there on the last page."""
+
+
+class SearchResult(_Page):
+    """One page of a search, newest first."""
+
+    total_count: Annotated[Count, SOME_MATCHES]
+    filters_applied: SearchFiltersApplied
+
+
+class ExecutionLog(TypedDict):
+    """What one execution did."""
+
+    id: str
+    agent_name: str
+    status: ExecutionStatus
+    transcript: Transcript
 
 
 class ExecutionDetail(TypedDict):
@@ -58,20 +95,18 @@ class ExecutionDetail(TypedDict):
     agent_name: str
     status: ExecutionStatus
     message: str
-    response: Any
-    """The text of an agent, or the result of a tool; None until it ends."""
-    error: str | None
-    started_at: str
-    completed_at: str | None
-    duration_seconds: float | None
-    cost_usd: float | None
-    context_used: int | None
-    context_max: int | None
+    response: Annotated[Any, "Any JSON value; an agent's is its text. Null until it ends"]
+    error: Annotated[str | None, "Null when it did not fail"]
+    started_at: Time
+    completed_at: EndedAt
+    duration_seconds: Duration
+    cost_usd: Cost
+    context_used: Tokens
+    context_max: Tokens
     tool_calls: list[str]
-    transcript: NotRequired[list[dict[str, Any]]]
+    transcript: NotRequired[Transcript]
     """Only there when asked for."""
-    dry_run: NotRequired[bool]
-    """Only there, and true, for rehearsals."""
+    dry_run: NotRequired[DryRun]
 
 
 class ExecutionResult(TypedDict):
@@ -83,30 +118,32 @@ class ExecutionResult(TypedDict):
 class RecentFailure(TypedDict):
     """One of the newest failures; an agent's alike ones are one."""
 
-    id: str
+    id: Annotated[str, "Of the newest"]
     agent_name: str
     message: str
-    error: str | None
-    failed_at: str
-    times: int
-    first_failed_at: str
+    error: Annotated[str | None, "Why"]
+    failed_at: Time
+    times: Annotated[Count, "How often the agent failed like this, but for numbers and ids"]
+    first_failed_at: Annotated[Time, "Of the oldest of these"]
 
 
-class Summary(TypedDict):
+class _Counts(TypedDict):
+    total_executions: Count
+    successful: Count
+    failed: Count
+    running: Count
+    success_rate: Rate
+    total_cost_usd: float
+
+
+class Summary(_Counts):
     """What one agent did."""
 
-    total_executions: int
-    successful: int
-    failed: int
-    running: int
-    success_rate: float | None
-    """Share of successes among those that ended [%]; None when none has ended."""
-    total_cost_usd: float
-    avg_duration_seconds: float | None
-    last_execution_at: str | None
+    avg_duration_seconds: Annotated[float | None, "Null when nothing has ended [s]"]
+    last_execution_at: Annotated[Time | None, "Null when there was none"]
     last_execution_status: ExecutionStatus | None
     is_busy: bool
-    queue_length: int
+    queue_length: Count
 
 
 class AgentSummary(TypedDict):
@@ -117,25 +154,19 @@ class AgentSummary(TypedDict):
     recent_failures: list[RecentFailure]
 
 
-class FleetTotals(TypedDict):
+class FleetTotals(_Counts):
     """What all agents did."""
 
-    total_agents: int
-    agents_with_activity: int
-    total_executions: int
-    successful: int
-    failed: int
-    running: int
-    success_rate: float | None
-    total_cost_usd: float
+    total_agents: Count
+    agents_with_activity: Count
 
 
 class AgentLine(TypedDict):
     """One agent, or one client, among others."""
 
     agent_name: str
-    executions: int
-    success_rate: float | None
+    executions: Count
+    success_rate: Rate
     cost_usd: float
     status: Literal["idle", "running"]
 

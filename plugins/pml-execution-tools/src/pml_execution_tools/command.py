@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from pml_hookspecs import AccessEvent, InvalidArguments, Scope
+from pml_hookspecs import InvalidArguments
+from pml_kit.command_line.moments import moment
+from pml_kit.offers import ACCESS, AccessEvent, required
 from pml_kit.terminal import printable
 
-from .definitions import LIST_RECENT_EXECUTIONS, SEARCH_EXECUTIONS
-from .shapes import MOST_FOUND, STATUSES, TRIGGERS
-from .time_options import add_times, times_of
+from .client_results import MOST_FOUND, ExecutionStatus, TriggeredBy
+from .definitions import LIST_RECENT_EXECUTIONS, LONGEST_TEXT, SEARCH_EXECUTIONS
+from .records import EVERYTHING, PUBLIC, brief
+from .units import add_times, size_bytes, times_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
-EVERYTHING = Scope(principals=None)
+    from .screen import Columns
+
 MOST_ROWS = 1000
 LEAST_INTERVAL_S = 0.05
 
@@ -75,19 +79,19 @@ def _hours(text: str) -> float:
 
 def _add_filters(parser: argparse.ArgumentParser, *, hours: int | None) -> None:
     parser.add_argument("--agent", metavar="NAME", help="of this agent")
-    parser.add_argument("--status", choices=STATUSES, help="in this state")
-    parser.add_argument("--trigger", choices=TRIGGERS, help="made to run by this")
+    parser.add_argument("--status", choices=get_args(ExecutionStatus), help="in this state")
+    parser.add_argument("--trigger", choices=get_args(TriggeredBy), help="made to run by this")
     if hours is not None:
         parser.add_argument("--hours", type=_hours, default=hours, metavar="H", help="how far to look back [1 to 168]")
 
 
 def _given(arguments: argparse.Namespace, definition: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What the tool would be given, checked as it checks."""
-    from .arguments import checked
+    from pml_kit.mcp.arguments import checked
 
     filters = {"agent_name": arguments.agent, "status": arguments.status, "triggered_by": arguments.trigger}
     times = times_of(arguments) if "since" in arguments else {}
-    return checked(definition, {**filters, "hours": arguments.hours, **times, **more})
+    return checked(definition, {**filters, "hours": arguments.hours, **times, **more}, longest=LONGEST_TEXT)
 
 
 async def _list(arguments: argparse.Namespace, services: Services) -> int:
@@ -107,7 +111,7 @@ async def _show_page(
     arguments: argparse.Namespace, services: Services, given: dict[str, Any], nothing: str
 ) -> int:  # fmt: skip
     from .history import listing
-    from .screen import EXECUTION_HEADER, OPTIONAL, row_of, say, say_json, table
+    from .screen import EXECUTION, OPTIONAL, say, say_json, table
 
     _check(arguments.limit, 1, MOST_ROWS, "--limit")
     given = {**given, "limit": min(arguments.limit, 100)}
@@ -118,13 +122,13 @@ async def _show_page(
     del answer["executions"][arguments.limit :]
     answer.pop("next_cursor", None)
     answer["filters_applied"]["limit"] = arguments.limit
-    rows = [row_of(execution) for execution in answer["executions"]]
+    rows = answer["executions"]
     if arguments.json:
         say_json(answer)
     elif not rows:
         say(nothing)
     else:
-        table(EXECUTION_HEADER, rows, wide="message", optional=OPTIONAL)
+        table(EXECUTION, rows, wide="message", optional=OPTIONAL)
         if answer["total_count"] > len(rows):
             more = " or more" if given.get("query") and answer["total_count"] == MOST_FOUND else ""
             say(f"{len(rows)} of {answer['total_count']}{more}; --limit shows more.")
@@ -181,7 +185,8 @@ def _text(text: str) -> str:
 
 
 async def _summary(arguments: argparse.Namespace, services: Services) -> int:
-    from .arguments import checked
+    from pml_kit.mcp.arguments import checked
+
     from .definitions import GET_AGENT_ACTIVITY_SUMMARY
     from .history import Summaries
     from .records import AGENTS
@@ -217,25 +222,21 @@ def _show_agent(answer: dict[str, Any]) -> None:
 
 
 def _show_fleet(answer: dict[str, Any]) -> None:
-    from .screen import UNKNOWN, money, percent, say, table
+    from .screen import agent_of, money, percent, say, table
 
     fleet = answer["fleet_summary"]
     say(f"{fleet['agents_with_activity']} of {fleet['total_agents']} agents did something: {_counts(fleet)}")
     say(f"success {percent(fleet['success_rate'])}, cost {money(fleet['total_cost_usd'])}")
+    columns: Columns = {
+        "executions": lambda row: f"{row['executions']:,}",
+        "success": lambda row: percent(row["success_rate"]),
+        "cost": lambda row: money(row["cost_usd"]),
+        "now": lambda row: str(row["status"]),
+    }
     for who in ("agent", "client"):
-        rows = [
-            [
-                row["agent_name"] or UNKNOWN,
-                f"{row['executions']:,}",
-                percent(row["success_rate"]),
-                money(row["cost_usd"]),
-                row["status"],
-            ]
-            for row in answer[f"by_{who}"]
-        ]
-        if rows:
+        if rows := answer[f"by_{who}"]:
             say("")
-            table((who, "executions", "success", "cost", "now"), rows)
+            table({who: agent_of, **columns}, rows)
     _show_failures(answer["recent_failures"])
 
 
@@ -245,24 +246,19 @@ def _counts(summary: dict[str, Any]) -> str:
 
 
 def _show_failures(failures: list[dict[str, Any]]) -> None:
-    from .records import brief
-    from .screen import UNKNOWN, at, say, table
+    from .screen import UNKNOWN, agent_of, at, say, table
 
     if failures:
         say("")
-        rows = [
-            [
-                at(one["failed_at"]),
-                f"{one['times']:,}",
-                one["agent_name"] or UNKNOWN,
-                one["message"],
-                brief(one["error"] or UNKNOWN),
-                one["id"],
-            ]
-            for one in failures
-        ]
-        header = ("failed last", "times", "agent", "message", "error", "id")
-        table(header, rows, wide="error", optional=("message",))
+        columns: Columns = {
+            "failed last": lambda one: at(one["failed_at"]),
+            "times": lambda one: f"{one['times']:,}",
+            "agent": agent_of,
+            "message": lambda one: str(one["message"]),
+            "error": lambda one: brief(one["error"] or UNKNOWN),
+            "id": lambda one: str(one["id"]),
+        }
+        table(columns, failures, wide="error", optional=("message",))
 
 
 async def _tail(arguments: argparse.Namespace, services: Services) -> int:
@@ -280,7 +276,6 @@ async def _tail(arguments: argparse.Namespace, services: Services) -> int:
 
 async def _prune(arguments: argparse.Namespace, services: Services) -> int:
     from .screen import json_line, say
-    from .units import moment, size_bytes
 
     if arguments.before is None and arguments.keep_size is None:
         raise InvalidArguments("Say what to delete: --before 30d, --keep-size 1GB, or both.")
@@ -295,9 +290,9 @@ async def _prune(arguments: argparse.Namespace, services: Services) -> int:
         return 0
     asked = {"before": None if before is None else before.isoformat(), "keep_bytes": keep_bytes}
     # First, because somebody who deletes might end the command before it is through.
-    await services.report_access(_change("history.prune", asked))
+    await required(services, ACCESS).report(_change("history.prune", asked))
     count = await services.store.executions.prune(before=before, keep_bytes=keep_bytes)
-    await services.report_access(_change("history.pruned", {**asked, "deleted": count}))
+    await required(services, ACCESS).report(_change("history.pruned", {**asked, "deleted": count}))
     say(json_line({"deleted": count}) if arguments.json else f"{count:,} executions are deleted.")
     return 0
 
@@ -308,8 +303,6 @@ def _change(code: str, details: Mapping[str, object]) -> AccessEvent:
 
 async def _older(services: Services, before: datetime) -> int:
     from pml_hookspecs import ExecutionQuery
-
-    from .records import PUBLIC
 
     ended = PUBLIC["success"] | PUBLIC["failed"]
     query = ExecutionQuery(scope=EVERYTHING, until=before, statuses=ended, top_level=True, limit=1)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from pml_hookspecs import ExecutionQuery, InvalidArguments, Scope
+from pml_hookspecs import ExecutionQuery, InvalidArguments, replace
+
+from .records import EVERYTHING, zulu
+from .units import add_times, times_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Executions, Grouping, Services, Total
 
-EVERYTHING = Scope(principals=None)
+    from .screen import Columns
+
 LONGEST_DAYS = 3660
 GROUPINGS = {name: name for name in ("agent", "person", "tool", "server", "key", "day")} | {"person": "principal"}
 """What people say, and what stores do."""
@@ -22,8 +26,6 @@ ONE_DAY = timedelta(days=1)
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Its options."""
-    from .time_options import add_times
-
     parser.add_argument("--by", choices=list(GROUPINGS), default="agent", help="what to add up by")
     parser.add_argument("--per-day", action="store_true", help="each day by itself")
     parser.add_argument("--days", type=float, default=30, metavar="N", help="how far to look back [days]")
@@ -50,8 +52,6 @@ async def run(arguments: argparse.Namespace, services: Services) -> int:
     if by in ("tool", "server"):
         rows = [(day, [total for total in totals if total.group]) for day, totals in rows]
     if arguments.json:
-        from .records import zulu
-
         found = [{**({"day": day} if day else {}), **asdict(total)} for day, totals in rows for total in totals]
         times = {
             "since": None if query.since is None else zulu(query.since),
@@ -77,7 +77,6 @@ def zone() -> str:
 
 def _asked(arguments: argparse.Namespace, by: Grouping) -> ExecutionQuery:
     from .history import span
-    from .time_options import times_of
 
     if not 0 < arguments.days <= LONGEST_DAYS:
         raise InvalidArguments(f"--days must be more than 0 and at most {LONGEST_DAYS}, not {arguments.days:g}")
@@ -125,22 +124,18 @@ def _added_up(group: str, totals: Sequence[Total]) -> Total:
 def _show(by: str, rows: Sequence[tuple[str, Sequence[Total]]]) -> None:
     from .screen import UNKNOWN, money, table, took
 
-    days = ["day"] if any(day for day, _ in rows) else []
-    header = (*days, by, "executions", "failed", "cost", "tokens in", "tokens out", "took on average")
-    table(
-        header,
-        [
-            [
-                *([day] if days else []),
-                total.group or UNKNOWN,
-                f"{total.executions:,}",
-                f"{total.failed:,}",
-                money(total.cost_usd),
-                f"{total.tokens_in:,}",
-                f"{total.tokens_out:,}",
-                UNKNOWN if total.mean_duration_ms is None else took(total.mean_duration_ms / 1000),
-            ]
-            for day, totals in rows
-            for total in totals
-        ],
-    )
+    def mean(total: Total) -> str:
+        return UNKNOWN if total.mean_duration_ms is None else took(total.mean_duration_ms / 1000)
+
+    days: Columns = {"day": lambda row: row[0]} if any(day for day, _ in rows) else {}
+    columns: Columns = {
+        **days,
+        by: lambda row: row[1].group or UNKNOWN,
+        "executions": lambda row: f"{row[1].executions:,}",
+        "failed": lambda row: f"{row[1].failed:,}",
+        "cost": lambda row: money(row[1].cost_usd),
+        "tokens in": lambda row: f"{row[1].tokens_in:,}",
+        "tokens out": lambda row: f"{row[1].tokens_out:,}",
+        "took on average": lambda row: mean(row[1]),
+    }
+    table(columns, [(day, total) for day, totals in rows for total in totals])

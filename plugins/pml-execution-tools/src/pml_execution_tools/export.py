@@ -9,20 +9,19 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionQuery, ExecutionRecord, Failure, InvalidArguments, Scope, encode
+from pml_hookspecs import ExecutionQuery, ExecutionRecord, Failure, InvalidArguments, defaults, encode
+from pml_kit.pages import every_execution
 
-from .records import PUBLIC, zulu
+from .records import EVERYTHING, PUBLIC, zulu
 
 if TYPE_CHECKING:
     from pml_hookspecs import Executions, Services
 
-EVERYTHING = Scope(principals=None)
 PAGE = 100
-COLUMNS = tuple(field.name for field in fields(ExecutionRecord) if field.name != "transcript")
+COLUMNS = tuple(name for name in defaults(ExecutionRecord) if name != "transcript")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a text begins with that spreadsheets would compute."""
 
@@ -61,7 +60,7 @@ async def run(arguments: argparse.Namespace, services: Services) -> int:
 
 
 def _asked(arguments: argparse.Namespace) -> ExecutionQuery:
-    from .time_options import times_of
+    from .units import times_of
 
     times = {name: datetime.fromisoformat(text) if text else None for name, text in times_of(arguments).items()}
     return ExecutionQuery(
@@ -80,14 +79,9 @@ async def _records(
     executions: Executions, query: ExecutionQuery, *, transcripts: bool
 ) -> AsyncIterator[ExecutionRecord]:  # fmt: skip
     """Newest first."""
-    while True:
-        page = await executions.find(query)
-        for record in page.items:
-            whole = await executions.get(record.id, query.scope, transcript=True) if transcripts else None
-            yield whole or record
-        if page.cursor is None:
-            return
-        query = replace(query, cursor=page.cursor)
+    async for record in every_execution(executions, query):
+        whole = await executions.get(record.id, query.scope, transcript=True) if transcripts else None
+        yield whole or record
 
 
 @contextmanager

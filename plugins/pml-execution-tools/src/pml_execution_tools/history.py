@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CLIENT_PREFIX, ExecutionId, ExecutionQuery, InvalidArguments
+from pml_kit.pages import every_execution
 
 from .definitions import LONGEST_HOURS, MOST_LISTED
-from .failures import MOST_LOOKED_AT, repeated
-from .records import EXCUSED, PUBLIC, WAITS, asked, detailed, inside, listed, public, seconds, zulu
-from .units import moment
+from .records import (
+    EXCUSED,
+    PUBLIC,
+    WAITS,
+    asked,
+    detailed,
+    failed,
+    failed_at,
+    inside,
+    listed,
+    public,
+    seconds,
+    selected,
+    zulu,
+)
 
 if TYPE_CHECKING:
-    from pml_hookspecs import AgentActivity, ExecutionRecord, Executions, Scope
+    from pml_hookspecs import ExecutionRecord, Executions, Scope, Total
 
 LONGEST_TRANSCRIPT = 1000
 """Most executions in one transcript."""
+MOST_FAILURES = 10
+"""Failures in a summary."""
+MOST_LOOKED_AT = 500
+"""Newest failures that are looked at, to see which repeat themselves."""
+COMPARED = 300
+"""Characters of a message that are compared."""
+VARIES = re.compile(r"[0-9a-f]{8}[0-9a-f-]{4,}|\d+", re.IGNORECASE)
+"""Ids and numbers: what differs between two messages of one trouble."""
 DIGITS = 6
 """Decimal places of a sum of costs: stores keep millionths of a dollar."""
 
@@ -74,7 +96,8 @@ async def result(executions: Executions, scope: Scope, given: Mapping[str, Any])
     """One execution, ended or not; its ``transcript`` if it is asked for.
 
     Raises:
-        InvalidArguments: There is none such in the scope; whether there is one out of it is not told.
+        InvalidArguments: There is none such in the scope, whether there is one out of it is not told; or ``select``
+            does not fit its response.
     """
     wanted, with_transcript = ExecutionId(given["execution_id"].strip()), given["include_transcript"]
     record = await executions.get(wanted, scope, transcript=with_transcript)
@@ -84,6 +107,8 @@ async def result(executions: Executions, scope: Scope, given: Mapping[str, Any])
             "list_recent_executions shows the ids and agents of those you can."
         )
     shown = detailed(record)
+    if select := given.get("select"):
+        shown["response"] = await selected(record, select)
     if with_transcript:
         shown["transcript"] = await _transcript(executions, scope, record)
     return {"execution": shown}
@@ -93,16 +118,11 @@ async def _transcript(executions: Executions, scope: Scope, record: ExecutionRec
     """What an agent said and did; of all else the request, then what ran inside in order of start."""
     if record.transcript is not None:
         return list(record.transcript)
-    children: list[ExecutionRecord] = []
-    cursor, total = None, 0
-    while len(children) < LONGEST_TRANSCRIPT:
-        query = ExecutionQuery(scope=scope, parent=record.id, limit=MOST_LISTED, cursor=cursor)
-        page = await executions.find(query)
-        children += page.items
-        cursor, total = page.cursor, page.total
-        if cursor is None:
-            break
-    left_out = [{"type": "left_out", "executions": total - len(children)}] if cursor is not None else []
+    query, left = ExecutionQuery(scope=scope, parent=record.id, limit=MOST_LISTED), 0
+    children = [child async for child in every_execution(executions, query, most=LONGEST_TRANSCRIPT)]
+    if len(children) == LONGEST_TRANSCRIPT:
+        left = (await executions.find(query)).total - len(children)
+    left_out = [{"type": "left_out", "executions": left}] if left else []
     return [asked(record), *left_out, *(inside(child) for child in reversed(children))]
 
 
@@ -110,7 +130,7 @@ async def _transcript(executions: Executions, scope: Scope, record: ExecutionRec
 class ActivityCounts:
     """How many executions of one agent, or one client, ended how."""
 
-    all: AgentActivity
+    all: Total
     failed: int
     excused: int
     """Of those that failed, how many say nothing of it: they were cancelled, or a policy refused them."""
@@ -163,13 +183,13 @@ class Summaries:
         """
         everybody, activity = await self._done(), await self._done(agents_only=True)
         busy, at_work = await self._at_work(agents_only=True), await self._at_work()
-        active = {row.all.agent for row in activity}
+        active = {row.all.group for row in activity}
         rows = [_by_agent(row, busy) for row in activity]
         # Those that have been at one thing for longer than the time that is summed up.
         rows += [_idle_row(name) for name in sorted(busy - active)]
         counts = await self._counts(activity, agents_only=True)
         total = len(active | busy | set(configured))
-        clients = [row for row in everybody if row.all.agent.startswith(CLIENT_PREFIX)]
+        clients = [row for row in everybody if row.all.group.startswith(CLIENT_PREFIX)]
         return {
             "fleet_summary": {"total_agents": total, "agents_with_activity": len(active), **counts},
             "by_agent": rows,
@@ -180,15 +200,15 @@ class Summaries:
     async def _done(self, **which: Any) -> list[ActivityCounts]:
         # An activity does not tell those that failed from those that wait, or that nobody can be blamed for.
         waits, excused = [
-            {row.agent: row.failed for row in await self._executions.activity(self._query(statuses=statuses, **which))}
+            {row.group: row.failed for row in await self._executions.activity(self._query(statuses=statuses, **which))}
             for statuses in (WAITS, EXCUSED)
         ]
         rows = await self._executions.activity(self._query(**which))
-        return [ActivityCounts(row, row.failed - waits.get(row.agent, 0), excused.get(row.agent, 0)) for row in rows]
+        return [ActivityCounts(row, row.failed - waits.get(row.group, 0), excused.get(row.group, 0)) for row in rows]
 
     async def _at_work(self, **which: Any) -> set[str]:
         query = self._query(since=self._now, until=None, statuses=PUBLIC["running"], **which)
-        return {row.agent for row in await self._executions.activity(query)}
+        return {row.group for row in await self._executions.activity(query)}
 
     async def _counts(self, done: Collection[ActivityCounts], **which: Any) -> dict[str, Any]:
         activity = [row.all for row in done]
@@ -210,19 +230,28 @@ class Summaries:
 
     async def _failures(self, **which: Any) -> list[dict[str, Any]]:
         query = self._query(scope=self._read, statuses=PUBLIC["failed"], limit=MOST_LISTED, **which)
-        found: list[ExecutionRecord] = []
-        while len(found) < MOST_LOOKED_AT:
-            page = await self._executions.find(query)
-            found += page.items
-            if page.cursor is None:
-                break
-            query = replace(query, cursor=page.cursor)
-        return repeated(found)
+        return await repeated(every_execution(self._executions, query, most=MOST_LOOKED_AT))
 
     def _query(self, **which: Any) -> ExecutionQuery:
         times = {"since": self._since, "until": self._until}
         usual = {"scope": self._scope, **times, "include_dry_runs": self._dry_runs, "top_level": True}
         return ExecutionQuery(**{**usual, **which})
+
+
+async def repeated(records: AsyncIterator[ExecutionRecord]) -> list[dict[str, Any]]:
+    """The newest failures, each agent's alike ones as one, which tells how often and since when.
+
+    Args:
+        records: Those that failed, the newest first.
+    """
+    groups: dict[tuple[str, str, str], dict[str, Any]] = {}
+    async for record in records:
+        said = "" if record.failure is None else record.failure.message[:COMPARED]
+        code = "" if record.failure is None else record.failure.code
+        group = groups.setdefault((record.agent, code, VARIES.sub("#", said)), {**failed(record), "times": 0})
+        group["times"] += 1
+        group["first_failed_at"] = failed_at(record)
+    return list(groups.values())[:MOST_FAILURES]
 
 
 def rate(successful: int, broken: int) -> float | None:
@@ -233,11 +262,11 @@ def rate(successful: int, broken: int) -> float | None:
 
 def _by_agent(row: ActivityCounts, busy: Collection[str]) -> dict[str, Any]:
     return {
-        "agent_name": row.all.agent,
+        "agent_name": row.all.group,
         "executions": row.all.executions,
         "success_rate": row.rate,
         "cost_usd": round(row.all.cost_usd, DIGITS),
-        "status": "running" if row.all.agent in busy else "idle",
+        "status": "running" if row.all.group in busy else "idle",
     }
 
 
@@ -252,6 +281,8 @@ def span(given: Mapping[str, Any]) -> tuple[datetime, datetime | None]:
         InvalidArguments: ``since`` or ``until`` is no time, or there is none between them.
     """
     now = datetime.now(UTC)
+    from pml_kit.command_line.moments import moment
+
     until = moment(given["until"], "'until'", now, ends=True) if given["until"] else None
     if given["since"]:
         since = moment(given["since"], "'since'", now)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, Scope
+from pml_hookspecs import ExecutionId, replace
 from pml_kit.terminal import printable
 
-from .records import PUBLIC, brief, listed
-from .screen import at, json_line, money, row_of, say, took
+from .records import EVERYTHING, PUBLIC, brief, listed
+from .screen import EXECUTION, json_line, say
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionQuery, ExecutionRecord, Executions
 
-EVERYTHING = Scope(principals=None)
 LATE = timedelta(minutes=10)
 """Tool calls are recorded when they end: looks go back so far before the last one."""
 MOST_PAGES = 10
@@ -93,11 +91,8 @@ def _say(record: ExecutionRecord, *, as_json: bool) -> None:
     if as_json:
         say(json_line(shown))
         return
-    *_, message, id = row_of(shown)
-    ended = shown["completed_at"] is not None
-    how = f"{took(shown['duration_seconds'])}, {money(shown['cost_usd'])}" if ended else ""
-    agent, error = shown["agent_name"] or "-", ""
-    if record.failure is not None:
-        error = f": {brief(record.failure.message)}"
-    line = f"{at(shown['started_at'])}  {shown['status']:7}  {agent}  {message}  [{id}] {how}{error}"
+    text = {name: text_of(shown) for name, text_of in EXECUTION.items()}
+    how = f"{text['took']}, {text['cost']}" if shown["completed_at"] is not None else ""
+    error = "" if record.failure is None else f": {brief(record.failure.message)}"
+    line = f"{text['started']}  {text['status']:7}  {text['agent']}  {text['message']}  [{text['id']}] {how}{error}"
     say(printable(line.rstrip()))

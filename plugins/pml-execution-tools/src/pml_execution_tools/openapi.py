@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .definitions import (
     GET_AGENT_ACTIVITY_SUMMARY,
@@ -13,28 +12,27 @@ from .definitions import (
     LIST_RECENT_EXECUTIONS,
     SEARCH_EXECUTIONS,
 )
-from .shapes import FOUND, LOG, PAGE, RESULT, SUMMARY
+from .shapes import LOG
 
-Answers: TypeAlias = Literal["page", "found", "summary", "result", "log"]
+Answers: TypeAlias = Literal["Page", "Found", "Summary", "Result", "Log"]
 INCLUDE_LOG = "include_log"
 """The parameter of a URL that is ``include_transcript`` to the tool."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RouteDescription:
+class RouteDescription(NamedTuple):
     """A route with what the OpenAPI document says of it."""
 
     path: str
     """Below ``/api``, as Starlette reads it. Agents may have slashes in their names."""
     operation: str
     about: str
-    tool: str
+    tool: Mapping[str, Any]
+    """The definition of the tool that answers."""
     answers: Answers
-    query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name of the schema."""
+    query: Mapping[str, Mapping[str, Any]]
     """Parameters of the URL, each with its JSON Schema."""
-    required: tuple[str, ...] = ()
-    """Names of the parameters that must be given."""
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = {}
     """Arguments of the tool that are the same every time."""
 
 
@@ -42,61 +40,29 @@ def _query(definition: Mapping[str, Any], *without: str) -> dict[str, Any]:
     return {name: rule for name, rule in definition["inputSchema"]["properties"].items() if name not in without}
 
 
+_ONE = "/agents/{agent_name:path}/executions/{execution_id}"
 _LOG_RULE = GET_EXECUTION_RESULT["inputSchema"]["properties"]["include_transcript"]
+_FOUND = "Executions with these words in what was asked, answered or went wrong, newest first"
+_LISTED, _SUMMED_UP = "Executions that clients asked for, newest first", "What one agent did, or all of them together"
+_LIST, _RESULT, _SUMMARY = LIST_RECENT_EXECUTIONS, GET_EXECUTION_RESULT, GET_AGENT_ACTIVITY_SUMMARY
+_QUERY = _query(SEARCH_EXECUTIONS)
+_OF_AGENT = "Executions of one agent, newest first"
 ROUTES = (
+    RouteDescription("/executions", "listExecutions", _LISTED, _LIST, "Page", _query(_LIST)),
+    RouteDescription("/executions/summary", "getActivitySummary", _SUMMED_UP, _SUMMARY, "Summary", _query(_SUMMARY)),
+    RouteDescription("/executions/search", "searchExecutions", _FOUND, SEARCH_EXECUTIONS, "Found", _QUERY),
     RouteDescription(
-        path="/executions",
-        operation="listExecutions",
-        about="Executions that clients asked for, newest first",
-        tool=LIST_RECENT_EXECUTIONS["name"],
-        answers="page",
-        query=_query(LIST_RECENT_EXECUTIONS),
+        f"{_ONE}/log", "getExecutionLog", "The transcript of one execution", _RESULT, "Log", {},
+        {"include_transcript": True},
     ),
+    RouteDescription(_ONE, "getExecution", "One execution, ended or not", _RESULT, "Result", {INCLUDE_LOG: _LOG_RULE}),
     RouteDescription(
-        path="/executions/summary",
-        operation="getActivitySummary",
-        about="What one agent did, or all of them together",
-        tool=GET_AGENT_ACTIVITY_SUMMARY["name"],
-        answers="summary",
-        query=_query(GET_AGENT_ACTIVITY_SUMMARY),
+        "/agents/{agent_name:path}/executions", "listAgentExecutions", _OF_AGENT, _LIST, "Page",
+        _query(_LIST, "agent_name"),
     ),
-    RouteDescription(
-        path="/executions/search",
-        operation="searchExecutions",
-        about="Executions with these words in what was asked, answered or went wrong, newest first",
-        tool=SEARCH_EXECUTIONS["name"],
-        answers="found",
-        query=_query(SEARCH_EXECUTIONS),
-        required=("query",),
-    ),
-    RouteDescription(
-        path="/agents/{agent_name:path}/executions/{execution_id}/log",
-        operation="getExecutionLog",
-        about="The transcript of one execution",
-        tool=GET_EXECUTION_RESULT["name"],
-        answers="log",
-        fixed={"include_transcript": True},
-    ),
-    RouteDescription(
-        path="/agents/{agent_name:path}/executions/{execution_id}",
-        operation="getExecution",
-        about="One execution, ended or not",
-        tool=GET_EXECUTION_RESULT["name"],
-        answers="result",
-        query={INCLUDE_LOG: _LOG_RULE},
-    ),
-    RouteDescription(
-        path="/agents/{agent_name:path}/executions",
-        operation="listAgentExecutions",
-        about="Executions of one agent, newest first",
-        tool=LIST_RECENT_EXECUTIONS["name"],
-        answers="page",
-        query=_query(LIST_RECENT_EXECUTIONS, "agent_name"),
-    ),
-)
+)  # fmt: skip
 """The routes, in the order in which they are tried."""
 
-_SCHEMAS = {"Page": PAGE, "Found": FOUND, "Summary": SUMMARY, "Result": RESULT, "Log": LOG}
 _ERROR = {
     "type": "object",
     "properties": {
@@ -119,6 +85,10 @@ _ERRORS = {
     "422": "A parameter is wrong; the message names its limits",
     "429": "Too often; Retry-After says when to try again",
 }
+_MORE_OF_ERRORS: Mapping[str, Mapping[str, Any]] = {
+    "404": {"content": {"text/plain": {"schema": {"type": "string"}}}},
+    "429": {"headers": {"Retry-After": {"description": "[s]", "schema": {"type": "integer", "minimum": 1}}}},
+}
 _PATH_PARAMETERS = {
     "agent_name": ("Name of the agent; a slash in it as %2F", r"^[^\r\n]+$"),
     "execution_id": ("As lists and asynchronous calls tell it", r"^[^/\r\n]+$"),
@@ -129,6 +99,7 @@ _PATH_PARAMETERS = {
 @cache
 def document() -> dict[str, Any]:
     """The OpenAPI 3.1 document of the routes. Not to be changed."""
+    schemas = {route.answers: route.tool["outputSchema"] for route in ROUTES} | {"Log": LOG, "Error": _ERROR}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -139,10 +110,7 @@ def document() -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "security": [{"key": []}, {}],
         "paths": {f"/api{_plain(route.path)}": {"get": _operation(route)} for route in ROUTES},
-        "components": {
-            "schemas": {**_SCHEMAS, "Error": _ERROR},
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": schemas, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
 
 
@@ -151,15 +119,16 @@ def _plain(path: str) -> str:
 
 
 def _operation(route: RouteDescription) -> dict[str, Any]:
+    required = route.tool["inputSchema"].get("required", ())
     on_path = [_in_path(name) for name in _PATH_PARAMETERS if f"{{{name}}}" in _plain(route.path)]
-    in_query = [_in_query(name, rule, required=name in route.required) for name, rule in route.query.items()]
+    in_query = [_in_query(name, rule, required=name in required) for name, rule in route.query.items()]
     errors = {status: about for status, about in _ERRORS.items() if status != "404" or on_path}
     return {
         "operationId": route.operation,
         "summary": route.about,
         "parameters": [*on_path, *in_query],
         "responses": {
-            "200": {"description": "The answer", "content": _json(route.answers.capitalize())},
+            "200": {"description": "The answer", "content": _json(route.answers)},
             **{status: _said(about, status) for status, about in errors.items()},
         },
     }
@@ -180,12 +149,8 @@ def _in_query(name: str, rule: Mapping[str, Any], *, required: bool) -> dict[str
 
 
 def _said(about: str, status: str) -> dict[str, Any]:
-    said: dict[str, Any] = {"description": about, "content": _json("Error")}
-    if status == "404":
-        said["content"]["text/plain"] = {"schema": {"type": "string"}}
-    if status == "429":
-        said["headers"] = {"Retry-After": {"description": "[s]", "schema": {"type": "integer", "minimum": 1}}}
-    return said
+    more = dict(_MORE_OF_ERRORS.get(status, {}))
+    return {"description": about, "content": {**_json("Error"), **more.pop("content", {})}, **more}
 
 
 def _json(schema: str) -> dict[str, Any]:

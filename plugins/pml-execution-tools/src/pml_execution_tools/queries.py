@@ -3,111 +3,99 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pml_hookspecs import InvalidArguments, UnauthenticatedError
+from pml_hookspecs import InvalidArguments, MetaTool, UnauthenticatedError
+from pml_kit.offers import ACCESS, required
 
 from . import history
-from .arguments import checked
 from .definitions import (
     GET_AGENT_ACTIVITY_SUMMARY,
     GET_EXECUTION_RESULT,
     LIST_RECENT_EXECUTIONS,
+    LONGEST_TEXT,
     SEARCH_EXECUTIONS,
 )
 from .records import AGENTS
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Executions, Run, Scope, Services, Session
+    from pml_hookspecs import Run, Scope, Services, Session
 
     from .settings import Settings
 
+Answer: TypeAlias = "Callable[[Services, Scope, Mapping[str, Any], Run], Awaitable[dict[str, Any]]]"
 
-class Tool:
-    """What the tools share: arguments are checked, and only what the caller may see is looked at."""
 
-    definition: Mapping[str, Any]
-    results = False
-    """Whether it tells what executions put out, rather than that there were some."""
+def tools(services: Services, settings: Settings) -> list[MetaTool]:
+    """Those three that may be listed, and the search."""
+    listed, found = settings.listed, settings.list_search
+    made: list[tuple[dict[str, Any], Answer, bool, bool]] = [
+        (LIST_RECENT_EXECUTIONS, _list, False, listed),
+        (GET_EXECUTION_RESULT, _result, True, listed),
+        (GET_AGENT_ACTIVITY_SUMMARY, partial(_summary, settings), False, listed),
+        # What is found tells what stands in it, letter by letter.
+        (SEARCH_EXECUTIONS, _search, True, found),
+    ]
+    return [
+        MetaTool(definition=about, call=_tool(services, about, answer, results), listed=shown, recorded=False)
+        for about, answer, results, shown in made
+    ]
 
-    def __init__(self, services: Services, settings: Settings) -> None:
-        self._services, self._settings = services, settings
 
-    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
-        """Answer a call; in the shape that the output schema of :attr:`definition` says.
+def _tool(services: Services, definition: Mapping[str, Any], answer: Answer, results: bool) -> Any:  # noqa: FBT001
+    """Arguments are checked, and only what the caller may see is looked at.
 
-        Raises:
-            InvalidArguments: An argument is not what the definition says, the caller has no such execution, or has
-                not said who it is.
-        """
-        given = checked(self.definition, arguments)
+    ``results`` says that it tells what executions put out, rather than that there were some.
+    """
+
+    async def call(arguments: Mapping[str, Any], run: Run) -> dict[str, Any]:
+        from pml_kit.mcp.arguments import checked
+
+        given = checked(definition, arguments, longest=LONGEST_TEXT)
         try:
-            scope = await self._services.scope(run.session, results=self.results)
+            scope = await required(services, ACCESS).scope(run.session, results=results)
         except UnauthenticatedError as exc:
             raise InvalidArguments(str(exc)) from None
         try:
-            return await self._answer(given, scope, run)
+            return await answer(services, scope, given, run)
         except InvalidArguments as exc:
-            raise InvalidArguments(f"{self.definition['name']}: {exc}") from None
+            raise InvalidArguments(f"{definition['name']}: {exc}") from None
 
-    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
-        raise NotImplementedError
-
-    @property
-    def _executions(self) -> Executions:
-        return self._services.store.executions
+    return call
 
 
-class ListRecentExecutions(Tool):
-    """``list_recent_executions``."""
-
-    definition = LIST_RECENT_EXECUTIONS
-
-    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
-        return await history.listing(self._executions, scope, given)
+async def _list(services: Services, scope: Scope, given: Mapping[str, Any], _run: Run) -> dict[str, Any]:
+    return await history.listing(services.store.executions, scope, given)
 
 
-class SearchExecutions(Tool):
-    """``search_executions``."""
-
-    definition = SEARCH_EXECUTIONS
-    results = True  # what is found tells what stands in it, letter by letter
-
-    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
-        check_words(given["query"])
-        return await history.listing(self._executions, scope, given)
+async def _search(services: Services, scope: Scope, given: Mapping[str, Any], run: Run) -> dict[str, Any]:
+    check_words(given["query"])
+    return await _list(services, scope, given, run)
 
 
-class GetExecutionResult(Tool):
-    """``get_execution_result``."""
-
-    definition = GET_EXECUTION_RESULT
-    results = True
-
-    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
-        return await history.result(self._executions, scope, given)
+async def _result(services: Services, scope: Scope, given: Mapping[str, Any], _run: Run) -> dict[str, Any]:
+    return await history.result(services.store.executions, scope, given)
 
 
-class GetAgentActivitySummary(Tool):
-    """``get_agent_activity_summary``."""
+async def _summary(
+    settings: Settings, services: Services, scope: Scope, given: Mapping[str, Any], run: Run
+) -> dict[str, Any]:  # fmt: skip
+    dry_runs = settings.dry_runs_in_summaries
+    read = await required(services, ACCESS).scope(run.session, results=True)
+    summaries = history.Summaries(services.store.executions, scope, given, read=read, dry_runs=dry_runs)
+    if name := given["agent_name"]:
+        return await summaries.agent(name)
+    return await summaries.fleet(_configured(services, scope, run.session))
 
-    definition = GET_AGENT_ACTIVITY_SUMMARY
 
-    async def _answer(self, given: Mapping[str, Any], scope: Scope, run: Run) -> dict[str, Any]:
-        dry_runs = self._settings.dry_runs_in_summaries
-        read = await self._services.scope(run.session, results=True)
-        summaries = history.Summaries(self._executions, scope, given, read=read, dry_runs=dry_runs)
-        if name := given["agent_name"]:
-            return await summaries.agent(name)
-        return await summaries.fleet(self._configured(scope, run.session))
-
-    def _configured(self, scope: Scope, session: Session) -> Collection[str]:
-        """Agents of the configuration whose executions the scope shows: of others not even the number is told."""
-        if scope.principals is not None:
-            return scope.agents
-        catalog = self._services.catalog
-        return {entry.name for entry in catalog if entry.server == AGENTS and catalog.allows(entry, session)}
+def _configured(services: Services, scope: Scope, session: Session) -> Collection[str]:
+    """Agents of the configuration whose executions the scope shows: of others not even the number is told."""
+    if scope.principals is not None:
+        return scope.agents
+    catalog = services.catalog
+    return {entry.name for entry in catalog if entry.server == AGENTS and catalog.allows(entry, session)}
 
 
 def check_words(query: str) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Status, encode
+from pml_hookspecs import InvalidArguments, RawObject, Scope, Status, encode
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord, Json
 
+EVERYTHING = Scope(principals=None)
+"""What whoever sits at the terminal sees."""
 WAITS = frozenset({Status.INPUT_REQUIRED.value})
 """Statuses of executions that wait for somebody, such as for an approval: they have not ended."""
 EXCUSED = frozenset({Status.CANCELLED.value, Status.DENIED.value})
@@ -141,6 +143,33 @@ def _response(record: ExecutionRecord) -> Json:
     blocks = response.get("content")
     texts = [block.get("text") for block in _mappings(blocks) if block.get("type") == "text"]
     return "\n".join(map(str, texts)) if texts else response
+
+
+async def selected(record: ExecutionRecord, select: str) -> Json:
+    """What a JMESPath expression finds in the response, as references to it would see that; None before it has ended.
+
+    Raises:
+        InvalidArguments: It cannot be read, or does not fit the response.
+    """
+    from pml_kit.expressions import Expression, ExpressionError
+    from pml_kit.mcp.result_values import value_of
+
+    response = _response(record)
+    value: Any = value_of(response) if record.kind == "tool" and isinstance(response, Mapping) else response
+    if isinstance(value, str):
+        value = value_of({"content": [{"type": "text", "text": value}]})
+    value = value.value if isinstance(value, RawObject) else value
+    try:
+        if isinstance(value, str):
+            raise ExpressionError("is for JSON, and the response is a text")
+        if isinstance(value, dict) and value.get("truncated") is True and "size_bytes" in value:
+            raise ExpressionError(
+                f"needs all of the response, and history has only the head of {value['size_bytes']:,} bytes"
+            )
+        found: Json = await Expression(select).find_apart(value)
+    except ExpressionError as exc:
+        raise InvalidArguments(f"get_execution_result: 'select' {exc}.") from None
+    return found
 
 
 def _mappings(value: Any) -> Iterable[Mapping[str, Any]]:

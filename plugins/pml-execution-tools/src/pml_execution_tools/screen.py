@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from pml_kit.terminal import printable
 
 COLOURS = {"success": "green", "failed": "red", "running": "yellow", "pending": "cyan"}
 UNKNOWN = "-"
+Columns: TypeAlias = Mapping[str, Callable[[Any], str]]
 LEAST_WIDTH = 24
 """Least width of the column that is cut, as long as others can be left out [characters]."""
 
@@ -37,18 +38,17 @@ def _plain(value: Any) -> Any:
     return dict(value)
 
 
-def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, wide: str = "", optional: Sequence[str] = ()
-) -> None:
-    """Rows under a header.
+def table(columns: Columns, items: Iterable[Any], *, wide: str = "", optional: Sequence[str] = ()) -> None:
+    """One row for each item.
 
     Args:
-        header: Names of columns.
-        rows: Texts.
+        columns: What stands under each header.
+        items: What is shown.
         wide: The column that is cut where the terminal has no room.
         optional: Columns that are left out, the first one first, where there would be next to nothing of that one.
     """
-    clean = [[printable(cell) for cell in row] for row in rows]
+    header = list(columns)
+    clean = [[printable(text_of(item)) for text_of in columns.values()] for item in items]
     if sys.stdout.isatty():
         _for_people(header, clean, wide, optional)
         return
@@ -118,19 +118,20 @@ def percent(rate: float | None) -> str:
     return UNKNOWN if rate is None else f"{rate:.1f} %"
 
 
-def row_of(execution: Mapping[str, Any]) -> list[str]:
-    """One execution as a row under :data:`EXECUTION_HEADER`."""
-    return [
-        at(execution["started_at"]),
-        execution["agent_name"] or UNKNOWN,
-        execution["status"],
-        execution["triggered_by"],
-        took(execution["duration_seconds"]),
-        money(execution["cost_usd"]),
-        ("(rehearsed) " if execution.get("dry_run") else "") + execution["message"],
-        execution["id"],
-    ]
+def agent_of(item: Mapping[str, Any]) -> str:
+    """Its agent."""
+    return item["agent_name"] or UNKNOWN
 
 
-EXECUTION_HEADER = ("started", "agent", "status", "trigger", "took", "cost", "message", "id")
+EXECUTION: Columns = {
+    "started": lambda one: at(one["started_at"]),
+    "agent": agent_of,
+    "status": lambda one: str(one["status"]),
+    "trigger": lambda one: str(one["triggered_by"]),
+    "took": lambda one: took(one["duration_seconds"]),
+    "cost": lambda one: money(one["cost_usd"]),
+    "message": lambda one: ("(rehearsed) " if one.get("dry_run") else "") + one["message"],
+    "id": lambda one: str(one["id"]),
+}
+"""A line of a list of executions."""
 OPTIONAL = ("trigger", "cost", "took", "started")

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_json
 
 from . import queries
 from .counting import counter
 from .evaluation import SEARCH, Row, evaluate
 from .modes import Sizes, variants
-from .output import number, print_json, say, share
+from .output import number, say, share
 from .tokens import Cost, current, measure, tools_of
 
 if TYPE_CHECKING:

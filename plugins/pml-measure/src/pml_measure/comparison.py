@@ -13,17 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.offers import EMBEDDER
+from pml_kit.terminal import print_json
 
-from . import presets, queries, scores
+from . import queries, scores
 from .counting import counter
 from .evaluation import DEPTH, METRICS, SEARCH, Row, find, print_rows, search
 from .modes import Sizes
-from .output import print_json, say
+from .output import say
 
 if TYPE_CHECKING:
     import argparse
 
-    from pml_hookspecs import Embedder, Services
+    from pml_hookspecs import Services
+    from pml_kit.offers import Embedder
 
     from .queries import Queries, Query
 
@@ -41,7 +44,7 @@ async def compare(arguments: argparse.Namespace, services: Services) -> int:
     Raises:
         InvalidArguments: There is no embedder, it fails, or the search does not use it.
     """
-    embedder = services.embedder
+    embedder = services.find(EMBEDDER)
     if embedder is None:
         raise InvalidArguments(
             "--compare-embedder: no embedder is configured. Install pml-search-embeddings and set folder or url in "
@@ -79,8 +82,8 @@ async def _without(arguments: argparse.Namespace, asked: Sequence[Query]) -> Any
         file = Path(folder) / "queries.jsonl"
         file.write_text("".join(f"{json.dumps(_line(query))}\n" for query in asked), encoding="utf-8")
         words = ["eval", "--json", "--details", f"--only={SEARCH}", f"--queries={file}", f"--limit={len(asked)}"]
-        words += [f"--tokenizer={arguments.tokenizer}", *presets.options(arguments), f"--set={OFF}"]
-        return json.loads(await presets.pml(*words))
+        words += [f"--tokenizer={arguments.tokenizer}", *options(arguments), f"--set={OFF}"]
+        return json.loads(await pml(*words))
 
 
 def _line(query: Query) -> dict[str, Any]:
@@ -147,3 +150,30 @@ def _show(embedder: Embedder, asked: Queries, before: Row, after: Row, changes: 
     )
     gain = after.values["ndcg@10"] - before.values["ndcg@10"]
     say(f"NDCG@10 {100 * gain:+.1f} points, {after.p50_ms - before.p50_ms:+.2f} ms a search at the median.")
+
+
+def options(arguments: argparse.Namespace) -> list[str]:
+    """The options that name the configuration which ``arguments`` name."""
+    found = [f"--set={override}" for override in arguments.overrides]
+    found += [f"--config={arguments.config}"] if arguments.config is not None else []
+    return found + ([f"--mode={arguments.mode}"] if arguments.mode is not None else [])
+
+
+async def pml(*words: str) -> str:
+    """What another ``pml`` command prints.
+
+    Raises:
+        InvalidArguments: Its exit status is not 0; the message is what it said.
+    """
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pml_core", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+    if process.returncode:
+        raise InvalidArguments(f"pml {' '.join(words)} failed: {err.decode(errors='replace').strip()}")
+    return out.decode(errors="replace")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pml_hookspecs import InvalidArguments
-from pml_hookspecs.tokens import ESTIMATE_ERROR, estimate
+from pml_kit.mcp.tokens import ESTIMATE_ERROR, estimate
 
 VOCABULARIES: Mapping[str, str] = {
     "openai": "o200k_base",

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_json
 
 from . import queries
 from .counting import counter
 from .evaluation import METRICS, SEARCH, Row, evaluate, print_rows
 from .modes import CONFIGURED, Sizes, Variant, variants
-from .output import print_json, say
+from .output import say
 from .tokens import tools_of
 
 if TYPE_CHECKING:

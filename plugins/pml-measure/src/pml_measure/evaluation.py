@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Match, Session
+from pml_hookspecs import Match, RunOptions, Session, ToolCall, ToolId
+from pml_kit.mcp.tokens import text_of_result
+from pml_kit.offers import VIEWS, required
 
 from . import scores
-from .answers import answer_tokens
 from .modes import Sizes, Variant
 from .output import number, print_table, share, working
+from .queries import SEARCH_TOOL
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 SEARCH = "search"
 """The row of what ``search_tools`` finds, whatever the mode."""
 DEPTH = 10
+MOST_ASKED = 50
+"""Searches that are made to measure their answers: each is an execution."""
+AGENT = "pml eval"
 METRICS = ("recall@1", "recall@5", "recall@10", "hit@1", "ndcg@10", "listed")
 
 
@@ -87,7 +92,7 @@ async def search(services: Services, sizes: Sizes, asked: Sequence[Query]) -> Ro
         began = time.perf_counter()
         found.append(await find(services, query.text))
         times.append(time.perf_counter() - began)
-    meta = sizes.all([entry for entry in services.catalog if entry.meta])
+    meta = sizes.all(await required(services, VIEWS).listed("meta_only"))
     answers = await answer_tokens(services, sizes, [query.text for query in asked])
     return _row(
         SEARCH,
@@ -99,6 +104,24 @@ async def search(services: Services, sizes: Sizes, asked: Sequence[Query]) -> Ro
         searches=answers,
         found=found,
     )
+
+
+async def answer_tokens(services: Services, sizes: Sizes, texts: Sequence[str]) -> float | None:
+    """Tokens of an answer in the mean over a sample of queries; None when ``search_tools`` is not there.
+
+    The searches are rehearsals by a principal of their own: they are in nobody's history, and nothing is learned from
+    them.
+    """
+    if services.catalog.get(ToolId(SEARCH_TOOL)) is None:
+        return None
+    options = RunOptions(dry_run=True, trigger="manual", agent=AGENT)
+    session, counted = Session(key=AGENT, principal=AGENT), []
+    for text in texts[:MOST_ASKED]:
+        task = ToolCall(id="search", tool=ToolId(SEARCH_TOOL), arguments={"query": text})
+        outcome = await services.run(task, session, options)
+        if outcome.status.good:
+            counted.append(sizes.text(text_of_result(outcome.output)))
+    return fmean(counted) if counted else None
 
 
 async def _mode(

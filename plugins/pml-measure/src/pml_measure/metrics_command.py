@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_json
 
 from .adoption import Adoption
 from .counting import counter
 from .modes import Sizes, variants
-from .output import number, print_json, print_table, say, share
+from .output import number, print_table, say, share
 from .queries import MOST_RECORDS, records
 from .tokens import current, measure
-from .usage import WAYS, Report, Usage, answer_tokens, in_order, summary
+from .usage import USAGE, Report, answer_tokens, in_order, summary, usage_rows
 
 if TYPE_CHECKING:
     import argparse
@@ -58,14 +58,13 @@ def _show(report: Report, days: int) -> None:
     if not report.total.ways:
         say(f"No tool was called or searched for in the last {days} days.")
         return
-    header = ("CALLS", "DIRECT", "WORKFLOW", "CODE", "SEARCH", "PLANNED", "FAILED", "ANSWER TOKENS")
     say()
-    print_table(("WEEK", *header), _rows({**report.weeks, "all": report.total}.items()))
+    print_table(("WEEK", *USAGE), usage_rows({**report.weeks, "all": report.total}.items()))
     say()
-    print_table(("AGENT", *header), _rows(report.agents.items()))
+    print_table(("AGENT", *USAGE), usage_rows(report.agents.items()))
     if report.modes:
         say()
-        print_table(("MODE", *header), _rows(in_order(report.modes)))
+        print_table(("MODE", *USAGE), usage_rows(in_order(report.modes)))
         _show_adoption(report.adoption)
     say()
     print_table(("TOOL", "CALLS"), [(tool, number(calls)) for tool, calls in report.tools.most_common(10)])
@@ -89,17 +88,3 @@ def _show_adoption(adoption: Adoption) -> None:
         say(f"Changes of mode ({adoption.conversion()}):")
     for change in changes[-LAST_CHANGES:]:
         say(f"  {change.at:%Y-%m-%d %H:%M} {change.endpoint}, {change.principal}: {change.before} → {change.after}")
-
-
-def _rows(items: Iterable[tuple[str, Usage]]) -> list[tuple[str, ...]]:
-    return [
-        (
-            name,
-            number(usage.calls),
-            *(number(usage.ways[way]) for way in WAYS),
-            share(usage.planned),
-            number(usage.failed),
-            number(usage.answer_tokens),
-        )
-        for name, usage in items
-    ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
-from pml_hookspecs.exposure_mode import GROUP
-from pml_hookspecs.tokens import text_of_tool
+from pml_kit.mcp.tokens import text_of_tool
+from pml_kit.offers import VIEWS, required
 
 from . import presets
 
@@ -41,7 +42,9 @@ class Variant:
             InvalidArguments: The mode cannot be made.
         """
         try:
-            found = await services.views.listed(self.mode, intent=self.intent or intent, settings=self.settings)
+            found = await required(services, VIEWS).listed(
+                self.mode, intent=self.intent or intent, settings=self.settings
+            )
         except (LookupError, ValueError) as exc:
             raise InvalidArguments(
                 f"the exposure mode {self.mode!r} ({self.name}) cannot be tried: {exc}; see pml plugins doctor."
@@ -53,21 +56,21 @@ async def variants(services: Services) -> list[Variant]:
     """Modes as configured for each endpoint, then by preset, then those without a preset.
 
     Raises:
-        InvalidArguments: A file of presets cannot be read.
+        OperatorError: A file of presets cannot be read.
     """
-    return arranged(services, await presets.known())
+    return arranged(services, await asyncio.to_thread(presets.known))
 
 
 def arranged(services: Services, known: Sequence[Preset]) -> list[Variant]:
     """The variants, with these presets."""
-    first, *others = services.views.endpoints()
+    first, *others = required(services, VIEWS).endpoints()
     made = [Variant(CONFIGURED, first.mode, first.intent)]
     alike = {(first.mode, first.intent)}
     for view in others:
         if (view.mode, view.intent) not in alike:
             made.append(Variant(f"endpoint {view.endpoint}", view.mode, view.intent))
             alike.add((view.mode, view.intent))
-    installed = sorted({point.name for point in entry_points(group=GROUP)})
+    installed = sorted({point.name for point in entry_points(group="pml.exposure_mode")})
     chosen = [(preset, preset.mode or first.mode) for preset in known]
     made += [Variant(p.name, mode, settings=p.settings.get(mode, {})) for p, mode in chosen if mode in installed]
     covered = {mode for _, mode in chosen}

@@ -1,14 +1,17 @@
-"""Tables for people, JSON for machines."""
+"""What is said to people: lines, and tables, at once or on a screen that is refreshed."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from pml_kit.terminal import printable
+
+TEXTS = frozenset({"MODE", "SERVER", "TOOL", "AGENT", "WEEK", "ROW", "ENDPOINT", "TIME", "WHAT", "STATUS"})
+"""Titles of columns that have no numbers."""
+LEAST_WIDTH = 8
+"""Characters of a column that makes room."""
 
 
 @contextmanager
@@ -20,26 +23,42 @@ def working() -> Iterator[Callable[[str], None]]:
         yield shown.update
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
 def say(text: str = "") -> None:
     """A line on standard output."""
     sys.stdout.write(printable(text) + "\n")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as their widest cell: the first to the left, numbers to the right."""
-    table = [list(header), *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[n]) for row in table) for n in range(len(header))]
-    for row in table:
+    """A table on standard output."""
+    for line in table(header, rows):
+        sys.stdout.write(f"{line}\n")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], room: int | None = None) -> Iterator[str]:
+    """Columns as wide as their widest cell, texts to the left, numbers and what no title names to the right.
+
+    Args:
+        header: Titles.
+        rows: Cells, as others wrote them.
+        room: Longest line, for which the widest texts are cut; None for any [characters].
+    """
+    shown = [list(header), *([printable(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    texts = [n for n, title in enumerate(header) if title in TEXTS]
+    while room is not None and sum(widths) + 2 * (len(widths) - 1) > room:
+        widest = max(texts, key=widths.__getitem__)
+        if widths[widest] <= LEAST_WIDTH:
+            break
+        widths[widest] -= 1
+    for row in shown:
         cells = [
-            cell.rjust(width) if _right(header[n]) else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell if len(cell) <= width else f"{cell[: width - 1]}…" for cell, width in zip(row, widths, strict=True)
         ]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+        aligned = (
+            cell.ljust(width) if n in texts else cell.rjust(width)
+            for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        yield "  ".join(aligned).rstrip()
 
 
 def number(value: float) -> str:
@@ -50,7 +69,3 @@ def number(value: float) -> str:
 def share(value: float | None) -> str:
     """A share in percent; a dash for none."""
     return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def _right(title: str) -> bool:
-    return title.isupper() and title not in ("MODE", "SERVER", "TOOL", "WAY", "AGENT", "WEEK", "ROW", "ENDPOINT")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import hookimpl
@@ -17,12 +19,12 @@ TOKENIZERS = ("auto", "estimate", "openai", "llama", "gemma", "qwen", "mistral",
 @hookimpl
 def pml_commands(subcommands: Any) -> None:
     """Add ``pml tokens``, ``pml advise``, ``pml eval`` and ``pml metrics``."""
-    tokens = _command(subcommands, "tokens", tokens_command, "what each exposure mode costs on your own catalog")
+    tokens = _command(subcommands, "tokens", "tokens", "what each exposure mode costs on your own catalog")
     tokens.add_argument("--top", type=int, default=10, metavar="N", help="tools to show, the largest first")
-    advise = _command(subcommands, "advise", advise_command, "which exposure mode and preset suit you, and why")
+    advise = _command(subcommands, "advise", "advice", "which exposure mode and preset suit you, and why")
     advise.add_argument("--context", type=int, default=100_000, metavar="TOKENS", help="your model's context [tokens]")
-    _add_eval(_command(subcommands, "eval", eval_command, "how well search and modes find tools on your own catalog"))
-    metrics = _command(subcommands, "metrics", metrics_command, "how tools were reached, from your own history")
+    _add_eval(_command(subcommands, "eval", "eval_command", "how well search and modes find tools on your own catalog"))
+    metrics = _command(subcommands, "metrics", "metrics_command", "how tools were reached, from your own history")
     metrics.add_argument("--days", type=int, default=30, metavar="N", help="how far to look back [days]")
     metrics.add_argument("--watch", action="store_true", help="show it while it happens; with --json a line each time")
     metrics.add_argument(
@@ -30,7 +32,7 @@ def pml_commands(subcommands: Any) -> None:
     )
 
 
-def _command(subcommands: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
+def _command(subcommands: Any, name: str, module: str, about: str) -> argparse.ArgumentParser:
     text = about[0].upper() + about[1:] + ". Everything is computed here; nothing leaves the machine."
     parser: argparse.ArgumentParser = subcommands.add_parser(name, help=about, description=text)
     parser.add_argument("--json", action="store_true", help="one JSON document")
@@ -40,7 +42,7 @@ def _command(subcommands: Any, name: str, function: Any, about: str) -> argparse
         default="auto",
         help="whose tokens; auto: openai if pml-measure[tokenizers] is installed, else an estimate",
     )
-    parser.set_defaults(run_with=function)
+    parser.set_defaults(run_with=partial(_run, module))
     return parser
 
 
@@ -70,29 +72,7 @@ def _add_eval(parser: argparse.ArgumentParser) -> None:
     )
 
 
-async def tokens_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml tokens``."""
-    from .tokens import run
-
-    return await run(arguments, services)
-
-
-async def advise_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml advise``."""
-    from .advice import run
-
-    return await run(arguments, services)
-
-
-async def eval_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml eval``."""
-    from .eval_command import run
-
-    return await run(arguments, services)
-
-
-async def metrics_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml metrics``."""
-    from .metrics_command import run
-
-    return await run(arguments, services)
+async def _run(module: str, arguments: argparse.Namespace, services: Services) -> int:
+    """Hand over to the module of the command, which only that command imports."""
+    status: int = await importlib.import_module(f".{module}", __package__).run(arguments, services)
+    return status

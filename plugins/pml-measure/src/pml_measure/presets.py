@@ -1,18 +1,11 @@
-"""The presets that the user can choose from, as ``pml config presets`` tells them: services do not know them."""
+"""The presets that the user can choose from: those that plugins offer, the user's own, and the project's."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-
-from pml_hookspecs import InvalidArguments
-
-if TYPE_CHECKING:
-    import argparse
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,47 +19,20 @@ class Preset:
     """Members of ``[plugins.<name>]``, by name."""
 
 
-async def known() -> list[Preset]:
-    """Those that come with PML, the user's and the project's.
+def known() -> list[Preset]:
+    """As ``pml config presets`` has them.
 
     Raises:
-        InvalidArguments: A file of presets cannot be read.
+        OperatorError: A file of presets cannot be read.
     """
-    return [_read(said) for said in json.loads(await pml("config", "presets", "--json"))]
+    from pml_clients.configuration import presets
+
+    return [Preset(one.name, one.mode, _tables(one.values)) for one in presets.known(Path.cwd()).values()]
 
 
-def _read(said: Mapping[str, Any]) -> Preset:
+def _tables(values: Mapping[tuple[str, ...], Any]) -> dict[str, dict[str, Any]]:
     tables: dict[str, dict[str, Any]] = {}
-    for path, value in said["values"].items():
-        section, _, rest = path.partition(".")
-        table, _, key = rest.partition(".")
-        if section == "plugins" and key:
-            tables.setdefault(table, {})[key] = value
-    return Preset(said["name"], said["values"].get("gateway.tools_exposure", ""), tables)
-
-
-def options(arguments: argparse.Namespace) -> list[str]:
-    """The options that name the configuration which ``arguments`` name."""
-    found = [f"--set={override}" for override in arguments.overrides]
-    found += [f"--config={arguments.config}"] if arguments.config is not None else []
-    return found + ([f"--mode={arguments.mode}"] if arguments.mode is not None else [])
-
-
-async def pml(*words: str, good: Sequence[int] = (0,)) -> str:
-    """What another ``pml`` command prints.
-
-    Raises:
-        InvalidArguments: Its exit status is none of the good ones; the message is what it said.
-    """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pml_core", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    try:
-        out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
-    if process.returncode not in good:
-        raise InvalidArguments(f"pml {' '.join(words)} failed: {err.decode(errors='replace').strip()}")
-    return out.decode(errors="replace")
+    for section, table, *keys in (path for path in values if len(path) > 2):  # noqa: PLR2004 - section, table, key
+        if section == "plugins":
+            tables.setdefault(table, {})[".".join(keys)] = values[section, table, *keys]
+    return tables

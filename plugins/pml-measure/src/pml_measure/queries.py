@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import GATEWAY_SERVER, ExecutionQuery, InvalidArguments, Scope, Status
+from pml_kit.pages import every_execution
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, ExecutionRecord, Services
@@ -137,20 +138,10 @@ async def from_history(services: Services) -> list[Query]:
     return [Query(text, tuple(frozenset((tool,)) for tool in tools)) for text, tools in gold.items() if tools]
 
 
-async def records(services: Services, since: datetime | None = None) -> AsyncIterator[ExecutionRecord]:
+def records(services: Services, since: datetime | None = None) -> AsyncIterator[ExecutionRecord]:
     """What ran, newest first; not what was only rehearsed, and not more than :data:`MOST_RECORDS`."""
-    cursor, seen = None, 0
-    while seen < MOST_RECORDS:
-        query = ExecutionQuery(
-            scope=Scope(principals=None), since=since, include_dry_runs=False, limit=PAGE, cursor=cursor
-        )
-        page = await services.store.executions.find(query)
-        for record in page.items:
-            yield record
-        seen += len(page.items)
-        cursor = page.cursor
-        if cursor is None:
-            return
+    query = ExecutionQuery(scope=Scope(principals=None), since=since, include_dry_runs=False, limit=PAGE)
+    return every_execution(services.store.executions, query, most=MOST_RECORDS)
 
 
 def _ran(record: ExecutionRecord) -> Sequence[str]:

@@ -9,11 +9,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.terminal import print_json
 
 from . import queries
 from .counting import Counter, counter
 from .modes import CONFIGURED, Sizes, Variant, variants
-from .output import number, print_json, print_table, say, share
+from .output import number, print_table, say, share
 
 if TYPE_CHECKING:
     import argparse

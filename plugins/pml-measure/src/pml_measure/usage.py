@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter as Counts
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Status
-from pml_hookspecs.tokens import text_of_result
+from pml_kit.mcp.tokens import text_of_result
 
 from .adoption import Adoption, ordered, week_of
 from .counting import Counter
+from .output import number, share
 from .queries import MOST_RECORDS, SEARCH_TOOL
 
 if TYPE_CHECKING:
@@ -120,6 +121,25 @@ def way_of(record: ExecutionRecord, kinds: dict[Any, str]) -> str | None:
         return None
     above = kinds.get(record.parent, "tool") if record.parent is not None else "tool"
     return {"workflow": "workflow", "code": "code", "capability": "code"}.get(above, "direct")
+
+
+USAGE = ("CALLS", "DIRECT", "WORKFLOW", "CODE", "SEARCH", "PLANNED", "FAILED", "ANSWER TOKENS")
+"""Titles of what :func:`usage_rows` makes, after that of the names."""
+
+
+def usage_rows(items: Iterable[tuple[str, Usage]]) -> list[tuple[str, ...]]:
+    """One row for each name, for people."""
+    return [
+        (
+            name,
+            number(usage.calls),
+            *(number(usage.ways[way]) for way in WAYS),
+            share(usage.planned),
+            number(usage.failed),
+            number(usage.answer_tokens),
+        )
+        for name, usage in items
+    ]
 
 
 def in_order(modes: dict[str, Usage]) -> list[tuple[str, Usage]]:

@@ -11,13 +11,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
-from pml_kit.terminal import printable
+from pml_kit.offers import VIEWS, required
 
 from .counting import Counter, counter
 from .modes import Sizes, Variant
-from .output import number, share
+from .output import number, table
 from .queries import records
-from .usage import WAYS, Report, Usage, answer_tokens, in_order, summary
+from .usage import USAGE, Report, answer_tokens, in_order, summary, usage_rows
 
 if TYPE_CHECKING:
     import argparse
@@ -118,7 +118,7 @@ async def watch(arguments: argparse.Namespace, services: Services, console: Cons
     with Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             report, endpoints = await _now(feed, services, sizes)
-            live.update(_screen(report, endpoints, feed, arguments.days), refresh=True)
+            live.update(_screen(report, endpoints, feed, arguments.days, console.width), refresh=True)
             await asyncio.sleep(arguments.interval)
 
 
@@ -130,7 +130,7 @@ async def _now(feed: Feed, services: Services, sizes: Sizes) -> tuple[Report, li
     recent = [record for record in found if record.started_at >= since]
     return report, [
         await _endpoint(view.endpoint, view.mode, view.intent, recent, feed, services, sizes)
-        for view in services.views.endpoints()
+        for view in required(services, VIEWS).endpoints()
     ]
 
 
@@ -143,49 +143,27 @@ async def _endpoint(
     return EndpointNow(name, mode, len(listed), sizes.all(listed), *counts)
 
 
-def _screen(report: Report, endpoints: Sequence[EndpointNow], feed: Feed, days: int) -> RenderableType:
-    from rich.console import Group
+def _screen(report: Report, endpoints: Sequence[EndpointNow], feed: Feed, days: int, room: int) -> RenderableType:
     from rich.text import Text
 
     now = datetime.now().astimezone()
-    head = Text(f"PML, {now:%Y-%m-%d %H:%M:%S}. Nothing leaves this machine. Ctrl-C ends it.", style="bold")
-    numbers = ("tools", "list tokens", "calls 1 h", "searches 1 h", "answer tokens 1 h")
-    context = _table("In the context", ("endpoint", "mode"), numbers)
-    for one in endpoints:
-        counts = (one.tools, one.list_tokens, one.calls, one.searches, one.answer_tokens)
-        context.add_row(_text(one.endpoint), _text(one.mode), *map(number, counts))
-    used = _table(f"Modes, last {days} days", ("mode",), ("calls", *WAYS, "planned", "failed", "answer tokens"))
-    for mode, usage in [*in_order(report.modes), ("all", report.total)]:
-        used.add_row(_text(mode), *_cells(usage))
-    last = _table("Latest", ("time", "agent", "what", "mode", "status"), ("ms", "tokens"))
-    for record in feed.latest_first[:LATEST]:
-        began = f"{record.started_at.astimezone():%H:%M:%S}"
-        what = record.target or record.kind
-        took = "" if record.duration_ms is None else number(record.duration_ms)
-        texts = (began, record.agent or "-", what, record.mode or "-", str(record.status))
-        last.add_row(*map(_text, texts), took, number(feed.tokens_of(record)))
-    changes = Text(f"Changes of mode: {report.adoption.conversion()}.")
-    return Group(head, context, used, changes, last)
+    numbers = ("TOOLS", "LIST TOKENS", "CALLS 1 H", "SEARCHES 1 H", "ANSWER TOKENS 1 H")
+    counts = [(one.tools, one.list_tokens, one.calls, one.searches, one.answer_tokens) for one in endpoints]
+    context = [(one.endpoint, one.mode, *map(number, each)) for one, each in zip(endpoints, counts, strict=True)]
+    used = usage_rows([*in_order(report.modes), ("all", report.total)])
+    latest = [_latest(record, feed) for record in feed.latest_first[:LATEST]]
+    lines = [
+        f"PML, {now:%Y-%m-%d %H:%M:%S}. Nothing leaves this machine. Ctrl-C ends it.",
+        *("", "In the context", *table(("ENDPOINT", "MODE", *numbers), context, room)),
+        *("", f"Modes, last {days} days", *table(("MODE", *USAGE), used, room)),
+        *("", "Latest", *table(("TIME", "AGENT", "WHAT", "MODE", "STATUS", "MS", "TOKENS"), latest, room)),
+        *("", f"Changes of mode: {report.adoption.conversion()}."),
+    ]
+    return Text("\n".join(lines), no_wrap=True, overflow="ellipsis")
 
 
-def _table(title: str, texts: Sequence[str], numbers: Sequence[str]) -> Any:
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="dim")
-    for name in texts:
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _cells(usage: Usage) -> list[str]:
-    counts = [number(usage.calls), *(number(usage.ways[way]) for way in WAYS)]
-    return [*counts, share(usage.planned), number(usage.failed), number(usage.answer_tokens)]
-
-
-def _text(text: str) -> Any:
-    """Text that controls neither the terminal nor rich."""
-    from rich.text import Text
-
-    return Text(printable(text))
+def _latest(record: ExecutionRecord, feed: Feed) -> tuple[str, ...]:
+    took = "" if record.duration_ms is None else number(record.duration_ms)
+    began, what = f"{record.started_at.astimezone():%H:%M:%S}", record.target or record.kind
+    who, mode = record.agent or "-", record.mode or "-"
+    return began, who, what, mode, str(record.status), took, number(feed.tokens_of(record))

@@ -1,0 +1,40 @@
+"""``pml auth``: log in to remote servers that want to know who uses them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from pml_kit.offers import AccessEvent
+
+if TYPE_CHECKING:
+    from pml_settings.installation import Installation
+
+
+def run_login(arguments: argparse.Namespace, installation: Installation) -> int:
+    """Let a human log in; the exit status."""
+    asyncio.run(_log_in(arguments.server, installation))
+    print(f"logged in to {arguments.server}")
+    return 0
+
+
+def run_logout(arguments: argparse.Namespace, installation: Installation) -> int:
+    """Forget the tokens; the exit status."""
+    asyncio.run(_log_out(arguments.server, installation))
+    print(f"logged out of {arguments.server}")
+    return 0
+
+
+async def _log_in(server: str, installation: Installation) -> None:
+    async with installation.login(server) as login:
+        await login.transport.log_in(login.endpoint, show=lambda text: print(text, file=sys.stderr, flush=True))
+
+
+async def _log_out(server: str, installation: Installation) -> None:
+    async with installation.login(server) as login:
+        event = AccessEvent(kind="change", target="logins", code="login.deleted", details={"server": server})
+        # First, because somebody who deletes might end the command before it is through.
+        await login.report(event)
+        await login.transport.log_out(login.endpoint)

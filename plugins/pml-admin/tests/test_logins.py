@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+
+from pml_core.cli import main
+
+TRANSPORT = """
+from contextlib import asynccontextmanager
+from pml_hookspecs import Transport, TransportError
+class Base(Transport):
+    def __init__(self, settings, services): pass
+class Stdio(Base):
+    pass
+class Http(Base):
+    async def serve(self, endpoint, accept, *, started, routes=None):
+        if endpoint.address.endswith(":99999"): raise ValueError("the port is too high")
+        if endpoint.address.endswith(":80"): raise TransportError("permission denied", retryable=False)
+        started(endpoint.address)
+    async def log_in(self, endpoint, *, show):
+        if "broken" in endpoint.address: raise TransportError("the browser said no", retryable=False)
+        if "odd" in endpoint.options: raise ValueError("option 'odd' is not understood")
+        show(f"open {endpoint.address}/authorize")
+    async def log_out(self, endpoint):
+        if "broken" in endpoint.address: raise TransportError("nothing is kept", retryable=False)
+"""
+SERVERS = """
+[servers.near]
+command = "x"
+[servers.far]
+url = "https://far/mcp"
+[servers.broken]
+url = "https://broken/mcp"
+[servers.odd]
+url = "https://odd/mcp"
+odd = 1
+[servers.unset]
+url = "https://${NO_SUCH_HOST}/mcp"
+"""
+
+
+@pytest.fixture
+def remote(place, installation):
+    """Servers near and far, and transports for both."""
+    place.write("pml.toml", SERVERS)
+    points = {"pml.transport": {"stdio": "acme_wire:Stdio", "http": "acme_wire:Http"}}
+    installation.add("acme-wire", points, modules={"acme_wire": TRANSPORT})
+
+
+def said(capsys, *words: str, status: int = 2) -> str:
+    """What ``pml`` prints to standard error; never a traceback."""
+    assert main(words) == status
+    captured = capsys.readouterr()
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+# pml serve --http and --listen
+
+
+# pml auth
+
+
+def test_a_login_shows_what_to_do_and_says_when_it_is_done(remote, capsys):
+    assert main(["auth", "login", "far"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "logged in to far\n"
+    assert "open https://far/mcp/authorize" in captured.err
+    assert main(["auth", "logout", "far"]) == 0
+    assert capsys.readouterr().out == "logged out of far\n"
+
+
+@pytest.mark.parametrize("verb", ["login", "logout"])
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ("nosuch", "pml: there is no server 'nosuch'; configured: broken, far, near, odd, unset"),
+        ("near", "pml: server 'near' needs no login"),
+        ("unset", "pml: server 'unset': environment variable NO_SUCH_HOST is not set; [servers.unset] refers to it"),
+    ],
+)
+def test_a_server_that_nobody_can_log_in_to_is_a_message(remote, capsys, verb, server, why):
+    assert why in said(capsys, "auth", verb, server)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("login", "broken"), "pml: server 'broken': the browser said no"),
+        (("logout", "broken"), "pml: server 'broken': nothing is kept"),
+        (("login", "odd"), "pml: server 'odd': option 'odd' is not understood"),
+    ],
+)
+def test_a_login_that_fails_is_a_message(remote, capsys, words, why):
+    assert why in said(capsys, "auth", *words)
+
+
+def test_a_login_without_the_transport_says_what_is_missing(place, installation, capsys):
+    place.write("pml.toml", SERVERS)
+    message = said(capsys, "auth", "login", "far")
+    assert "pml: server 'far': no transport driver named 'http'" in message
+
+
+def test_without_any_server_there_is_none_to_log_in_to(place, installation, capsys):
+    assert "pml: there is no server 'far'; configured: none" in said(capsys, "auth", "login", "far")
+
+
+@pytest.mark.parametrize("words", [("auth",), ("auth", "login"), ("auth", "nosuch", "far")])
+def test_a_command_that_is_not_complete_is_refused_with_the_usage(place, installation, capsys, words):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "usage: pml auth" in capsys.readouterr().err

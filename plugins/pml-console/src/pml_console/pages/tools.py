@@ -1,0 +1,102 @@
+"""The catalog as agents see it, and trying a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pml_console.history import plain
+from pml_console.visit import Visit
+from pml_hookspecs import RunOptions, ToolCall, ToolId
+from pml_kit.mcp.effects import effects_of_tool
+from pml_kit.mcp.tool_schemas import input_schema
+from pml_kit.offers import VIEWS, required
+
+from .forms import FieldError, arguments_of, fields_of
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from pml_hookspecs import CatalogEntry
+
+NOT_FOUND, BAD_REQUEST = 404, 400
+MOST_FOUND, MOST_LISTED = 50, 500
+NO_SUCH = "There is no such tool, or it is not yours to call."
+
+
+async def tools(visit: Visit) -> Response:
+    """All tools that the reader may call, or those that a search finds, with their scores."""
+    catalog = visit.site.services.catalog
+    query = visit.request.query_params.get("query", "").strip()
+    scores: Mapping[str, float] = {}
+    if query:
+        found = await catalog.search(query, limit=MOST_FOUND, session=visit.session)
+        scores = {match.id: match.score for match in found}
+        entries = [entry for id in scores if (entry := catalog.get(ToolId(id))) is not None]
+    else:
+        entries = sorted((entry for entry in catalog if catalog.allows(entry, visit.session)), key=lambda one: one.id)
+    listed = await _listed(visit)
+    return visit.page(
+        "tools.html",
+        query=query,
+        total=len(entries),
+        rows=[
+            {
+                "entry": entry,
+                "effects": effects_of_tool(entry.definition),
+                "listed": [endpoint for endpoint, ids in listed.items() if entry.id in ids],
+                "score": scores.get(entry.id),
+            }
+            for entry in entries[:MOST_LISTED]
+        ],
+    )
+
+
+async def _listed(visit: Visit) -> Mapping[str, frozenset[str]]:
+    """Which tools a local client of each endpoint is shown before it searches."""
+    views = required(visit.site.services, VIEWS)
+    return {
+        f"{view.endpoint} ({view.mode})": frozenset(
+            entry.id for entry in await views.listed(view.mode, intent=view.intent)
+        )
+        for view in views.endpoints()
+    }
+
+
+async def tool(visit: Visit) -> Response:
+    """One tool: what it says of itself, and a form to try it."""
+    entry = _entry(visit)
+    if entry is None:
+        return visit.page("problem.html", NOT_FOUND, problem=NO_SUCH)
+    return _page(visit, entry)
+
+
+async def attempt(visit: Visit) -> Response:
+    """Rehearse a call, or make it, as the reader: approvals, limits and policies hold as for everybody."""
+    entry = _entry(visit)
+    if entry is None:
+        return visit.page("problem.html", NOT_FOUND, problem=NO_SUCH)
+    try:
+        arguments = arguments_of(fields_of(input_schema(entry), visit.form))
+    except FieldError as exc:
+        return _page(visit, entry, BAD_REQUEST, problem=str(exc))
+    rehearsal = visit.form.get("how") != "run"
+    task = ToolCall(id="call", tool=entry.id, arguments=arguments)
+    options = RunOptions(trigger="manual", dry_run=rehearsal)
+    outcome = await visit.site.services.run(task, visit.session, options)
+    problem = "" if outcome.failure is None else outcome.failure.message
+    return _page(visit, entry, problem=problem, answer=plain(outcome.output), rehearsal=rehearsal)
+
+
+def _entry(visit: Visit) -> CatalogEntry | None:
+    catalog = visit.site.services.catalog
+    entry = catalog.get(ToolId(visit.request.path_params["id"]))
+    return entry if entry is not None and catalog.allows(entry, visit.session) else None
+
+
+def _page(visit: Visit, entry: CatalogEntry, status: int = 200, **values: Any) -> Response:
+    shown = {"problem": "", "answer": None, "rehearsal": False, **values}
+    fields = fields_of(input_schema(entry), visit.form)
+    definition = plain(entry.definition)
+    effects = effects_of_tool(entry.definition)
+    return visit.page("tool.html", status, entry=entry, fields=fields, definition=definition, effects=effects, **shown)

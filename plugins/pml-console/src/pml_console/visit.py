@@ -1,0 +1,69 @@
+"""One request for a page, by somebody who is logged in, and what all pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse, Response
+
+from .sessions import Sessions
+from .templates import Templates
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from pml_hookspecs import Services, Session
+
+    from .history import History
+    from .sessions import BrowserSession
+    from .settings import Settings
+
+FORM_BYTES = 100_000
+
+
+@dataclass(slots=True)
+class Site:
+    """What is there once for all pages of a gateway."""
+
+    services: Services
+    settings: Settings
+    sessions: Sessions = field(init=False)
+    templates: Templates = field(default_factory=Templates)
+
+    def __post_init__(self) -> None:
+        self.sessions = Sessions(self.settings)
+
+    def page(self, name: str, status: int = 200, **values: Any) -> Response:
+        """A page for somebody who is not logged in."""
+        return HTMLResponse(self.templates.render(name, **values), status)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request for a page, by somebody who is logged in."""
+
+    site: Site
+    request: Request
+    session: Session
+    browser: BrowserSession
+    history: History
+    form: Mapping[str, str]
+    """What was sent with it; empty unless it is a POST."""
+
+    def page(self, name: str, status: int = 200, **values: Any) -> Response:
+        """The page made of a template."""
+        shared = {"principal": self.session.principal, "form_token": self.browser.form_token}
+        return self.site.page(name, status, **shared, **values)
+
+
+async def form_of(request: Request) -> Mapping[str, str]:
+    """The texts of a form; empty where there is none, or it is too long to be one."""
+    if request.method != "POST":
+        return {}
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal() or len(length) > len(str(FORM_BYTES)) or int(length) > FORM_BYTES:
+        return {}
+    form = await request.form(max_files=0)
+    return {name: value for name, value in form.items() if isinstance(value, str)}

@@ -1,0 +1,1 @@
+"""``pml connect`` and ``pml disconnect``: PML in the place of a client's own servers, and out of it again."""
