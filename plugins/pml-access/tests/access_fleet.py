@@ -17,7 +17,7 @@ from pml_access.agents import Agents
 from pml_access.keys import Keys
 from pml_access.settings import Settings
 from pml_hookspecs import ExecutionId, ExecutionRecord, Failure, Status
-from pml_hookspecs.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
+from pml_kit.mcp.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
 from pml_store_sqlite import SqliteStore
 from pml_testing.gateway import running
 from pml_transport_http import Http
@@ -177,7 +177,7 @@ async def world(folder, words=WORDS, *, servers=None, plugins=None, **access):
     """A gateway in whose history these executions are."""
     used = {
         ("store", "sqlite"): SqliteStore,
-        ("hooks", "access"): pml_access.plugin,
+        ("guards", "access"): pml_access.plugin,
         ("hooks", "execution_tools"): pml_execution_tools.plugin,
         ("transport", "http"): Http,
         **(plugins or {}),

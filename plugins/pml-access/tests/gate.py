@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import httpx2
 
 from pml_access import plugin
-from pml_hookspecs.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
+from pml_kit.mcp.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
 from pml_store_sqlite import Settings, SqliteStore
 from pml_testing.fakes import FakeServices
 

@@ -36,7 +36,6 @@ async def ruled(agents):
     await agents.read()
 
 
-@pytest.mark.seed("QRY-25")
 async def test_people_see_their_own_and_what_their_and_shared_agents_ran(agents):
     await ruled(agents)
     for results in (False, True):
@@ -48,7 +47,6 @@ async def test_people_see_their_own_and_what_their_and_shared_agents_ran(agents)
         }
 
 
-@pytest.mark.seed("QRY-26", "QRY-27")
 async def test_agents_list_permitted_ones_and_read_results_of_their_own_alone(agents):
     await ruled(agents)
     own = frozenset({"agent:report"})
@@ -59,7 +57,6 @@ async def test_agents_list_permitted_ones_and_read_results_of_their_own_alone(ag
     )
 
 
-@pytest.mark.seed("QRY-28")
 async def test_systems_see_everything(agents):
     for results in (False, True):
         assert await agents.scope(SYSTEM, results=results) == Scope(principals=None)
@@ -174,6 +171,11 @@ async def test_rules_outlive_a_store_that_cannot_be_read(agents, services, monke
         (("files:*", "pml:search_tools"), (), "pml:execute_workflow", False),
         (("files:*", "pml:*"), (), "pml:execute_workflow", True),
         (("files:[ab]",), (), "files:b", True),
+        (None, ("pml:execute_workflow",), "pml:execute_workflow_read", False),
+        (None, ("pml:execute_workflow_read",), "pml:execute_workflow", True),
+        (("files:*", "pml:call_tool"), (), "pml:call_tool_read", True),
+        (("files:*", "pml:call_tool"), (), "pml:execute_workflow_read", False),
+        (None, ("files:tree",), "files:tree_read", True),
     ],
 )
 def test_patterns_of_a_key_say_what_it_may_have(allow, deny, tool, expected):
@@ -228,8 +230,8 @@ async def test_code_is_refused_wherever_it_runs_to_whom_its_tool_is_denied():
 
 async def test_the_plugin_keeps_up_and_new_settings_count_at_once(services, monkeypatch):
     monkeypatch.setattr("pml_access.agents.FRESH_S", 0.01)
-    (keeps,), (identities,), (life,) = (
-        hook(services) for hook in (plugin.pml_filter_tools, plugin.pml_identities, plugin.pml_lifespan)
+    (keeps,), (identities, _), (life,) = (
+        hook(services) for hook in (plugin.pml_filter_tools, plugin.pml_offers, plugin.pml_lifespan)
     )
     async with life:
         assert keeps(entry("agents:report"), session("bob"))
@@ -238,5 +240,5 @@ async def test_the_plugin_keeps_up_and_new_settings_count_at_once(services, monk
         services.settings = Settings(required=True, agents={"report": Agent(owner="bob")})
         (again,) = plugin.pml_filter_tools(services)
         assert again(entry("agents:report"), session("bob"))
-        assert identities.settings.required
+        assert identities.service.settings.required
     await services.stop()

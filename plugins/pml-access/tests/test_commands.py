@@ -99,10 +99,10 @@ def test_the_patterns_of_keys_that_are_good_are_named_so_that_one_that_fits_noth
     good = pml("keys", "create", "--user", "alice", "--allow", "crm:*", "--deny", "crm:delete_tickets", "--json")
     gone = pml("keys", "create", "--user", "bob", "--allow", "git:*", "--json")
     pml("keys", "revoke", gone["id"])
-    (later,) = plugin.pml_named_tools(services)
+    (_, names) = (offer.service for offer in plugin.pml_offers(services))
 
     async def named():
-        return [(one.where, tuple(one.names), one.ids_only) for one in await later]
+        return [(one.where, tuple(one.names), one.ids_only) for one in await names()]
 
     about = f"key {good['id']} of {good['principal']}"
     assert asyncio.run(named()) == [

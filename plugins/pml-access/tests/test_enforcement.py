@@ -17,7 +17,7 @@ from pml_exposure_full_proxy import FullProxy
 from pml_hookspecs import CodeRun, Identity, MetaTool, RpcError, ToolCall, ToolId, Workflow, hookimpl
 from pml_testing.dispatching import Code, InOrder
 from pml_testing.gateway import Client, ScriptedServer, running
-from pml_transport_http import callers
+from pml_transport_http.server import callers
 
 pytestmark = pytest.mark.anyio
 TOOLS = ("files__read", "files__delete", "shell__run")
@@ -46,7 +46,7 @@ def with_agents(*names):
 async def gateway():
     servers = {"files": ScriptedServer(["read", "delete"]), "shell": ScriptedServer(["run"])}
     plugins = {
-        ("hooks", "access"): pml_access.plugin,
+        ("guards", "access"): pml_access.plugin,
         ("hooks", "agents"): with_agents("report", "mailer", "free"),
         ("hooks", "search_tools"): pml_search_tools.plugin,
         ("exposure_mode", "full_proxy"): FullProxy,

@@ -63,7 +63,6 @@ async def test_what_is_no_key_of_ours_is_left_to_others(identities):
         assert await identities.identify(token) is None
 
 
-@pytest.mark.seed("QRY-29")
 async def test_where_keys_are_required_a_missing_one_is_asked_for(services, agents, made):
     strict = identities.KeyIdentities(services, Settings(required=True), agents)
     for missing in (None, ""):

@@ -6,8 +6,9 @@ import pytest
 from access_fleet import KEYS, LISTED, READ, RECORDS, WORDS, scrubbed, words_of, world
 
 from pml_hookspecs import ExecutionQuery, Scope, Session
+from pml_kit.offers import ACCESS
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-25", "QRY-26", "QRY-27", "QRY-28", "QRY-31")]
+pytestmark = pytest.mark.anyio
 WHO = tuple(LISTED)
 AGENTS = ("claude", "report", "mailer", "free")
 NOWHERE = "01900000-0000-7000-8000-00000000ffff"
@@ -147,7 +148,6 @@ class Spy:
         return noted
 
 
-@pytest.mark.seed("QRY-30")
 @each
 async def test_the_store_is_asked_for_the_caller_and_never_for_the_gateway(fleet, who, monkeypatch):
     spy = Spy(fleet.gateway.store.executions)
@@ -172,7 +172,6 @@ async def test_the_store_is_asked_for_the_caller_and_never_for_the_gateway(fleet
     }
 
 
-@pytest.mark.seed("QRY-29")
 async def test_where_keys_are_required_tools_and_routes_say_so_alike(tmp_path):
     needed = "MCP API key authentication required"
     async with world(tmp_path, required=True) as made:
@@ -198,5 +197,5 @@ async def test_a_key_is_worth_nothing_to_those_who_have_only_its_id(fleet):
 
 async def test_a_principal_that_calls_itself_system_is_none(fleet):
     services = fleet.gateway.assembly.services("execution_tools")
-    scope = await services.scope(Session(key="x", principal="system"), results=False)
+    scope = await services.find(ACCESS).scope(Session(key="x", principal="system"), results=False)
     assert scope == Scope(principals=frozenset({"system"}))

@@ -75,7 +75,6 @@ def test_people_on_stdio_see_their_own_history_and_no_key_is_left_anywhere(site)
         assert key.rpartition("_")[2] not in site.said
 
 
-@pytest.mark.seed("QRY-29")
 def test_where_keys_are_required_nothing_is_answered_without_one(site):
     (site.folder / "home").mkdir(exist_ok=True)
     (site.folder / "home" / "config.toml").write_text("[plugins.access]\nrequired = true\n")

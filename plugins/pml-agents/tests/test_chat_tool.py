@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from agents_kit import chat, client_of, gateway, happens, lives, pids, worker
@@ -10,7 +9,20 @@ from pml_agents import chat_tool as chat_module
 from pml_agents.agents import Agents
 from pml_agents.settings import Settings
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import Failure, Identity, Phase, Scope, Session, Status, ToolCall, UnauthenticatedError, hookimpl
+from pml_hookspecs import (
+    Failure,
+    Identity,
+    Offer,
+    Phase,
+    Scope,
+    Session,
+    Status,
+    ToolCall,
+    UnauthenticatedError,
+    hookimpl,
+    replace,
+)
+from pml_kit.offers import IDENTITIES
 from pml_testing.dispatching import InOrder, hooks
 from pml_testing.downstream import records
 from pml_testing.fakes import outcome
@@ -39,7 +51,6 @@ async def reaches(made, id, status):
             await asyncio.sleep(0.005)
 
 
-@pytest.mark.seed("QRY-32")
 async def test_in_the_background_the_id_comes_at_once_and_the_answer_later(tmp_path):
     async with gateway({"w": gated(tmp_path)}) as (made, client):
         told, failed = await chat(client, "w", "one", **{"async": True})
@@ -128,8 +139,8 @@ class SeesAll:
 
 
 SEEING = hooks()
-SEEING.pml_identities = hookimpl(lambda services: [SeesAll()])
-SEES_ALL = {("hooks", "sees"): SEEING}
+SEEING.pml_offers = hookimpl(lambda services: [Offer(IDENTITIES, SeesAll())])
+SEES_ALL = {("guards", "sees"): SEEING}
 
 
 @pytest.mark.parametrize(

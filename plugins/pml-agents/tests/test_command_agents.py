@@ -14,6 +14,7 @@ from pml_agents import processes
 from pml_agents.command_agents import arguments
 from pml_agents.settings import Agent
 from pml_hookspecs import Scope
+from pml_kit.processes import tree
 from pml_testing.downstream import records
 
 pytestmark = pytest.mark.anyio
@@ -194,7 +195,7 @@ async def test_the_environment_is_what_was_given_and_little_else(monkeypatch, tm
     assert seen["API_KEY"] == "hunter2hunter2"
     assert seen["HARMLESS"] == "inherited"
     assert seen["cwd"] == str(tmp_path)
-    usual = {"PATH", "HOME", "LANG", "LC_CTYPE", "PWD", "SHLVL", "_", "_PML_AGENT_RUN"}
+    usual = {"PATH", "HOME", "LANG", "LC_CTYPE", "PWD", "SHLVL", "_", "_PML_STARTED_BY", "_PML_AGENT_TURN"}
     assert set(seen) - usual == {"API_KEY", "HARMLESS", "cwd"}
     assert "hunter2hunter2" not in str(row.response.value)
 
@@ -228,21 +229,23 @@ async def test_a_cancelled_call_ends_soon_and_leaves_nothing(tmp_path):
 async def test_what_takes_a_while_to_die_is_waited_for(tmp_path, monkeypatch):
     killed, looks = [], []
 
-    def end(group, mark, number):
+    def send(self, number):
         killed.append(number)
-        real_end(group, mark, number)
+        real_send(self, number)
 
-    def living(group, mark):
+    def marked(mark):
         looks.extend(killed[1:])
-        return real_living(group, mark) or ([group] if 0 < len(looks) < 70 else [])
+        return real_marked(mark) or ([999_999_001] if 0 < len(looks) < 20 else [])
 
-    real_end, real_living = processes.end, processes.living
-    monkeypatch.setattr(processes, "end", end)
-    monkeypatch.setattr(processes, "living", living)
+    real_send, real_marked = tree.ProcessTree.send, tree.marked
+    monkeypatch.setattr(tree.ProcessTree, "send", send)
+    monkeypatch.setattr(tree, "marked", marked)
+    monkeypatch.setattr(tree, "MARKED_POLL_S", 0.001)
+    monkeypatch.setattr(processes, "KILL_S", 120.0)
     async with gateway({"w": worker("stubborn", tmp_path / "pids", timeout_s=1)}) as (_, client):
         await chat(client, "w")
     assert killed == [signal.SIGTERM, signal.SIGKILL]
-    assert len(looks) == 70
+    assert len(looks) == 20
 
 
 async def test_what_an_agent_leaves_running_is_ended_with_it(tmp_path):
@@ -272,8 +275,8 @@ async def test_processes_are_looked_for_beside_the_event_loop(tmp_path, monkeypa
 
         return noted
 
-    for name in ("living", "end"):
-        monkeypatch.setattr(processes, name, noting(getattr(processes, name)))
+    monkeypatch.setattr(tree, "marked", noting(tree.marked))
+    monkeypatch.setattr(tree.ProcessTree, "send", noting(tree.ProcessTree.send))
     place = tmp_path / "pids"
     async with gateway({"w": worker("leaves", place)}) as (_, client):
         await chat(client, "w")
@@ -288,7 +291,7 @@ async def test_where_no_thread_can_be_had_nothing_is_left_all_the_same(tmp_path,
 
     place = tmp_path / "pids"
     async with gateway({"w": worker("leaves", place)}) as (_, client):
-        monkeypatch.setattr(processes.asyncio, "to_thread", none)
+        monkeypatch.setattr(tree.asyncio, "to_thread", none)
         await chat(client, "w")
         monkeypatch.undo()
         await happens(lambda: not any(lives(pid) for pid in pids(place).values()))

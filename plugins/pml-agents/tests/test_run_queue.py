@@ -8,7 +8,7 @@ import pytest
 from agents_kit import chat, gateway, happens, worker
 
 from pml_agents import run_queue
-from pml_agents.run_queue import QueueFullError, RunQueue, all_turns
+from pml_agents.run_queue import QueueFullError, RunQueue, TurnLostError, all_turns
 from pml_agents.settings import Agent
 from pml_core.plugins.nulls import MemoryStore
 from pml_testing.fakes import FakeServices
@@ -152,6 +152,41 @@ async def test_the_turn_of_a_gateway_that_is_gone_is_over_when_its_lease_is(two,
     assert time.monotonic() - begun_s >= run_queue.LEASE_S
     await heir.leave()
     await dead.leave()
+
+
+async def test_whoever_stood_still_has_lost_the_turn_and_is_ended(two, store, monkeypatch):
+    monkeypatch.setattr(run_queue, "LEASE_S", 0.5)
+    stood = Holder(two[0])
+    await stood.got()
+    await two[0]._services.stop()
+    heir = Holder(two[1])
+    await heir.got()
+    await two[0]._renew("w")  # as it does once it goes on
+    with pytest.raises(TurnLostError, match="stood still"):
+        await stood.task
+    (runs,) = (await store.documents.get(run_queue.COLLECTION, "w")).value["runs"]
+    assert runs["gateway"] == two[1]._gateway
+    assert runs["token"] in two[1]._tickets
+    await heir.leave()
+
+
+async def test_whoever_waited_and_stood_still_waits_on_behind_the_others(two, monkeypatch):
+    monkeypatch.setattr(run_queue, "LEASE_S", 0.5)
+    runs = Holder(two[1])
+    await runs.got()
+    stood = Holder(two[0])
+    await stood.waits()
+    await two[0]._services.stop()
+    async with asyncio.timeout(60):
+        while (await all_turns(two[1]._services))["w"]["waits"]:
+            await asyncio.sleep(0.05)
+            two[0]._tickets, tickets = {}, two[0]._tickets  # it does not look either
+            await two[1]._renew("w")
+            two[0]._tickets = tickets
+    await two[0]._renew("w")
+    await runs.leave()
+    await stood.got()
+    await stood.leave()
 
 
 class Clocks:

@@ -8,7 +8,7 @@ from agents_kit import chat, client_of, gateway, worker
 from pml_agents.checks import checks
 from pml_agents.plugin import settings_type
 from pml_agents.settings import Agent, Fields, Settings
-from pml_core.errors import OperatorError
+from pml_kit.errors import OperatorError
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
 
 ECHO = ("echo",)

@@ -10,7 +10,7 @@ from agents_kit import chat, client_of, gateway
 from pml_agents import plugin
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_testing.downstream import records
 from pml_testing.gateway import ScriptedServer
 from pml_transport_stdio import Stdio

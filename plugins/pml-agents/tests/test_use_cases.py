@@ -63,7 +63,6 @@ def test_the_agents_of_the_guide_are_settings_that_fit():
         Agent(**{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}, fields=paths)
 
 
-@pytest.mark.seed("QRY-32")
 async def test_uc1_a_task_is_given_away_and_its_result_fetched(tmp_path):
     agents = {"researcher": worker("stream", parser="stream-json")}
     async with office(agents, tmp_path) as (_, client):
@@ -77,7 +76,6 @@ async def test_uc1_a_task_is_given_away_and_its_result_fetched(tmp_path):
     assert [line["type"] for line in whole["transcript"]][-1] == "result"
 
 
-@pytest.mark.seed("QRY-34")
 async def test_uc3_spending_by_agent_against_a_threshold(tmp_path):
     agents = {"dear": worker("json", parser="json"), "cheap": worker("echo")}
     scope = {}
@@ -92,7 +90,6 @@ async def test_uc3_spending_by_agent_against_a_threshold(tmp_path):
     assert summary["fleet_summary"]["total_cost_usd"] == 0.025, "what the chats cost is counted once"
 
 
-@pytest.mark.seed("QRY-35")
 async def test_uc4_an_orchestrator_waits_for_all(tmp_path):
     agents = {"w": worker("gate", tmp_path, "{message}", max_parallel=3)}
     async with office(agents, tmp_path) as (_, client):
@@ -146,7 +143,7 @@ async def test_two_gateways_on_one_store_share_one_queue(tmp_path):
 
 
 async def test_what_another_gateway_runs_can_be_cancelled(tmp_path, monkeypatch):
-    from pml_core.background import executions as background
+    from pml_background import gateway_process as background
 
     monkeypatch.setattr(background, "BEAT_S", 0.1)
     agents = {"w": worker("gate", tmp_path, "{message}")}

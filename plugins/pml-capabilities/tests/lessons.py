@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 from pml_capabilities import Settings
 from pml_capabilities.capability import Capability
 from pml_capabilities.learning import Learning
 from pml_capabilities.library import library_of
 from pml_capabilities.publisher import Publisher
-from pml_hookspecs import CodeRun, ExecutionId, ExecutionRecord, Scope, ServerStatus, Session, Status, ToolCall
+from pml_hookspecs import CodeRun, ExecutionId, ExecutionRecord, Scope, ServerStatus, Session, Status, ToolCall, replace
 from pml_store_sqlite import SqliteStore
 from pml_testing.fakes import EPOCH, FakeCatalog, FakeRun, FakeServices, entry, outcome
 

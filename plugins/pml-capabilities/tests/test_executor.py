@@ -61,9 +61,6 @@ class TestCapabilities(ExecutorContract):
         return CapabilityRun(id="contract", capability_id="x", source=NEVER_ENDS)
 
 
-@pytest.mark.seed("CAP-1")
-@pytest.mark.seed("CAP-5")
-@pytest.mark.seed("CAP-6")
 async def test_stored_code_runs_with_what_it_is_given(store):
     digests = {e.id: e.digest for e in some_catalog()}
     tools = {"files:read": digests["files:read"]}
@@ -78,7 +75,6 @@ async def test_stored_code_runs_with_what_it_is_given(store):
     assert (ended.task_id, ended.status) == ("task", Status.OK)
 
 
-@pytest.mark.seed("CAP-2")
 async def test_inline_code_wins(store):
     made = await kept(store, code="return 'stored'")
     run = run_of()
@@ -87,7 +83,6 @@ async def test_inline_code_wins(store):
     assert run.dispatched == [CodeRun(id="code", language="python", source="print(1)", inputs={"a": 1})]
 
 
-@pytest.mark.seed("CAP-3")
 async def test_without_code_and_store_it_says_so():
     for executor in (Capabilities(), executor_with(None)):
         ended = await executor.execute(CapabilityRun(id="task-7", capability_id="x"), run_of())
@@ -96,7 +91,6 @@ async def test_without_code_and_store_it_says_so():
         )
 
 
-@pytest.mark.seed("CAP-4")
 async def test_an_unknown_id_is_named(store):
     ended = await executor_with(store).execute(CapabilityRun(id="t", capability_id="cap-404"), run_of())
     assert ended.failure == Failure("capability.not_found", "Capability cap-404 not found in CapabilityStore")
@@ -123,7 +117,7 @@ async def test_inputs_that_it_does_not_take_run_nothing(store, inputs, problem):
 async def test_results_of_tasks_that_it_waits_for_need_not_be_taken(store):
     made = await kept(store, inputs=schema_of({"a": 1}))
     run = run_of()
-    task = CapabilityRun(id="t", capability_id=made.id, inputs={"a": 1, "before": [2]}, needs=("before",))
+    task = CapabilityRun(id="t", capability_id=made.id, inputs={"a": 1, "before": [2]}, depends_on=("before",))
     assert (await executor_with(store).execute(task, run)).status is Status.OK
     assert [dict(code.inputs) for code in run.dispatched] == [{"a": 1}]
 
@@ -131,12 +125,12 @@ async def test_results_of_tasks_that_it_waits_for_need_not_be_taken(store):
 async def test_a_check_looks_at_names_only_and_knows_that_results_will_come(store):
     made = await kept(store, inputs=schema_of({"a": 1, "b": 1}))
     check = executor_with(store).check
-    for inputs, needs, problems in (
+    for inputs, depends_on, problems in (
         ({"a": "{{x.y}}", "b": 1}, (), []),
         ({"a": 1}, ("b", "c"), []),
         ({"a": 1}, (), ["capability.invalid_inputs"]),
     ):
-        task = CapabilityRun(id="t", capability_id=made.id, inputs=inputs, needs=needs)
+        task = CapabilityRun(id="t", capability_id=made.id, inputs=inputs, depends_on=depends_on)
         checked = await check(task, run_of().session, within_s=1)
         assert [problem.code for problem in checked.problems] == problems
 

@@ -29,7 +29,6 @@ CAPABILITIES = st.lists(st.tuples(st.frozensets(TOOLS, max_size=4), st.integers(
 
 
 @given(CAPABILITIES, st.lists(st.lists(TOOLS | st.just("unknown:tool"), max_size=6), max_size=6))
-@pytest.mark.seed("OBS-1")
 def test_edges_are_only_between_nodes_and_tools_used_together_have_one(known, together):
     made = graph(known, together)
     kinds = {node["id"]: node["type"] for node in made["nodes"]}
@@ -152,7 +151,6 @@ async def test_a_store_without_documents_is_said():
         await commands.show_list(parsed("list")[0], FakeServices())
 
 
-@pytest.mark.seed("OBS-1")
 async def test_the_graph_is_a_table_or_json(store, capsys):
     await fill(store)
     await run(store, "graph")
@@ -167,7 +165,6 @@ async def test_the_graph_is_a_table_or_json(store, capsys):
     assert [node["id"] for node in made["nodes"]] == ["c1aa", "c1bb", "d2cc", "files:read", "web:get"]
 
 
-@pytest.mark.seed("OBS-1")
 async def test_the_route_gives_what_the_caller_may_know_of(store):
     await fill(store)
     app = Starlette(routes=[Mount("/capabilities", routes=list(plugin.pml_routes(services_of(store))))])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,7 @@ from pml_capabilities.learning import LEFT_BEHIND
 from pml_capabilities.library import COLLECTION
 from pml_capabilities.normalization import whole_ms
 from pml_capabilities.settings import Settings
-from pml_hookspecs import CapabilityRun, ExecutionRecord, Failure, Phase, Status, ToolCall, Workflow
+from pml_hookspecs import CapabilityRun, ExecutionRecord, Failure, Phase, Status, ToolCall, Workflow, replace
 from pml_testing.fakes import EPOCH, outcome
 from pml_testing.wrapper import WrapperContract
 
@@ -24,7 +23,6 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("success", "store_present", "intent_present"), list(itertools.product([True, False], repeat=3))
 )
-@pytest.mark.seed("LRN-2")
 async def test_it_learns_only_from_success_with_a_store_and_an_intent(store, success, store_present, intent_present):
     gateway = Gateway(store if store_present else None)
     task = code(intent="count open issues" if intent_present else "")
@@ -35,16 +33,11 @@ async def test_it_learns_only_from_success_with_a_store_and_an_intent(store, suc
     assert (await store.documents.find(COLLECTION)).total == (success and store_present and intent_present)
 
 
-@pytest.mark.seed("LRN-1")
-@pytest.mark.seed("SBX-4")
 async def test_the_intent_of_the_run_counts_where_the_code_has_none(gateway):
     await gateway.ran(code(intent=""), run_of(intent="count open issues"))
     assert (await gateway.learned()).intents == ("count open issues",)
 
 
-@pytest.mark.seed("LRN-3")
-@pytest.mark.seed("LRN-4")
-@pytest.mark.seed("GAP-14")
 async def test_what_is_kept_has_code_intent_duration_success_and_tools(gateway, store):
     calls = ["web:get", "files:read", "files:read"]
     await gateway.ran(code("return x", inputs={"x": 1}), run_of(), calls=calls, duration_ms=43.67673300000024)
@@ -63,7 +56,6 @@ async def test_what_is_kept_has_code_intent_duration_success_and_tools(gateway, 
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e9, allow_nan=False), min_size=1, max_size=20))
-@pytest.mark.seed("LRN-4")
 def test_any_duration_becomes_whole_milliseconds(durations):
     for duration in (*durations, 43.67673300000024):
         assert type(whole_ms(duration)) is int
@@ -74,8 +66,6 @@ def test_any_duration_becomes_whole_milliseconds(durations):
 
 
 @pytest.mark.parametrize("place", ["on its own", "in a workflow", "as a capability's own code", "in other code"])
-@pytest.mark.seed("LRN-5")
-@pytest.mark.seed("SBX-5")
 async def test_code_teaches_alike_wherever_it_runs(gateway, place):
     above = {
         "on its own": None,
@@ -181,7 +171,6 @@ class TestLearning(WrapperContract):
 
 
 @pytest.mark.parametrize("at", ["get", "put", "spawn", "identity"])
-@pytest.mark.seed("LRN-7")
 async def test_a_failure_to_learn_is_no_failure_of_the_task(at, monkeypatch):
     gateway = Gateway(Breaks(at))
     if at == "spawn":
@@ -192,7 +181,6 @@ async def test_a_failure_to_learn_is_no_failure_of_the_task(at, monkeypatch):
     assert [event for level, event, _ in gateway.services.log.lines if level == "exception"] == ["nothing was learned"]
 
 
-@pytest.mark.seed("LRN-7")
 async def test_a_store_that_never_answers_delays_nothing():
     class Hangs(Breaks):
         async def get(self, *args):

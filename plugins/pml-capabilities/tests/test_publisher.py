@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from lessons import READ, Gateway, capability, catalog_of, code, run_of, some_catalog
@@ -11,7 +10,7 @@ from pml_capabilities.library import COLLECTION, by_intent
 from pml_capabilities.publisher import META, best_of_alike
 from pml_capabilities.settings import Settings
 from pml_capabilities.tools import floor
-from pml_hookspecs import CapabilityRun, InvalidArguments, Session
+from pml_hookspecs import CapabilityRun, InvalidArguments, Session, replace
 from pml_testing.fakes import entry
 
 pytestmark = pytest.mark.anyio

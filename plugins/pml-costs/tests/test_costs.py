@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from pml_core.errors import OperatorError
 from pml_costs import plugin
 from pml_costs.settings import Model, Price, Settings
 from pml_costs.wrapper import Pricing
-from pml_hookspecs import MetaTool, RawObject, Session, Status, ToolCall, Workflow
+from pml_hookspecs import MetaTool, RawObject, RunOptions, Session, Status, ToolCall, Workflow
+from pml_kit.errors import OperatorError
 from pml_limits import plugin as limits
 from pml_testing.dispatching import InOrder, Simulator, hooks, tool
 from pml_testing.downstream import records
@@ -148,7 +148,7 @@ async def test_an_error_of_the_tools_own_is_paid_for_and_a_server_that_is_gone_i
 async def test_rehearsals_cost_nothing():
     rehearses = {("hooks", "simulates"): hooks(wrappers=[Simulator()])}
     async with gateway({"tools": {"*": {"per_call_usd": 1}}}, plugins=rehearses) as made:
-        ended = await made.dispatcher.start(call(), ALICE, dry_run=True)
+        ended = await made.dispatcher.start(call(), ALICE, RunOptions(dry_run=True))
     assert ended.status is Status.SIMULATED
     assert ended.cost_usd is None
 
@@ -184,7 +184,6 @@ async def test_the_budget_of_a_plan_sees_the_cost():
     assert {r.failure.code for r in rows if r.failure} == {"budget.cost"}
 
 
-@pytest.mark.seed("QRY-34")
 async def test_the_daily_budget_of_a_rule_sees_the_cost():
     tables = {"limits": {"rules": {"money": {"daily_usd": 1, "per": ["principal"]}}}}
     async with gateway(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 
 import pytest
@@ -36,8 +37,15 @@ def test_it_asks_for_the_hook_specs_that_are_installed(new, place):
 
     new("tracer", "mine")
     document = tomllib.loads((place.project / "pml-mine" / "pyproject.toml").read_text(encoding="utf-8"))
-    major, minor, *_ = version("pml-hookspecs").split(".")
-    assert document["project"]["dependencies"] == [f"pml-hookspecs>={major}.{minor},<{int(major) + 1}"]
+    major, minor, *_ = (int(number) for number in version("pml-hookspecs").split("."))
+    below = major + 1 if major else f"0.{minor + 1}"
+    assert document["project"]["dependencies"] == [f"pml-hookspecs>={major}.{minor},<{below}"]
+
+
+def test_a_kind_asks_for_the_libraries_that_it_imports(new, place):
+    new("transport", "mine")
+    text = (place.project / "pml-mine" / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.search(r'"pml-kit>=\d+\.\d+,<', text)
 
 
 def test_the_folder_can_be_put_elsewhere_and_json_says_what_was_written(new, place, tmp_path, capsys):

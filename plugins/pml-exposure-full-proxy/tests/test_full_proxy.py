@@ -7,7 +7,7 @@ import pytest
 
 from pml_exposure_full_proxy import FullProxy, Settings
 from pml_hookspecs import Session
-from pml_hookspecs.tokens import estimate
+from pml_kit.mcp.tokens import estimate
 from pml_testing.exposure_mode import ExposureModeContract
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
 
@@ -27,7 +27,6 @@ class TestContractWithMetaTools(TestContract):
         return Settings(expose_meta_tools=True)
 
 
-@pytest.mark.seed("EXP-8", "EXP-57")
 @pytest.mark.parametrize("intent", ["", "read thing"])
 async def test_all_tools_of_servers_are_listed_and_nothing_else(catalog: FakeCatalog, intent: str) -> None:
     selection = await FullProxy().select(catalog, Session(key="k", intent=intent))
@@ -36,14 +35,12 @@ async def test_all_tools_of_servers_are_listed_and_nothing_else(catalog: FakeCat
     assert selection.shared
 
 
-@pytest.mark.seed("GAP-6")
 async def test_the_meta_tools_come_first_when_they_are_wanted(catalog: FakeCatalog) -> None:
     plain = await FullProxy().select(catalog, SESSION)
     both = await FullProxy(Settings(expose_meta_tools=True)).select(catalog, SESSION)
     assert both.tools == ("pml:execute_it", "pml:search_it", *plain.tools)
 
 
-@pytest.mark.seed("EXP-11", "EXP-57")
 async def test_every_listed_tool_can_be_named_in_a_call(catalog: FakeCatalog) -> None:
     for tool in (await FullProxy().select(catalog, SESSION)).tools:
         called = catalog.resolve(catalog.exposed_name(tool))
@@ -51,7 +48,6 @@ async def test_every_listed_tool_can_be_named_in_a_call(catalog: FakeCatalog) ->
         assert called.id == tool
 
 
-@pytest.mark.seed("EXP-39")
 async def test_the_cost_is_logged_once_when_there_are_tools() -> None:
     services = FakeServices()
     mode = FullProxy(Settings(), services)

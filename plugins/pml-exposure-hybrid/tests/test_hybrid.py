@@ -89,7 +89,6 @@ async def test_a_history_that_cannot_be_read_lists_nothing_more_and_is_said_once
     assert [event for _, event, _ in services.log.lines] == ["which tools are used most cannot be read"]
 
 
-@pytest.mark.seed("EXP-13", "EXP-14", "EXP-15", "EXP-16", "EXP-17", "EXP-18", "EXP-19", "GAP-1")
 def test_the_documented_defaults_hold() -> None:
     assert Settings() == Settings(
         expose_meta_tools=True,
@@ -102,7 +101,6 @@ def test_the_documented_defaults_hold() -> None:
     )
 
 
-@pytest.mark.seed("EXP-7", "EXP-13", "EXP-14")
 @pytest.mark.parametrize(
     ("meta", "underlying", "expected"),
     [(True, True, (*META, *READ)), (True, False, META), (False, True, READ), (False, False, ())],
@@ -114,7 +112,6 @@ async def test_meta_tools_come_before_underlying_ones_where_both_are_wanted(
     assert await shown(catalog, ASKING, **both) == expected
 
 
-@pytest.mark.seed("EXP-20", "EXP-21", "EXP-22", "EXP-57")
 @pytest.mark.parametrize(
     ("session", "filtered", "expected"),
     [
@@ -147,14 +144,12 @@ async def test_intents_are_searched_one_by_one_and_each_has_its_turn_before_the_
     assert await shown(catalog) == ()
 
 
-@pytest.mark.seed("EXP-57")
 async def test_a_tool_that_is_not_listed_can_still_be_named_in_a_call(catalog: FakeCatalog) -> None:
     called = catalog.resolve("s00__delete_thing_003")
     assert called is not None
     assert called.id not in await shown(catalog, ASKING)
 
 
-@pytest.mark.seed("EXP-16")
 @pytest.mark.parametrize("cap", [0, 1, 50])
 @pytest.mark.parametrize("filtered", [True, False])
 async def test_no_more_than_the_cap_are_searched_or_taken(*, cap: int, filtered: bool) -> None:
@@ -164,21 +159,18 @@ async def test_no_more_than_the_cap_are_searched_or_taken(*, cap: int, filtered:
     assert len(await shown(catalog, session, **settings)) == 2 + cap
 
 
-@pytest.mark.seed("EXP-17")
 async def test_a_relevance_exactly_at_the_threshold_is_enough() -> None:
     catalog = FakeCatalog([entry("a:one_two_three"), entry("a:one_two"), entry("a:one")])
     session = Session(key="k", intent="one two three")
     assert await shown(catalog, session, semantic_threshold=2 / 3) == ("a:one_two_three", "a:one_two")
 
 
-@pytest.mark.seed("EXP-18")
 async def test_the_whitelist_is_listed_without_an_intent_in_its_own_order(catalog: FakeCatalog) -> None:
     names = ["s01:copy_thing_004", "s00__list_thing_002", "unlisted"]
     expected = (*META, "s01:copy_thing_004", "s00:list_thing_002", "pml:unlisted")
     assert await shown(catalog, whitelisted_tools=names) == expected
 
 
-@pytest.mark.seed("EXP-19")
 @pytest.mark.parametrize(
     "name", ["s00:read_thing_000", "s00__read_thing_000", "s00:*", "s00__*", "*:read_*", "s0[0]:read_thing_???"]
 )
@@ -188,7 +180,6 @@ async def test_the_blacklist_beats_the_whitelist_and_the_search(catalog: FakeCat
     assert tools[:2] == META
 
 
-@pytest.mark.seed("EXP-23", "GAP-5")
 async def test_a_tool_found_twice_keeps_its_first_place_and_reason(catalog: FakeCatalog) -> None:
     names = ["s01:read_thing_000", "s01__read_thing_000", "search_it"]
     selection = await Hybrid(Settings(whitelisted_tools=names)).select(catalog, ASKING)
@@ -200,7 +191,6 @@ async def test_a_tool_found_twice_keeps_its_first_place_and_reason(catalog: Fake
 TOOLS = st.lists(st.sampled_from([e.id for e in some_entries(2, 5)]), max_size=6)
 
 
-@pytest.mark.seed("EXP-24")
 @given(
     white=TOOLS, black=TOOLS, cap=st.integers(0, 12), filtered=st.booleans(), intent=st.sampled_from(["", "read", "s"])
 )
@@ -234,7 +224,6 @@ async def test_the_answer_is_shared_when_neither_an_intent_nor_hidden_tools_can_
     assert (await Hybrid(settings).select(catalog, SILENT)).shared is shared
 
 
-@pytest.mark.seed("EXP-19")
 @given(
     hidden=st.sets(st.sampled_from([e.id for e in some_entries(2, 5) if not e.own])),
     cap=st.integers(0, 12),
@@ -253,7 +242,6 @@ async def test_tools_that_a_session_may_not_have_take_no_place_of_another(
     assert tuple(listed) == await shown(without, session, **settings)
 
 
-@pytest.mark.seed("GAP-4")
 async def test_a_whitelist_that_passes_the_cap_is_kept_and_reported_once(catalog: FakeCatalog) -> None:
     services = FakeServices()
     settings = Settings(whitelisted_tools=["s00:list_thing_002"], max_underlying_tools=2)
@@ -290,7 +278,6 @@ async def test_a_whitelisted_tool_of_a_starting_server_is_not_reported_and_of_a_
     assert details == {"tool": "dead:tool", "nearest": "", "server_problem": "It crashed."}
 
 
-@pytest.mark.seed("EXP-36")
 async def test_a_list_without_any_tools_is_reported(catalog: FakeCatalog) -> None:
     services = FakeServices()
     await Hybrid(Settings(expose_meta_tools=False, expose_underlying_tools=False), services).select(catalog, SILENT)

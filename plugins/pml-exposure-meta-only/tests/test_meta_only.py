@@ -18,7 +18,6 @@ class TestContract(ExposureModeContract):
         return MetaOnly
 
 
-@pytest.mark.seed("EXP-3", "EXP-57")
 @pytest.mark.parametrize("intent", ["", "read thing"])
 async def test_only_the_meta_tools_are_listed_in_catalog_order(catalog: FakeCatalog, intent: str) -> None:
     selection = await MetaOnly().select(catalog, Session(key="k", intent=intent))
@@ -27,7 +26,6 @@ async def test_only_the_meta_tools_are_listed_in_catalog_order(catalog: FakeCata
     assert selection.why == dict.fromkeys(selection.tools, "meta-tool")
 
 
-@pytest.mark.seed("EXP-57")
 async def test_a_hidden_tool_can_still_be_named_in_a_call(catalog: FakeCatalog) -> None:
     selection = await MetaOnly().select(catalog, Session(key="k"))
     called = catalog.resolve("s00__read_thing_000")

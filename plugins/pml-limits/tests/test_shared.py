@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import Status, ToolCall, leases
+from pml_hookspecs import Status, ToolCall
+from pml_kit.shared import lease
 from pml_limits import slots
 from pml_limits.settings import Rule, Settings
 from pml_limits.wrapper import Limiter
@@ -22,7 +23,7 @@ from pml_store_sqlite.store import SqliteStore
 from pml_testing.fakes import FakeRun, FakeServices
 from pml_testing.wrapper import Next
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-21")]
+pytestmark = pytest.mark.anyio
 GATEWAY = """
 import asyncio, json, sys
 from pml_hookspecs import ToolCall
@@ -130,7 +131,7 @@ async def test_the_slots_of_a_killed_gateway_are_free_again_once_its_lease_is_ov
             other.kill()
             assert (await limiter(task, FakeRun(), Next())).failure.code == "limit.concurrency"
             later = SimpleNamespace(monotonic=lambda: time.monotonic() + slots.LEASE_S + 1)
-            monkeypatch.setattr(leases, "time", later)
+            monkeypatch.setattr(lease, "time", later)
             assert (await limiter(task, FakeRun(), Next())).status is Status.OK
 
 
@@ -172,10 +173,43 @@ async def test_who_was_gone_before_a_gateway_started_is_known_to_be_after_one_le
     assert await dead.shared_slots.take(limit)
     renewing = asyncio.ensure_future(heir.shared_slots.renew())
     await asyncio.sleep(0.05)
-    monkeypatch.setattr(leases, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + slots.LEASE_S + 1))
+    monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + slots.LEASE_S + 1))
     assert await heir.shared_slots.take(limit)
     renewing.cancel()
     await asyncio.wait([renewing])
+
+
+async def test_whoever_stood_still_has_lost_its_slot_and_is_ended(monkeypatch):
+    store, rules = MemoryStore(), Settings(rules={"r": Rule(concurrency=1)}, shared=True)
+    stood, heir = (Limiter(FakeServices("limits", store=store), rules) for _ in range(2))
+    task, began = ToolCall(id="x", tool="fs:read"), asyncio.Event()
+
+    async def works(task, run):
+        began.set()
+        await asyncio.Event().wait()
+
+    under_way = asyncio.ensure_future(stood(task, FakeRun(), works))
+    await began.wait()
+    (limit,) = stood.rules.of(task, FakeRun().session).slots
+    assert await heir.shared_slots.take(limit) is None
+    monkeypatch.setattr(lease, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + slots.LEASE_S + 1))
+    token = await heir.shared_slots.take(limit)
+    await stood.shared_slots._renew(limit.key)  # as it does once it goes on
+    ended = await under_way
+    assert (ended.status, ended.failure.code, ended.failure.retryable) == (Status.ERROR, "limit.lost", True)
+    document = await store.documents.get(slots.COLLECTION, limit.key)
+    assert list(document.value["holders"]) == [token]
+
+
+async def test_a_timeout_of_the_tool_itself_is_not_told_as_a_lost_slot():
+    async def times_out(task, run):
+        raise TimeoutError("the server's own")
+
+    limiter = Limiter(
+        FakeServices("limits", store=MemoryStore()), Settings(rules={"r": Rule(concurrency=1)}, shared=True)
+    )
+    with pytest.raises(TimeoutError, match="the server's own"):
+        await limiter(ToolCall(id="x", tool="fs:read"), FakeRun(), times_out)
 
 
 async def test_leases_of_a_gateway_that_lives_are_renewed(monkeypatch):

@@ -10,7 +10,7 @@ from pml_limits.settings import Rule, Settings
 from pml_limits.wrapper import Limiter
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-21")]
+pytestmark = pytest.mark.anyio
 ALICE = Session(key="a", principal="alice", client="tester/1")
 BOB = Session(key="b", principal="bob", client="other/2")
 
@@ -159,7 +159,6 @@ async def test_the_next_in_the_queue_gets_the_slot_of_one_that_was_cancelled_whe
 # Time
 
 
-@pytest.mark.seed("DRY-22")
 async def test_a_task_is_ended_when_it_takes_too_long():
     ended = []
 

@@ -8,11 +8,11 @@ import pytest
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_dry_run import plugin
 from pml_dry_run.session_file import lines
 from pml_hookspecs import RawObject, RpcError, encode
 from pml_replay import Replay
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_testing.gateway import Client, ScriptedServer, running
 
 pytestmark = pytest.mark.anyio

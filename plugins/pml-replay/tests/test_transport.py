@@ -11,10 +11,10 @@ import pytest
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_hookspecs import Endpoint, RpcError, TransportError
 from pml_replay import Replay, Settings
 from pml_replay.command import environment
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_testing.fakes import FakeServices
 from pml_testing.gateway import Client
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import ExecutionId, ExecutionRecord, Scope, Session, Status, Task
-from pml_hookspecs.plain import kind_of
+from pml_hookspecs import ExecutionId, ExecutionRecord, RunOptions, Scope, Session, Status, Task, replace
+from pml_kit.plain import kind_of
 from pml_schedules.scheduler import Scheduler
 from pml_schedules.settings import Schedule, Settings
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
@@ -77,19 +76,20 @@ class Gateway(FakeServices):
         self.clock, self.refusal = clock, None
         self.scheduler = Scheduler(self, settings or Settings(), clock)
 
-    async def start(self, task: Task, session: Session, *, id: ExecutionId | None = None, **how: Any) -> ExecutionId:
+    async def start(self, task: Task, session: Session, options: RunOptions = RunOptions()) -> ExecutionId:
         if self.refusal is not None:
             raise self.refusal
+        id = options.id
         assert id is not None
         if await self.store.executions.get(id, EVERYONE) is None:
-            await super().start(task, session, id=id, **how)
+            await super().start(task, session, options)
             record = ExecutionRecord(
                 id=id,
                 kind=kind_of(task),
                 target="",
                 principal=session.principal,
-                trigger=how["trigger"],
-                schedule=how["schedule"],
+                trigger=options.trigger,
+                schedule=options.schedule,
                 status="pending",
                 started_at=self.clock.now(),
             )

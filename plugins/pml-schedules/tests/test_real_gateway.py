@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from pml_core.errors import OperatorError
 from pml_executor_dag import Dag
 from pml_executor_dag import tool as workflow_tool
 from pml_hookspecs import Identity, hookimpl
+from pml_kit.errors import OperatorError
 from pml_schedules import plugin
 from pml_schedules.ledger import ENDED, Ledger
 from pml_schedules.runs import EVERYONE

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from schedules_kit import NOON, Gateway, SetClock, claims, finish, settings, tool
 
-from pml_hookspecs import CapabilityRun, Status, ToolCall
+from pml_hookspecs import CapabilityRun, RunOptions, Status, ToolCall
 from pml_schedules.ledger import ENDED, QUEUED, State, execution_of, key_of
 from pml_schedules.settings import Schedule
 
@@ -47,7 +47,7 @@ async def test_an_execution_says_whose_it_is_and_what_triggered_it(gateway):
     ((id, task, session, how),) = one.started
     assert task == ToolCall(id="a", tool="agents:janitor", arguments={"message": "tidy"})
     assert (session.principal, session.scopes, session.client) == ("ada", {"x"}, "schedules")
-    assert how == {"intent": "order", "dry_run": None, "trigger": "schedule", "agent": "janitor", "schedule": "a"}
+    assert how == RunOptions(id=id, intent="order", trigger="schedule", agent="janitor", schedule="a")
     assert id == execution_of("a", NOON + timedelta(minutes=1), NOON + timedelta(minutes=1))
 
 

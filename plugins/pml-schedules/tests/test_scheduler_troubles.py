@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from schedules_kit import NOON, Gateway, finish, tool
 
-from pml_hookspecs import Status, ToolCall
+from pml_hookspecs import RunOptions, Status, ToolCall
 from pml_schedules.ledger import CLAIMED, QUEUED, Claim, Ledger, State, execution_of
 from pml_schedules.settings import Schedule, Settings, to_plain
 from pml_schedules.times import Times
@@ -41,15 +41,13 @@ async def test_a_run_that_the_dead_gateway_had_begun_is_not_begun_again(gateway,
     one, other = gateway(a=tool()), gateway(a=tool())
     await one.look()
     claim = await left_by_another(one)
-    await one.start(ToolCall(id="a", tool="s:tool"), one.session(claim_identity()), id=claim.execution, **HOW)
+    options = RunOptions(id=claim.execution, trigger="schedule", schedule="a")
+    await one.start(ToolCall(id="a", tool="s:tool"), one.session(claim_identity()), options)
     for _ in range(3):
         await other.look()
         clock.go_on(30)
     assert claim.execution not in [id for id, *_ in other.started]
     assert (await other.scheduler.ledger.claim_at(claim.key)).state == "started"
-
-
-HOW = {"intent": "", "dry_run": None, "trigger": "schedule", "agent": "", "schedule": "a"}
 
 
 def claim_identity():
@@ -163,7 +161,7 @@ async def test_a_run_by_hand_begins_also_when_it_is_paused_or_over_and_is_not_co
     claim = await by_hand(one)
     await one.look()
     ((id, _, _, how),) = one.started
-    assert (id, how["trigger"], how["schedule"]) == (claim.execution, "manual", "a")
+    assert (id, how.trigger, how.schedule) == (claim.execution, "manual", "a")
     assert (await one.scheduler.ledger.state("a")).runs == 1
 
 
@@ -246,7 +244,7 @@ async def test_the_last_date_that_there_is_holds_up_nobody(gateway):
         await finish(one)
     assert one.said("a schedule cannot be looked after") == []
     assert {key[0] for key in one.scheduler._due_at} == {"a", "far", "late"}
-    assert len([1 for _, _, _, how in one.started if how["schedule"] == "far"]) >= 3
+    assert len([1 for _, _, _, how in one.started if how.schedule == "far"]) >= 3
 
 
 async def test_one_that_cannot_be_looked_after_holds_up_no_other_and_says_why_once(gateway, monkeypatch):
@@ -263,7 +261,7 @@ async def test_one_that_cannot_be_looked_after_holds_up_no_other_and_says_why_on
     for _ in range(3):
         await one.look(go_on_s=MINUTE)
         await finish(one)
-    begun = [how["schedule"] for _, _, _, how in one.started]
+    begun = [how.schedule for _, _, _, how in one.started]
     assert (begun.count("a"), begun.count("b"), begun.count("c")) == (3, 0, 3)
     assert one.said("a schedule cannot be looked after") == [
         {"schedule": "b", "problem": "date value out of range"},

@@ -6,14 +6,13 @@ import asyncio
 import sys
 from collections import Counter
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import schedules_process
 
-from pml_hookspecs import ExecutionQuery, Scope
+from pml_hookspecs import ExecutionQuery, Scope, replace
 from pml_schedules.ledger import ENDED, Ledger
 from pml_testing.fakes import FakeServices
 

@@ -32,12 +32,12 @@ pytestmark = [
 ]
 
 
-def needs(runtime: str) -> pytest.MarkDecorator:
+def depends_on(runtime: str) -> pytest.MarkDecorator:
     missing = [name for name in NEEDS[runtime] if importlib.util.find_spec(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"{' and '.join(missing)} not installed: {runtime} cannot run here")
 
 
-real = pytest.mark.parametrize("runtime", [pytest.param(name, marks=needs(name)) for name in NEEDS])
+real = pytest.mark.parametrize("runtime", [pytest.param(name, marks=depends_on(name)) for name in NEEDS])
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +107,7 @@ async def test_a_text_that_is_too_long_is_cut(local: Any, runtime: str) -> None:
     assert np.isfinite(cut).all()
 
 
-@needs("fastembed")
+@depends_on("fastembed")
 async def test_a_file_that_pools_itself_is_taken_as_it_is(tmp_path: Path, models: Any) -> None:
     folder = models.onnx_model(tmp_path / "m", pooled=True)
     found = await Local(Settings(folder=str(folder), pooling="none"), "fastembed").embed(
@@ -119,7 +119,7 @@ async def test_a_file_that_pools_itself_is_taken_as_it_is(tmp_path: Path, models
         await wrong.embed(["delete"], query=False)
 
 
-@needs("fastembed")
+@depends_on("fastembed")
 async def test_numbers_that_are_none_are_not_taken_for_vectors(tmp_path: Path, models: Any) -> None:
     folder = models.onnx_model(tmp_path / "m", broken=True)
     with pytest.raises(EmbeddingError, match="not finite"):

@@ -22,7 +22,7 @@ from pml_testing.fakes import FakeServices
 
 
 def embedders(**settings: Any) -> list[Any]:
-    return list(plugin.pml_embedders(FakeServices(settings=Settings(**settings))))
+    return [one.service for one in plugin.pml_offers(FakeServices(settings=Settings(**settings)))]
 
 
 def checked(**settings: Any) -> list[Check]:
@@ -52,7 +52,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 def test_without_configuration_nothing_is_provided_and_the_doctor_says_so() -> None:
     assert embedders() == []
-    assert list(plugin.pml_embedders(FakeServices())) == [], "no settings object at all"
+    assert list(plugin.pml_offers(FakeServices())) == [], "no settings object at all"
     (line,) = checked()
     assert line.ok
     assert "none configured" in line.detail
@@ -184,7 +184,7 @@ IMPORT = "import sys, pml_search_embeddings.plugin as p, types; {then}; print(*s
 HEAVY = {"fastembed", "sentence_transformers", "onnxruntime", "torch", "numpy", "httpx2", "huggingface_hub", "asyncio"}
 
 
-@pytest.mark.parametrize("then", ["0", "list(p.pml_embedders(types.SimpleNamespace(settings=None)))"])
+@pytest.mark.parametrize("then", ["0", "list(p.pml_offers(types.SimpleNamespace(settings=None)))"])
 def test_nothing_heavy_is_imported_before_a_text_is_embedded(then: str) -> None:
     command = [sys.executable, "-c", IMPORT.format(then=then)]
     done = subprocess.run(command, capture_output=True, check=True, encoding="utf-8", env=os.environ, timeout=60)

@@ -26,7 +26,6 @@ def call(**arguments: Any) -> ToolCall:
     return CallTool(services)(arguments)
 
 
-@pytest.mark.seed("EXP-11")
 @pytest.mark.parametrize("name", ["filesystem:read_file", "filesystem__read_file", "get_execution_result", "not:known"])
 def test_it_stands_for_a_call_of_the_named_tool(name: str) -> None:
     assert call(name=name, arguments={"path": "/a"}) == ToolCall(id="call", tool=name, arguments={"path": "/a"})

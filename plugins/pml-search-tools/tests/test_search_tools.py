@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pml_hookspecs import CatalogEntry, InvalidArguments, Match, RawObject, ServerStatus, Session, ToolId
+from pml_hookspecs import CatalogEntry, InvalidArguments, Match, Offer, RawObject, ServerStatus, Session, ToolId
+from pml_kit.offers import TOOL_NOTES, ToolNote
 from pml_search_tools.catalog_views import MOST_DESCRIBED, MOST_VIEWS, CatalogViews
 from pml_search_tools.search_tools import SearchTools
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
@@ -204,7 +205,6 @@ async def test_filters_hold_together_and_the_hint_names_both() -> None:
     }
 
 
-@pytest.mark.seed("EXP-19")
 async def test_a_tool_that_a_filter_drops_leaves_no_trace() -> None:
     catalog = FakeCatalog(TOOLS)
     catalog.denied = {"filesystem:read_file"}
@@ -266,7 +266,6 @@ async def said(catalog: Any, arguments: dict[str, Any]) -> bytes:
         return str(exc).encode()
 
 
-@pytest.mark.seed("EXP-19")
 @given(tools=SOME_TOOLS, denied=st.sets(st.integers(0, 11)), arguments=ARGUMENTS)
 async def test_an_answer_is_the_same_to_the_byte_whether_hidden_tools_exist_or_not(
     *, tools: list[CatalogEntry], denied: set[int], arguments: dict[str, Any]
@@ -358,3 +357,33 @@ async def test_a_tool_with_a_description_of_any_length_is_shown_in_few_words() -
     huge = entry("s:huge", "Reads " + "x" * 100_000)
     [tool] = (await search("reads", tools=[huge]))["tools"]
     assert len(tool["description"]) <= 160
+
+
+class Notes:
+    """Knows something of one tool."""
+
+    def of(self, entry: CatalogEntry, session: Session) -> ToolNote | None:
+        assert session.principal == "local"
+        note = ToolNote(returns="{text: string}", arguments={"path": "<absolute path>"}, advice="'path', not 'file'")
+        return note if entry.id == READ.id else None
+
+
+async def test_what_calls_have_shown_stands_beside_what_the_tool_says() -> None:
+    services: Any = FakeServices(catalog=FakeCatalog([READ, TOOLS[1]]), offers=[Offer(TOOL_NOTES, Notes())])
+    search = SearchTools(services)
+    brief = (await search({"query": "read file write"}, FakeRun()))["tools"]
+    seen = {tool["name"]: tool.get("seen") for tool in brief}
+    shown = {"advice": "'path', not 'file'", "returns": "{text: string}"}
+    assert seen == {"filesystem__read_file": shown, "filesystem__write_file": None}
+    (full,) = (await search({"query": "filesystem:read_file", "limit": 1, "detail": "full"}, FakeRun()))["tools"]
+    assert full["seen"] == {**shown, "arguments": {"path": "<absolute path>"}}
+
+
+async def test_tools_are_shown_as_they_are_where_whoever_knows_more_fails() -> None:
+    class Broken:
+        def of(self, entry: CatalogEntry, session: Session) -> ToolNote | None:
+            raise RuntimeError("no")
+
+    services: Any = FakeServices(catalog=FakeCatalog([READ]), offers=[Offer(TOOL_NOTES, Broken())])
+    (tool,) = (await SearchTools(services)({"query": "read file"}, FakeRun()))["tools"]
+    assert "seen" not in tool

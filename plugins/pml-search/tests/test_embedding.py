@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from pml_hookspecs import Offer
+from pml_kit.offers import EMBEDDER
 from pml_search import catalogs, embedding, vector_file
 from pml_search._numpy import np
 from pml_search.index import Index
-from pml_search.plugin import Settings
 from pml_search.ranker import mixed
+from pml_search.settings import Settings
 from pml_search.vectors import CentredVectors, packed
 from pml_testing.fakes import FakeLog, FakeServices, entry
 
@@ -49,7 +51,7 @@ class Bag:
 
 @pytest.fixture
 async def services():
-    made = FakeServices("search", embedder=Bag())
+    made = FakeServices("search", offers=[Offer(EMBEDDER, Bag())])
     yield made
     await made.stop()
 
@@ -88,7 +90,7 @@ async def test_words_that_only_the_model_knows_are_found(services):
     await without.build(ENTRIES, "1")
     assert (await ids(without, "gribbel"))[0] != "sky:get_forecast"
     assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
-    assert services.embedder.asked == [["gribbel"]]
+    assert services.find(EMBEDDER).asked == [["gribbel"]]
 
 
 async def test_scores_mean_the_same_with_the_model(services):
@@ -105,7 +107,7 @@ async def test_without_weight_the_model_is_not_asked(services):
     await index.build(ENTRIES, "1")
     await ids(index, "read a file")
     assert services.tasks == []
-    assert services.embedder.asked == services.embedder.told == []
+    assert services.find(EMBEDDER).asked == services.find(EMBEDDER).told == []
 
 
 async def test_a_model_that_appears_after_the_start_is_used():
@@ -113,7 +115,7 @@ async def test_a_model_that_appears_after_the_start_is_used():
     index = index_of(services)
     await index.build(ENTRIES, "1")
     await ids(index, "read a file")
-    services.embedder = Bag()
+    services.offer(EMBEDDER, Bag())
     await ids(index, "read a file")
     await settled(index)
     assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
@@ -122,25 +124,25 @@ async def test_a_model_that_appears_after_the_start_is_used():
 
 async def test_vectors_count_only_when_all_of_a_catalog_are_made(services):
     index = index_of(services)
-    services.embedder.gate = asyncio.Event()
+    services.find(EMBEDDER).gate = asyncio.Event()
     await index.build(ENTRIES, "1")
     before = await ids(index, "gribbel")
     assert before == await ids(index, "gribbel")
-    services.embedder.gate.set()
+    services.find(EMBEDDER).gate.set()
     await settled(index)
     assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
-    assert sum(map(len, services.embedder.told)) == len(ENTRIES)
-    assert max(map(len, services.embedder.told)) <= embedding.BATCH
+    assert sum(map(len, services.find(EMBEDDER).told)) == len(ENTRIES)
+    assert max(map(len, services.find(EMBEDDER).told)) <= embedding.BATCH
 
 
 async def test_a_changed_catalog_costs_the_model_only_what_changed(services):
     index = index_of(services)
     await index.build(ENTRIES, "1")
     await settled(index)
-    services.embedder.told.clear()
+    services.find(EMBEDDER).told.clear()
     await index.build([*ENTRIES[1:], entry("files:read_file", "Show a file")], "2")
     await settled(index)
-    assert services.embedder.told == [["files read file: Show a file"]]
+    assert services.find(EMBEDDER).told == [["files read file: Show a file"]]
 
 
 async def test_what_descriptions_said_before_takes_no_more_memory_than_the_file_may_hold(services, monkeypatch):
@@ -152,14 +154,14 @@ async def test_what_descriptions_said_before_takes_no_more_memory_than_the_file_
         assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
     meanings = index._embedding_index
     assert len(meanings._places) == len(meanings._known) == len(ENTRIES) + 5
-    assert sum(map(len, services.embedder.told)) == len(ENTRIES) + 20
+    assert sum(map(len, services.find(EMBEDDER).told)) == len(ENTRIES) + 20
 
 
 async def test_a_new_tool_is_ranked_by_the_table_until_the_model_has_seen_it(services):
     index = index_of(services)
     await index.build(ENTRIES, "1")
     await settled(index)
-    services.embedder.fails = OSError("unreachable")
+    services.find(EMBEDDER).fails = OSError("unreachable")
     await index.build([*ENTRIES, entry("harbour:ship_position", "Where a container ship is at the moment")], "2")
     assert (await ids(index, "position of a container ship"))[0] == "harbour:ship_position"
 
@@ -169,17 +171,17 @@ async def test_a_restart_reads_the_vectors(services, tmp_path):
     await index.build(ENTRIES, "1")
     await settled(index)
     before = await index.search("gribbel", limit=9, min_score=0.0)
-    again = FakeServices("search", embedder=Bag())
+    again = FakeServices("search", offers=[Offer(EMBEDDER, Bag())])
     second = index_of(again, tmp_path)
     await second.build(ENTRIES, "1")
     await settled(second)
     assert await second.search("gribbel", limit=9, min_score=0.0) == before
-    assert again.embedder.told == []
-    other = FakeServices("search", embedder=Bag("another"))
+    assert again.find(EMBEDDER).told == []
+    other = FakeServices("search", offers=[Offer(EMBEDDER, Bag("another"))])
     third = index_of(other, tmp_path)
     await third.build(ENTRIES, "1")
     await settled(third)
-    assert sum(map(len, other.embedder.told)) == len(ENTRIES)
+    assert sum(map(len, other.find(EMBEDDER).told)) == len(ENTRIES)
     await again.stop()
     await other.stop()
 
@@ -199,7 +201,7 @@ async def test_a_damaged_file_of_vectors_is_made_anew(services, tmp_path, monkey
         vector_file.save(tmp_path, "bag", keys[:3], packed(np.ones((3, 7), np.float32)))
     else:
         file.write_bytes(damage)
-    embedding_again = FakeServices("search", embedder=Bag())
+    embedding_again = FakeServices("search", offers=[Offer(EMBEDDER, Bag())])
     second = index_of(embedding_again, tmp_path)
     await second.build(ENTRIES, "1")
     await settled(second)
@@ -215,14 +217,14 @@ async def test_a_query_that_takes_too_long_is_answered_without_the_model_and_lat
     index = index_of(services, embedder_deadline_ms=1)
     await index.build(ENTRIES, "1")
     await settled(index)
-    services.embedder.gate = asyncio.Event()
+    services.find(EMBEDDER).gate = asyncio.Event()
     assert (await ids(index, "gribbel"))[0] != "sky:get_forecast"
     assert (await ids(index, "gribbel"))[0] != "sky:get_forecast"
-    assert len(services.embedder.asked) == 1, "asked once while it is under way"
-    services.embedder.gate.set()
+    assert len(services.find(EMBEDDER).asked) == 1, "asked once while it is under way"
+    services.find(EMBEDDER).gate.set()
     await asyncio.gather(*(ended.wait() for ended in index._embedding_index._pending.values()))
     assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
-    assert len(services.embedder.asked) == 1
+    assert len(services.find(EMBEDDER).asked) == 1
 
 
 @pytest.mark.parametrize("answer", ["raises", "short", "bad numbers", "text"])
@@ -230,7 +232,7 @@ async def test_a_model_that_fails_is_reported_and_left_alone_for_a_while(service
     index = index_of(services)
     await index.build(ENTRIES, "1")
     await settled(index)
-    bag = services.embedder
+    bag = services.find(EMBEDDER)
     wrong = {"short": [], "bad numbers": [[float("nan")] * 512], "text": "no vectors"}
 
     async def embed(texts, *, query):
@@ -256,10 +258,10 @@ async def test_a_model_that_fails_is_reported_and_left_alone_for_a_while(service
 async def test_tools_that_could_not_be_embedded_are_tried_again(services, monkeypatch):
     monkeypatch.setattr(embedding, "REST_S", 0.0)
     index = index_of(services)
-    services.embedder.fails = OSError("unreachable")
+    services.find(EMBEDDER).fails = OSError("unreachable")
     await index.build(ENTRIES, "1")
     await reported(services)
-    services.embedder.fails = None
+    services.find(EMBEDDER).fails = None
     await settled(index)
     assert (await ids(index, "gribbel"))[0] == "sky:get_forecast"
 
@@ -269,7 +271,7 @@ async def test_a_hidden_tool_leaves_no_trace_in_what_the_model_says(services):
     await index.build([*ENTRIES, entry("secret:gribbel", "gribbel")], "1")
     await settled(index)
     among = frozenset(one.id for one in ENTRIES)
-    alone = index_of(FakeServices("search", embedder=Bag()))
+    alone = index_of(FakeServices("search", offers=[Offer(EMBEDDER, Bag())]))
     await alone.build(ENTRIES, "1")
     await settled(alone)
     one, other = [await some.search("gribbel", limit=50, min_score=0.0, among=among) for some in (index, alone)]

@@ -13,8 +13,8 @@ from pml_search import calibration, catalogs, history, index_data
 from pml_search.history import History, PrincipalHistory, stretches, usage_examples
 from pml_search.index import Index
 from pml_search.piece_vectors import table
-from pml_search.plugin import Settings
 from pml_search.ranker import Ranker
+from pml_search.settings import Settings
 from pml_testing.fakes import EPOCH, FakeLog, FakeServices, entry
 
 pytestmark = pytest.mark.anyio
@@ -277,9 +277,9 @@ def test_only_what_the_ranker_may_find_is_recalled(tools):
 
 
 def test_the_most_the_past_can_do_is_documented():
-    assert 0.59 < calibration.lifted(0.5, 1.0) < 0.6
-    assert 0.9 < calibration.lifted(0.8, 1.0) < 0.95
-    steps = [calibration.lifted(step / 100, 0.7) for step in range(101)]
+    assert 0.59 < calibration.with_past(0.5, 1.0) < 0.6
+    assert 0.9 < calibration.with_past(0.8, 1.0) < 0.95
+    steps = [calibration.with_past(step / 100, 0.7) for step in range(101)]
     assert steps == sorted(steps)
-    assert calibration.lifted(0.0, 1.0) < 0.001
-    assert calibration.lifted(1.0, 1.0) <= 1.0
+    assert calibration.with_past(0.0, 1.0) < 0.001
+    assert calibration.with_past(1.0, 1.0) <= 1.0

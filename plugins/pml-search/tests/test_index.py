@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pml_search import index_data, snapshot
 from pml_search.index import Index
 from pml_search.piece_vectors import table
-from pml_search.plugin import Settings, pml_search_index
+from pml_search.plugin import pml_offers
 from pml_search.ranker import Ranker
+from pml_search.settings import Settings
 from pml_testing.fakes import FakeLog, FakeServices, entry
 
 pytestmark = pytest.mark.anyio
@@ -152,10 +153,10 @@ async def test_a_folder_that_cannot_be_written_is_reported_and_search_works(tmp_
 
 async def test_the_plugin_gives_one_index_that_keeps_to_its_settings(tmp_path, monkeypatch):
     monkeypatch.setenv("PML_HOME", str(tmp_path))
-    (index,) = pml_search_index(FakeServices("search", settings=Settings(cache=False)))
+    (index,) = (one.service for one in pml_offers(FakeServices("search", settings=Settings(cache=False))))
     await index.build(ENTRIES, "1")
     assert not (tmp_path / "cache").exists()
-    (index,) = pml_search_index(FakeServices("search"))
+    (index,) = (one.service for one in pml_offers(FakeServices("search")))
     await index.build(ENTRIES, "1")
     assert list((tmp_path / "cache" / "search").iterdir())
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pml_kit.schema.members import parameters
 from pml_search import structure, words
 from pml_search._numpy import np
 from pml_search.clauses import MOST_CLAUSES, clauses
@@ -12,7 +13,7 @@ from pml_search.piece_vectors import SIZE, table, tokens
 from pml_search.rows import Tool, boilerplate
 from pml_search.spelling import Speller
 from pml_search.thesaurus import Thesaurus
-from pml_search.tool_text import first_sentence, parameters, read, without
+from pml_search.tool_text import DEEPEST, MOST_PARAMETERS, first_sentence, read, without
 
 
 @pytest.mark.parametrize(
@@ -251,9 +252,10 @@ def test_the_first_sentence(description, sentence):
 def test_schemas_that_contain_themselves_or_are_huge_come_to_an_end():
     schema = {"properties": {}}
     schema["properties"]["again"] = schema
-    assert len(list(parameters(schema))) == 3
+    bounds = {"deepest": DEEPEST, "most": MOST_PARAMETERS}
+    assert len(list(parameters(schema, **bounds))) == 3
     wide = {"properties": {f"p{n}": {"type": "string"} for n in range(5000)}}
-    assert len(list(parameters(wide))) == 200
+    assert len(list(parameters(wide, **bounds))) == 200
 
 
 def test_a_huge_definition_is_cut():

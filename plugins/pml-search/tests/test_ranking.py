@@ -8,6 +8,7 @@ from pml_search import index_data
 from pml_search.piece_vectors import table
 from pml_search.ranker import Ranker, Weights
 from pml_search.rows import Tool
+from pml_testing.pace import slowness
 
 
 @pytest.mark.parametrize(
@@ -223,7 +224,7 @@ def test_twins_but_for_the_server_have_equal_scores_when_no_server_is_named(tool
 
 @pytest.mark.parametrize("size", [1_000, 100_000, 5_000_000])
 def test_a_huge_query_costs_no_more_than_a_long_one(ranker, size):
-    began = time.perf_counter()
+    began = time.thread_time()
     ranker.search("read the file and then send it to somebody else " * (size // 48), 5)
     ranker.search("/a" * (size // 2) + ".md in " * 9, 5)
-    assert time.perf_counter() - began < 5
+    assert (time.thread_time() - began) / slowness() < 5

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pml_hookspecs import ExecutionQuery, RpcError, Scope, Session
+from pml_kit.offers import SUGGESTER
 from pml_suggester import plugin
 from pml_suggester.arguments import filled
 from pml_suggester.clauses import clauses
@@ -48,7 +49,7 @@ def gateway(table=None, filters=(), **servers):
 
 async def suggested(made, intent, run=None):
     await made.servers_tried()
-    return await made.assembly.services("suggester").suggest(intent, run or FakeRun(session=Session(key="k")))
+    return await made.offers.find(SUGGESTER).suggest(intent, run or FakeRun(session=Session(key="k")), limit=3)
 
 
 INTENT = "read the file /tmp/notes.txt, then send an email message to ann@example.com"
@@ -61,7 +62,7 @@ async def test_a_plan_has_a_tool_for_each_clause_with_what_the_words_and_earlier
     assert list(calls)[:2] == ["files:read_file", "mail:send_mail"]
     assert calls["files:read_file"].arguments == {"path": "/tmp/notes.txt"}
     assert calls["mail:send_mail"].arguments == {"email": "ann@example.com", "body": "{{read_file.body}}"}
-    assert calls["mail:send_mail"].needs == ("read_file",)
+    assert calls["mail:send_mail"].depends_on == ("read_file",)
     assert 0 < plan.confidence < 0.7
 
 
@@ -145,6 +146,30 @@ async def test_a_tool_that_changes_something_is_suggested_only_for_that_very_act
         assert {task.tool for task in plan.workflow.tasks if task.tool.partition(":")[0] in of} <= tools
 
 
+async def test_a_plan_has_no_more_tasks_than_the_settings_say():
+    async with gateway({"least_score": 0.2, "max_steps": 1}) as made:
+        (plan,) = await suggested(made, INTENT)
+    assert [task.tool for task in plan.workflow.tasks] == ["files:read_file"]
+
+
+async def test_the_model_is_shown_no_more_tools_than_the_settings_say():
+    run = FakeRun(session=Session(key="k"))
+    run.replies = [reply("no idea")]
+    async with gateway({"max_candidates": 2}) as made:
+        await suggested(made, "read a file, list a folder, send and delete an email message", run)
+    ((_, question),) = run.asked
+    names = {"read_file", "list_folder", "send_mail", "delete_mail"}
+    assert len([name for name in names if name in json.dumps(question)]) == 2
+
+
+async def test_tasks_of_tools_of_the_same_name_are_numbered():
+    tool = {"name": "fetch", "description": "Fetch a page", "inputSchema": schema()}
+    other = {"name": "fetch", "description": "Fetch a feed", "inputSchema": schema()}
+    async with gateway({"least_score": 0.0}, web=ScriptedServer([tool]), rss=ScriptedServer([other])) as made:
+        (plan,) = await suggested(made, "fetch a page, then fetch a feed")
+    assert [task.id for task in plan.workflow.tasks] == ["fetch", "fetch_2"]
+
+
 async def test_a_tool_that_writes_takes_no_path_from_what_is_to_be_read():
     async with gateway({"least_score": 0.0}, notes=ScriptedServer(NOTES)) as made:
         (plan,) = await suggested(made, "read the file notes.md, then write a file about frogs")
@@ -176,7 +201,7 @@ async def test_the_clients_model_plans_and_is_shown_only_what_may_be_used(text):
     async with gateway(filters=[lambda e, session: e.name != "delete_mail"]) as made:
         best, *_ = await suggested(made, "read a file and send an email message", run)
     assert [task.tool for task in best.workflow.tasks] == ["files:read_file", "mail:send_mail"]
-    assert best.workflow.tasks[1].needs == ("r",)
+    assert best.workflow.tasks[1].depends_on == ("r",)
     assert (best.confidence, best.why) == (0.6, "Planned by the client's model: It reads and sends.")
     ((method, asked),) = run.asked
     assert method == "sampling/createMessage"
@@ -215,7 +240,7 @@ async def test_a_model_is_not_asked_when_that_is_switched_off():
 
 async def test_the_question_goes_to_a_real_client_and_its_refusal_leaves_the_search():
     async def plans(arguments, run):
-        found = await services[0].suggest(arguments["intent"], run)
+        found = await services[0].find(SUGGESTER).suggest(arguments["intent"], run, limit=3)
         return {"why": [plan.why for plan in found]}
 
     from pml_testing.dispatching import tool
@@ -269,6 +294,7 @@ def test_clauses(intent, parts):
         ("limit", {"type": "integer"}, "the first 7 entries", 7),
         ("limit", {"type": "integer"}, "from 3 to 5", None),
         ("ratio", {"type": "number"}, "scale by 0.5", 0.5),
+        ("limit", {"type": "integer"}, "scale by 0.5", None),
         ("unit", {"type": "string", "enum": ["celsius", "fahrenheit"]}, "in Celsius please", "celsius"),
         ("flags", {"type": "array"}, "with flags", None),
     ],

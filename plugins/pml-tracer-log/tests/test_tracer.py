@@ -4,12 +4,11 @@ import asyncio
 import logging
 import statistics
 import time
-from dataclasses import replace
 
 import pytest
 import structlog
 
-from pml_hookspecs import Status
+from pml_hookspecs import Status, replace
 from pml_testing.fakes import FakeServices
 from pml_testing.records import ended
 from pml_tracer_log import LogTracer

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from opentelemetry import trace as api
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from pml_core.identifiers import execution_id, trace_id
 from pml_hookspecs import RawObject, ToolCall, ToolId
+from pml_kit.identifiers import execution_id, trace_id
 from pml_tracer_otel.context import Trace, kept, remote_of, with_context
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -92,9 +92,9 @@ def test_a_trace_that_is_kept_by_few_is_kept_by_many():
 
 def test_what_else_a_call_carries_stays_as_it_is():
     extra = RawObject(b'{"task":{"ttl":1},"_meta":{"a/b":12345678901234567890,"traceparent":"old","baggage":"x=1"}}')
-    task = ToolCall(id="c", tool=ToolId("s:t"), arguments={"a": 1}, extra=extra, needs=("b",))
+    task = ToolCall(id="c", tool=ToolId("s:t"), arguments={"a": 1}, extra=extra, depends_on=("b",))
     told = with_context(task, Trace(TRACE, sampled=True), SPAN, baggage=True)
-    assert (told.id, told.tool, told.arguments, told.needs) == ("c", "s:t", {"a": 1}, ("b",))
+    assert (told.id, told.tool, told.arguments, told.depends_on) == ("c", "s:t", {"a": 1}, ("b",))
     assert told.extra == {
         "task": {"ttl": 1},
         "_meta": {"a/b": 12345678901234567890, "traceparent": f"00-{TRACE}-{SPAN}-03"},

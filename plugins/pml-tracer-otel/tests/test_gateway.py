@@ -86,7 +86,7 @@ async def test_without_a_client_that_traces_the_gateway_begins_the_trace(site, r
 async def test_what_runs_in_a_workflow_within_a_workflow_is_inside_it(site, receiver):
     server = ScriptedServer()
     read, write = ToolId("files:read_file"), ToolId("files:write_file")
-    inner = Workflow(id="inner", tasks=(ToolCall(id="deep", tool=write, arguments={}),), needs=("first",))
+    inner = Workflow(id="inner", tasks=(ToolCall(id="deep", tool=write, arguments={}),), depends_on=("first",))
     plan = Workflow(id="outer", tasks=(ToolCall(id="first", tool=read, arguments={}), inner))
     async with site(server) as gateway:
         outcome = await gateway.dispatcher.start(plan, Session(key="test"))

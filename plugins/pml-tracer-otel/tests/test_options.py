@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from pml_hookspecs import replace
 from pml_tracer_otel import Settings
 from pml_tracer_otel import options as options_module
 from pml_tracer_otel.options import options_of

@@ -72,7 +72,7 @@ async def start(config, *words, **pipes):
 
 async def address_of(process):
     lines = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while line := (await process.stderr.readline()).decode():
             lines.append(line)
             if found := BOUND.search(line):
@@ -118,7 +118,7 @@ async def test_a_gateway_that_is_told_to_end_exports_the_last_first(receiver, si
             health = (await client.http.get(f"{client.address}/otel/health")).json()
         assert receiver.raw == []
         process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             assert await process.wait() == 128 + signal.SIGTERM
     finally:
         if process.returncode is None:
@@ -163,7 +163,7 @@ async def test_over_stdio_the_end_of_the_client_is_the_end(receiver, site):
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "talk", "version": "1"}}
     requests = [("initialize", about), ("tools/list", {}), ("tools/call", {"name": "echo__echo", "arguments": {}})]
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             for number, (method, params) in enumerate(requests):
                 message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
                 process.stdin.write(json.dumps(message).encode() + b"\n")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CLIENT_PREFIX, Scope
+from pml_hookspecs import CLIENT_PREFIX, Scope, replace
+from pml_kit.shared.change import Write, change
 
 from .keys import AGENT_PREFIX, SYSTEM, Keys, every
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Services, Session
+    from pml_hookspecs import Document, Services, Session
 
     from .settings import Settings
 
@@ -151,16 +152,13 @@ class Agents:
         """
         if agent in self.declared:
             raise ConfiguredRuleError(agent)
-        documents = self._services.store.documents
-        while True:
-            document = await documents.get(AGENTS, agent)
+
+        def edit(document: Document | None) -> tuple[Rule, Write | None]:
             rule = NO_RULE if document is None else _rule(document.value)
-            changed = replace(rule, **{name: change(getattr(rule, name)) for name, change in members.items()})
-            if changed == rule:
-                return rule
-            version = 0 if document is None else document.version
-            if await documents.put(AGENTS, agent, _value(changed), if_version=version) is not None:
-                return changed
+            after = replace(rule, **{name: changed(getattr(rule, name)) for name, changed in members.items()})
+            return after, None if after == rule else Write(_value(after))
+
+        return await change(self._services.store.documents, AGENTS, agent, edit)
 
 
 def _is_theirs(rule: Rule, principal: str) -> bool:

@@ -7,10 +7,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import GATEWAY_SERVER, CodeRun, Failure, Outcome, Phase, Status
+from pml_hookspecs import GATEWAY_SERVER, CodeRun, Outcome, Phase, PluginTask
+from pml_kit.mcp.effects import ORDER
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
     from pml_hookspecs import CallNext, CatalogEntry, Run, Session, Task
 
@@ -57,32 +58,40 @@ class CodeFilter:
         session = run.session
         if type(task) is CodeRun and (session.allow is not None or session.deny) and not allowed(RUN_CODE, session):
             return _refused(task)
+        if type(task) is PluginTask and (session.allow is not None or session.deny):
+            name = f"{GATEWAY_SERVER}:@task/{task.type}"
+            if not allowed(name, session):
+                return _refused(task, f"Tasks of type {task.type} are not allowed here: the key may not have {name}.")
         return call_next(task, run)
 
 
-async def _refused(task: Task) -> Outcome:
-    from datetime import UTC, datetime
+async def _refused(task: Task, why: str = f"Code is not allowed here: the key may not have {RUN_CODE}.") -> Outcome:
+    from pml_kit.outcomes import denied
 
-    failure = Failure("policy.denied", f"Code is not allowed here: the key may not have {RUN_CODE}.")
-    return Outcome(
-        task_id=task.id, status=Status.DENIED, started_at=datetime.now(UTC), duration_ms=0, failure=failure
-    )  # fmt: skip
+    return denied(task, why)
 
 
 def allowed(tool: str, session: Session) -> bool:
     """Whether the patterns of a session's key let it have ``tool``.
 
     The gateway's own tools, which do nothing but with what the key may have, need no pattern as long as none of those
-    that allow is about them.
+    that allow is about them. What counts for one of them counts for the tools beside it that do less.
     """
-    if session.deny and _matcher(session.deny).match(tool):
+    names = (tool, *_whole_of(tool))
+    if session.deny and any(_matcher(session.deny).match(one) for one in names):
         return False
     server, _, name = tool.partition(":")
     if name.startswith(REQUEST):
         return session.allow is None or any(_covers(pattern, server, name) for pattern in session.allow)
-    if session.allow is None or _matcher(session.allow).match(tool):
+    if session.allow is None or any(_matcher(session.allow).match(one) for one in names):
         return True
     return tool.startswith(OWN) and not any(pattern.startswith(OWN) for pattern in session.allow)
+
+
+def _whole_of(tool: str) -> Sequence[str]:
+    """Of a tool of the gateway's own for one class of effects, such as ``pml:call_tool_read``: that for all of them."""
+    whole, _, effects = tool.rpartition("_")
+    return (whole,) if effects in ORDER and tool.startswith(OWN) else ()
 
 
 def _covers(pattern: str, server: str, name: str) -> bool:

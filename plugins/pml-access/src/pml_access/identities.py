@@ -1,4 +1,4 @@
-"""Who comes with which key. Implements :class:`pml_hookspecs.Identities`."""
+"""Who comes with which key. Implements :class:`pml_kit.offers.Identities`."""
 
 from __future__ import annotations
 

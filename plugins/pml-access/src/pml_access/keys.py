@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pml_hookspecs import Identity
+from pml_hookspecs import Identity, replace
+from pml_kit.shared.change import Write, change
 
 from . import tokens
 from .tokens import Token
@@ -102,7 +104,7 @@ class Keys:
         while True:
             token = tokens.new()
             made = Key(id=token.id, digest=token.digest, created_at=datetime.now(UTC), created_by=by, **about)
-            if await self._put(made, if_version=0) is not None:
+            if await change(self._documents, KEYS, made.id, partial(_made, made)):
                 return made, token
 
     async def get(self, id: str) -> Key | None:
@@ -139,23 +141,17 @@ class Keys:
         """
         return await self._change(id, lambda key: replace(key, dry_run_only=True))
 
-    async def _change(self, id: str, change: Callable[[Key], Key]) -> Key | None:
+    async def _change(self, id: str, edit: Callable[[Key], Key]) -> Key | None:
         """The key as it is after a change; None when that changes nothing."""
-        while True:
-            document = await self._documents.get(KEYS, id)
+
+        def edited(document: Document | None) -> tuple[Key | None, Write | None]:
             if document is None:
                 raise LookupError(id)
             key = _key(document)
-            if (changed := change(key)) == key:
-                return None
-            if await self._put(changed, if_version=document.version) is not None:
-                return changed
+            after = edit(key)
+            return (None, None) if after == key else (after, _write(after))
 
-    async def _put(self, key: Key, *, if_version: int) -> int | None:
-        value = {**asdict(key), **{name: _text(getattr(key, name)) for name in TIMES}}
-        marks = {"kind": key.kind, "principal": key.principal}
-        version: int | None = await self._documents.put(KEYS, key.id, value, marks=marks, if_version=if_version)
-        return version
+        return await change(self._documents, KEYS, id, edited)
 
     # When they were last used
 
@@ -183,6 +179,15 @@ async def every(documents: Any, collection: str) -> AsyncIterator[Document]:
         cursor = page.cursor
         if cursor is None:
             return
+
+
+def _made(key: Key, found: Document | None) -> tuple[bool, Write | None]:
+    return (True, _write(key)) if found is None else (False, None)
+
+
+def _write(key: Key) -> Write:
+    value = {**asdict(key), **{name: _text(getattr(key, name)) for name in TIMES}}
+    return Write(value, {"kind": key.kind, "principal": key.principal})
 
 
 def _key(document: Document) -> Key:

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
-from pml_hookspecs import hookimpl
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import IDENTITIES, TOOL_NAMES
+from pml_kit.shared import GatewayParts
 
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Identities, NamedTools, Services, ToolFilter, Wrapper
+    from pml_hookspecs import Services, ToolFilter, Wrapper
+    from pml_kit.offers import NamedTools
 
     from .agents import Agents
     from .identities import KeyIdentities
 
 settings_type = Settings
-_parts: WeakKeyDictionary[Any, tuple[Agents, KeyIdentities]] = WeakKeyDictionary()
-"""What the hooks of one gateway share, by its catalog: services are made anew when the settings change."""
 
 
-def _parts_of(services: Services) -> tuple[Agents, KeyIdentities]:
+def _made(services: Services) -> tuple[Agents, KeyIdentities]:
     from .agents import Agents
     from .identities import KeyIdentities
 
     settings: Settings = services.settings or Settings()
-    if services.catalog not in _parts:
-        agents = Agents(services, settings)
-        _parts[services.catalog] = agents, KeyIdentities(services, settings, agents)
-    agents, identities = _parts[services.catalog]
+    agents = Agents(services, settings)
+    return agents, KeyIdentities(services, settings, agents)
+
+
+_parts = GatewayParts(_made, of=lambda services: services.catalog)
+"""Services are made anew when the settings change, the catalog is not."""
+
+
+def _parts_of(services: Services) -> tuple[Agents, KeyIdentities]:
+    settings: Settings = services.settings or Settings()
+    agents, identities = _parts(services)
     if identities.settings != settings:
         identities.settings = settings
         agents.configure(settings)
@@ -38,9 +46,9 @@ def _parts_of(services: Services) -> tuple[Agents, KeyIdentities]:
 
 
 @hookimpl
-def pml_identities(services: Services) -> Iterable[Identities]:
-    """The identities of the keys in the store."""
-    return [_parts_of(services)[1]]
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
+    """The identities of the keys in the store, and what the patterns of keys that are good name."""
+    return [Offer(IDENTITIES, _parts_of(services)[1]), Offer(TOOL_NAMES, partial(_named, services))]
 
 
 @hookimpl
@@ -51,16 +59,10 @@ def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
     return [KeyToolFilter(_parts_of(services)[0])]
 
 
-@hookimpl
-def pml_named_tools(services: Services) -> Iterable[Awaitable[Sequence[NamedTools]]]:
-    """What the patterns of keys that are good name."""
-    return [_named(services)]
-
-
 async def _named(services: Services) -> Sequence[NamedTools]:
     from datetime import UTC, datetime
 
-    from pml_hookspecs import NamedTools
+    from pml_kit.offers import NamedTools
 
     from .keys import Keys
 
@@ -94,10 +96,7 @@ async def _life(services: Services, agents: Agents) -> AsyncIterator[None]:
     with suppress(Exception):  # it was logged, and is tried again
         await agents.current()
     services.spawn(_keep_up, agents, name="agents")
-    try:
-        yield
-    finally:
-        _parts.pop(services.catalog, None)
+    yield
 
 
 async def _keep_up(agents: Agents) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import ExecutionId, InvalidArguments, MetaTool, Outcome, Scope, ToolFailed
-from pml_hookspecs.clock import Clock
+from pml_kit.system.clock import Clock
 
 from .answers import shortened
 from .definitions import agent_tool
@@ -107,8 +107,14 @@ class _Call:
         agent = self._agent
         if agent.kind == "command":
             from . import command_agents
+            from .turn_watchdog import watched_turn
 
-            return await command_agents.ask(agent, message, context, told)
+            try:
+                async with watched_turn(run.id) as variables:
+                    held = replace(agent, env={**agent.env, **variables})
+                    return await command_agents.ask(held, message, context, told)
+            except OSError as exc:
+                raise AgentError("agent.start", f"what watches over it cannot be started: {exc}") from exc
         if agent.kind == "url":
             from . import http_agents
 

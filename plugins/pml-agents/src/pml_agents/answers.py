@@ -100,7 +100,7 @@ class OutputExcerpt:
 
     @property
     def left_out(self) -> int:
-        """StartOptions much is not kept [bytes]."""
+        """How much is not kept [bytes]."""
         return max(0, self.size - len(self._head) - min(len(self._tail), self._half))
 
     def text(self) -> str:

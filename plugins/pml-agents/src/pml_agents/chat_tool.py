@@ -1,4 +1,4 @@
-"""``chat_with_agent``."""
+"""``chat_with_agent`` and ``cancel_execution``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
     CallNext,
@@ -15,33 +15,29 @@ from pml_hookspecs import (
     Outcome,
     Phase,
     RawObject,
+    RunOptions,
     ToolCall,
     ToolFailed,
     ToolId,
+    UnauthenticatedError,
 )
 from pml_kit.cleanup import finish_despite_cancel
+from pml_kit.offers import ACCESS, required
 
 from .agents import EVERYONE, Agents, Caller
 from .settings import SERVER
 
 if TYPE_CHECKING:
-    from pml_hookspecs import DryRun, ExecutionRecord, Run, Services, Session, Task, Trigger
+    from pml_hookspecs import ExecutionRecord, Run, Services, Session, Task
 
 LOOK_S = 2.0
-"""StartOptions often whoever waits looks into the store, in case nobody tells [s]."""
+"""How often whoever waits looks into the store, in case nobody tells [s]."""
 LONGEST_INTENT = 2000
-"""StartOptions much of a message is what the execution is said to be for [characters]."""
+"""How much of a message is what the execution is said to be for [characters]."""
 UNDER_WAY = ("pending", "running")
+SYSTEM = "system"
+"""Scope of those who may cancel everybody's."""
 NUMBERS = ("cost_usd", "tokens_in", "tokens_out", "context_used", "context_max")
-
-
-class StartOptions(TypedDict):
-    """How an agent is run, as :meth:`pml_hookspecs.Services.start` takes it."""
-
-    intent: str
-    dry_run: DryRun
-    trigger: Trigger
-    agent: str
 
 
 class CompletionNotifier:
@@ -90,14 +86,14 @@ class ChatWithAgent:
             raise InvalidArguments(
                 f"chat_with_agent: {name!r} is the agent that asks, and would wait for itself; say parallel or async"
             )
-        how = _how(name, call, run)
         id = new_id()
+        options = _options(id, name, call, run)
         if in_background:
-            return await self._in_background(call, run, id, how)
+            return await self._in_background(call, run, id, options)
         caller = Caller(asyncio.get_running_loop().create_future(), run.progress)
         self._agents.callers[id] = caller
         try:
-            outcome = await self._run(call, run, id, how)
+            outcome = await self._run(call, run, id, options)
         finally:
             del self._agents.callers[id]
         return _told(name, id, outcome)
@@ -130,7 +126,7 @@ class ChatWithAgent:
             given["parallel"] = True
         return ToolCall(id="chat", tool=ToolId(f"{SERVER}:{name}"), arguments=given)
 
-    async def _begin(self, call: ToolCall, run: Run, id: ExecutionId, how: StartOptions) -> None:
+    async def _begin(self, call: ToolCall, run: Run, id: ExecutionId, options: RunOptions) -> None:
         """Have it recorded and begun; whoever takes the request back meanwhile takes back all of it.
 
         Raises:
@@ -139,7 +135,7 @@ class ChatWithAgent:
         services = self._agents.services
 
         async def start() -> None:
-            await services.start(call, run.session, id=id, **how)
+            await services.start(call, run.session, options)
             run.note(recorded_as=id)
 
         try:
@@ -148,10 +144,10 @@ class ChatWithAgent:
             await finish_despite_cancel(_stop(services, id), name="stop of a chat")
             raise
 
-    async def _in_background(self, call: ToolCall, run: Run, id: ExecutionId, how: StartOptions) -> Mapping[str, Any]:
-        name = how["agent"]
+    async def _in_background(self, call: ToolCall, run: Run, id: ExecutionId, options: RunOptions) -> Mapping[str, Any]:
+        name = options.agent
         try:
-            await self._begin(call, run, id, how)
+            await self._begin(call, run, id, options)
         except Exception as exc:
             self._agents.services.log.warning("an agent's run could not be recorded", agent=name, problem=str(exc))
             message = f"Agent {name!r} was not asked: its run cannot be recorded; try again, or without async."
@@ -159,15 +155,15 @@ class ChatWithAgent:
             raise ToolFailed(message, content) from exc
         return {"agent_name": name, "execution_id": id, "status": "pending"}
 
-    async def _run(self, call: ToolCall, run: Run, id: ExecutionId, how: StartOptions) -> Outcome | None:
+    async def _run(self, call: ToolCall, run: Run, id: ExecutionId, options: RunOptions) -> Outcome | None:
         """Begin in the background, so that it is recorded from its beginning on and can be cancelled, and wait."""
         services = self._agents.services
         try:
-            await self._begin(call, run, id, how)
+            await self._begin(call, run, id, options)
         except Exception as exc:
-            services.log.warning("an agent runs without being recorded yet", agent=how["agent"], problem=str(exc))
+            services.log.warning("an agent runs without being recorded yet", agent=options.agent, problem=str(exc))
             run.note(recorded_as=id)
-            return await services.run(call, run.session, id=id, **how)
+            return await services.run(call, run.session, options)
         outcome = None
         try:
             outcome = await self._ended(id)
@@ -191,8 +187,46 @@ class ChatWithAgent:
                 return _outcome_of(record)
 
 
-def _how(name: str, call: ToolCall, run: Run) -> StartOptions:
-    return StartOptions(
+class CancelExecution:
+    """Answers calls of ``cancel_execution``."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        """Stop what is the caller's own; that others may see it does not let them.
+
+        Raises:
+            InvalidArguments: There is no such execution, or none of the caller's, or the caller has not said who it is.
+        """
+        given = arguments.get("execution_id")
+        if not isinstance(given, str) or not given.strip():
+            raise InvalidArguments("cancel_execution: execution_id must be the id of an execution")
+        id = ExecutionId(given.strip())
+        try:
+            scope = await required(self._services, ACCESS).scope(run.session, results=True)
+        except UnauthenticatedError as exc:
+            raise InvalidArguments(str(exc)) from None
+        record = await self._services.store.executions.get(id, scope)
+        if record is None or not _may_cancel(run.session, record):
+            raise InvalidArguments(f"cancel_execution: no execution {id!r} that you may cancel")
+        stopped = record.status in UNDER_WAY and await self._services.stop(id)
+        after = await self._services.store.executions.get(id, scope)
+        return {
+            "execution_id": id,
+            "cancelled": bool(stopped),
+            "status": str((record if after is None else after).status),
+        }
+
+
+def _may_cancel(session: Session, record: ExecutionRecord) -> bool:
+    own = bool(session.agent) and record.as_agent and record.agent == session.agent
+    return own or record.principal == session.principal or SYSTEM in session.scopes
+
+
+def _options(id: ExecutionId, name: str, call: ToolCall, run: Run) -> RunOptions:
+    return RunOptions(
+        id=id,
         intent=call.arguments["message"][:LONGEST_INTENT],
         dry_run=("reads" if run.reads_for_real else True) if run.dry_run else False,
         trigger="agent" if run.session.agent else "mcp",

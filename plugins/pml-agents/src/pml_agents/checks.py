@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pml_hookspecs import Check, ToolId, split_tool_id
+from pml_kit.mcp.tool_schemas import input_schema
+from pml_kit.schema.members import properties
 
 from .command_agents import environment
 from .settings import Settings
@@ -79,8 +81,7 @@ def _problem_of_tool(services: Services, agent: Agent) -> tuple[str, str]:
         # Of a server that was never up, no tools are known.
         known = ", ".join(tools[:10])
         return (f"{server} has no tool {name}; it has {known}", "Correct tool") if tools else ("", "")
-    schema = entry.input_schema
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    if isinstance(properties, dict) and properties and agent.argument not in properties:
-        return f"{agent.tool} has no argument {agent.argument}; it has {', '.join(properties)}", "Correct argument"
+    named = properties(input_schema(entry))
+    if named and agent.argument not in named:
+        return f"{agent.tool} has no argument {agent.argument}; it has {', '.join(named)}", "Correct argument"
     return "", ""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pml_hookspecs import Identity, InvalidArguments, RawObject, ToolCall, ToolId
-from pml_kit.terminal import print_table, printable
+from pml_hookspecs import Identity, InvalidArguments, RawObject, RunOptions, ToolCall, ToolId
+from pml_kit.terminal import print_json, print_table, printable
 
 from .settings import SERVER, Settings
 
@@ -58,7 +57,7 @@ async def _list(arguments: argparse.Namespace, services: Services) -> int:
             }
         )
     if arguments.json:
-        _print_json({"agents": rows})
+        print_json({"agents": rows})
     elif not rows:
         _print("There are no agents: [plugins.agents.agents] is empty.")
     else:
@@ -95,7 +94,8 @@ async def _chat(arguments: argparse.Namespace, services: Services) -> int:
     call = ToolCall(id="chat", tool=ToolId(f"{SERVER}:{arguments.name}"), arguments=given)
     # Whoever is at the terminal could change the configuration as well.
     session = services.session(Identity(principal="local", scopes=frozenset({"system"})), client="pml")
-    outcome = await services.run(call, session, intent=message[:2000], trigger="manual", agent=arguments.name)
+    options = RunOptions(intent=message[:2000], trigger="manual", agent=arguments.name)
+    outcome = await services.run(call, session, options)
     _show(outcome, arguments)
     return 0 if outcome.status.good else 1
 
@@ -110,7 +110,7 @@ def _show(outcome: Outcome, arguments: argparse.Namespace) -> None:
     if arguments.json:
         shown = {name: value for name, value in content.items() if name != "error"}
         status = "success" if outcome.status.good else "failed"
-        _print_json(
+        print_json(
             {
                 "agent_name": arguments.name,
                 "response": None,
@@ -147,7 +147,7 @@ async def _queue(arguments: argparse.Namespace, services: Services) -> int:
                 for entry in entries
             ]
     if arguments.json:
-        _print_json({"queue": rows})
+        print_json({"queue": rows})
     elif not rows:
         _print("No agent runs, and nobody waits for one.")
     else:
@@ -159,7 +159,3 @@ async def _queue(arguments: argparse.Namespace, services: Services) -> int:
 def _print(text: str) -> None:
     lines = text.splitlines() or [""]
     sys.stdout.write("".join(printable(line, keep="\t") + "\n" for line in lines))
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(f"{json.dumps(value, indent=2, ensure_ascii=False)}\n")

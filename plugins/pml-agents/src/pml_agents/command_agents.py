@@ -7,9 +7,11 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from pml_kit.processes.tree import signal_name
+
 from .answers import Answer, UnreadableError, reader
 from .failures import AgentError
-from .processes import FloodError, ProcessExit, run_program, signal_name
+from .processes import FloodError, ProcessExit, run_program
 from .settings import CONTEXT, MESSAGE, Agent
 
 USUAL_VARIABLES = ("PATH", "HOME", "LANG")

@@ -23,7 +23,7 @@ FIRST_DELAY_S, MOST_DELAY_S = 0.5, 30.0
 TOO_MANY, UNAVAILABLE = 429, 503
 """Statuses that say that it did not begin with the message; the second only together with when to try again."""
 SHOWN = 300
-"""StartOptions much of a refusal stands in a message [characters]."""
+"""How much of a refusal stands in a message [characters]."""
 
 
 async def ask(agent: Agent, message: str, context: str, told: Callable[[int, str], None], *, id: str) -> Answer:

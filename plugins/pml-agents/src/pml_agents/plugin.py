@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from pml_hookspecs import Check, MetaTool, hookimpl
+from pml_kit.shared import GatewayParts
 
 from .settings import SERVER, Settings
 
@@ -18,17 +17,15 @@ if TYPE_CHECKING:
     from .agents import Agents
 
 settings_type = Settings
-_agents: WeakKeyDictionary[Any, Agents] = WeakKeyDictionary()
-"""The agents of each gateway in this process, by its services."""
 
 
-def agents_of(services: Services) -> Agents:
-    """What the hooks of one gateway share."""
+def _made(services: Services) -> Agents:
     from .agents import Agents
 
-    if services not in _agents:
-        _agents[services] = Agents(services, services.settings or Settings())
-    return _agents[services]
+    return Agents(services, services.settings or Settings())
+
+
+agents_of = GatewayParts(_made)
 
 
 async def _chat(services: Services, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
@@ -38,7 +35,7 @@ async def _chat(services: Services, arguments: Mapping[str, Any], run: Run) -> M
 
 
 async def _cancel(services: Services, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-    from .cancel_tool import CancelExecution
+    from .chat_tool import CancelExecution
 
     return await CancelExecution(services)(arguments, run)
 
@@ -64,20 +61,6 @@ def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
     from .chat_tool import CompletionNotifier
 
     return [CompletionNotifier(agents_of(services))]
-
-
-@hookimpl
-def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
-    """What is kept for a gateway ends with it."""
-    return [_life(services)]
-
-
-@asynccontextmanager
-async def _life(services: Services) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        _agents.pop(services, None)
 
 
 @hookimpl

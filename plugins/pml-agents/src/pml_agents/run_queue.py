@@ -1,14 +1,14 @@
 """Whose turn it is: one run at a time of each agent, over all gateways that share the store.
 
 Each agent has one document: who runs, and who waits, in the order they came. Whoever is in it says so again every few
-seconds; whom this gateway sees silent for a whole lease is taken for gone. Nobody is told when another gateway's run
-ends, so those who wait look now and then; within one gateway they are told.
+seconds; whom this gateway sees silent for a whole lease is taken for gone, and loses its turn, although it may only
+have stood still. Nobody is told when another gateway's run ends, so those who wait look now and then; within one
+gateway they are told.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import secrets
@@ -17,33 +17,30 @@ import time
 from collections.abc import AsyncIterator, Callable, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import encode
-from pml_hookspecs.leases import Leases
 from pml_kit.cleanup import finish_despite_cancel
+from pml_kit.shared.change import Write, change, plain
+from pml_kit.shared.lease import Leases
 
 from .failures import AgentError
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Services
+    from pml_hookspecs import Document, Services
 
     from .settings import Agent
 
-T = TypeVar("T")
 COLLECTION = "agents.turns"
 PARTS = ("runs", "waits")
-"""Of a document. ``until_s`` of an entry is its sign of life: others see whether it changes, not what it says."""
+"""Of a document."""
 LEASE_S, BEAT_S = 20.0, 5.0
 """A run whose lease was not renewed for the first time has lost it; the second is how often leases are renewed [s]."""
 KEPT_S = 7200.0
 """After which a document that nobody changed is forgotten: far more than clocks of different machines differ by [s]."""
 POLL_S = 0.25
 """How often those who wait look whether another gateway's run has ended [s]."""
-ATTEMPTS = 60
-"""How often others may be faster before the store is taken for out of order."""
-LONGEST_PAUSE_S = 0.05
 
 
 class QueueFullError(AgentError):
@@ -53,6 +50,14 @@ class QueueFullError(AgentError):
         """``waiting`` are those that wait already."""
         message = f"{waiting} requests wait for {name!r} already, and no more may (max_queue); try again later"
         super().__init__("agent.queue_full", message, retryable=True)
+
+
+class TurnLostError(AgentError):
+    """Other gateways took this one for gone, and the turn is somebody else's by now."""
+
+    def __init__(self) -> None:
+        message = "this gateway stood still for so long that others took it for gone; its run was ended"
+        super().__init__("agent.turn_lost", message, retryable=True)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -71,7 +76,11 @@ class Ticket:
     """Counted by this gateway only, because the store was out of order when it came."""
     ahead: int = 0
     """How many wait before it."""
+    beat: int = 0
+    """Grows for as long as it is needed."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    scope: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    """Ends when the turn is lost."""
 
 
 class RunQueue:
@@ -102,15 +111,22 @@ class RunQueue:
 
         Raises:
             QueueFullError: There are enough that wait.
+            TurnLostError: This gateway stood still, and others took it for gone.
         """
         token = secrets.token_hex(8)
         ticket = Ticket(token=token, name=name, id=id, parallel=parallel, most=agent.max_parallel)
         self._tickets[token] = ticket
         self._begin_to_beat()
         try:
-            await self._change(ticket, lambda value: _enter(value, ticket, self._gateway, agent.max_queue), first=True)
-            await self._wait(ticket, waits)
-            yield
+            async with ticket.scope:
+                enter = partial(_enter, ticket=ticket, gateway=self._gateway, max_queue=agent.max_queue)
+                await self._change(ticket, enter, first=True)
+                await self._wait(ticket, waits)
+                yield
+        except TimeoutError:
+            if not ticket.scope.expired():
+                raise
+            raise TurnLostError from None
         finally:
             del self._tickets[token]
             await finish_despite_cancel(self._leave(ticket), name="end of a turn")
@@ -146,27 +162,27 @@ class RunQueue:
 
     # Writing
 
-    async def _change(self, ticket: Ticket, change: Callable[[dict[str, Any]], None], *, first: bool = False) -> None:
+    async def _change(self, ticket: Ticket, edit: Callable[[dict[str, Any]], None], *, first: bool = False) -> None:
         """Change the agent's document, and see whose turn it is then.
 
         Args:
             ticket: Whose change it is.
-            change: Changes the document's value in place.
+            edit: Changes the document's value in place.
             first: It is not in the store yet, and without it counts in this gateway only. Later it must not leave the
                 store, for who comes before it stands there.
 
         Raises:
-            AgentError: Raised by ``change``.
+            AgentError: Raised by ``edit``.
             Exception: The store is out of order, and this is not its first change.
         """
         name = ticket.name
         async with self._locks.setdefault(name, asyncio.Lock()):
             if ticket.alone:
                 value = self._alone.setdefault(name, {})
-                _apply(value, change, self._tickets)
+                _apply(value, edit, self._tickets)
             else:
                 try:
-                    value = await self._write(name, change)
+                    value = await self._write(name, edit)
                 except AgentError:
                     raise
                 except Exception as exc:
@@ -175,28 +191,17 @@ class RunQueue:
                     self._services.log.warning("turns are counted by this gateway alone", problem=str(exc))
                     ticket.alone = True
                     value = self._alone.setdefault(name, {})
-                    _apply(value, change, self._tickets)
+                    _apply(value, edit, self._tickets)
         self._tell(name, value, alone=ticket.alone)
 
-    async def _write(self, name: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        documents = self._services.store.documents
-        for attempt in range(ATTEMPTS):
-            found = await documents.get(COLLECTION, name)
-            before = b"{}" if found is None else encode(found.value)
-            value: dict[str, Any] = json.loads(before)
-            _apply(value, change, self._living(name, value))
-            if encode(value) == before:
-                return value
-            expires_at = datetime.now(UTC) + timedelta(seconds=KEPT_S)
-            version = 0 if found is None else found.version
-            if await documents.put(COLLECTION, name, value, expires_at=expires_at, if_version=version) is not None:
-                return value
-            await asyncio.sleep(random.uniform(0, min(LONGEST_PAUSE_S, 0.001 * 2**attempt)))  # noqa: S311 - no secret
-        raise RuntimeError(f"{COLLECTION} {name}: {ATTEMPTS} times another gateway was faster")
+    async def _write(self, name: str, edit: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        def edited(found: Document | None) -> tuple[dict[str, Any], Write | None]:
+            value = plain(found)
+            beats = {entry["token"]: entry.get("beat") for part in PARTS for entry in value.get(part, ())}
+            _apply(value, edit, self._leases.living(name, beats, self._tickets, LEASE_S))
+            return value, Write(value, keep_s=KEPT_S)
 
-    def _living(self, name: str, value: Mapping[str, Any]) -> set[str]:
-        marks = {entry["token"]: entry["until_s"] for part in PARTS for entry in value.get(part, ())}
-        return self._leases.living(name, marks, self._tickets, LEASE_S)
+        return await change(self._services.store.documents, COLLECTION, name, edited)
 
     def _tell(self, name: str, value: Mapping[str, Any], *, alone: bool) -> None:
         """Tell those of this gateway what became of them."""
@@ -231,8 +236,8 @@ class RunQueue:
 
     async def _renew(self, name: str) -> None:
         mine = [ticket for ticket in self._tickets.values() if ticket.name == name and not ticket.alone]
-        if not mine:
-            return
+        for ticket in mine:
+            ticket.beat += 1
         try:
             async with self._locks.setdefault(name, asyncio.Lock()):
                 value = await self._write(name, lambda value: _renew(value, mine, self._gateway))
@@ -240,24 +245,28 @@ class RunQueue:
             self._services.log.warning("other gateways may take this one for gone", problem=str(exc))
         else:
             self._tell(name, value, alone=False)
+            self._end_lost(mine, value)
+
+    def _end_lost(self, mine: list[Ticket], value: Mapping[str, Any]) -> None:
+        runs = {entry["token"] for entry in value["runs"]}
+        for ticket in mine:
+            gone = ticket.granted and ticket.token not in runs
+            if gone and ticket.token in self._tickets and not ticket.scope.expired():
+                self._services.log.warning("a turn was lost: others took this gateway for gone", agent=ticket.name)
+                ticket.scope.reschedule(asyncio.get_running_loop().time())
 
 
 async def all_turns(services: Services) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Who runs and who waits, by agent; without those that said so last long ago, by the clock of this machine."""
-    page = await services.store.documents.find(COLLECTION, limit=1000)
-    found = {}
-    for document in page.items:
-        value: dict[str, Any] = json.loads(encode(document.value))
-        now_s = time.time()
-        _keep(value, {entry["token"] for part in PARTS for entry in value.get(part, ()) if entry["until_s"] > now_s})
-        found[document.key] = {"runs": value["runs"], "waits": value["waits"]}
-    return found
+    """Who runs and who waits, by agent; without those that nobody renewed for long, by the clock of this machine."""
+    page, now = await services.store.documents.find(COLLECTION, limit=1000), datetime.now(UTC)
+    fresh = [one for one in page.items if (now - one.changed_at).total_seconds() < LEASE_S]
+    return {one.key: {part: plain(one).get(part, []) for part in PARTS} for one in fresh}
 
 
-def _apply(value: dict[str, Any], change: Callable[[dict[str, Any]], None], living: Container[str]) -> None:
+def _apply(value: dict[str, Any], edit: Callable[[dict[str, Any]], None], living: Container[str]) -> None:
     """Change a document's value in place, and give turns to those whose they are."""
     _keep(value, living)
-    change(value)
+    edit(value)
     _promote(value)
 
 
@@ -296,7 +305,7 @@ def _entry(ticket: Ticket, gateway: str) -> dict[str, Any]:
         "most": ticket.most,
         "gateway": gateway,
         "since_s": round(time.time(), 3),
-        "until_s": round(time.time() + LEASE_S, 3),
+        "beat": ticket.beat,
     }
 
 
@@ -313,6 +322,6 @@ def _renew(value: dict[str, Any], mine: list[Ticket], gateway: str) -> None:
     known = {entry["token"]: entry for part in PARTS for entry in value[part]}
     for ticket in mine:
         if ticket.token in known:
-            known[ticket.token]["until_s"] = round(time.time() + LEASE_S, 3)
-        else:  # taken for gone, because this gateway stood still
-            value["runs" if ticket.granted else "waits"].append(_entry(ticket, gateway))
+            known[ticket.token]["beat"] = ticket.beat
+        elif not ticket.granted:  # taken for gone, because this gateway stood still: at the end once more
+            value["waits"].append(_entry(ticket, gateway))

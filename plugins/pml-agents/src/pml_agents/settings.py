@@ -31,8 +31,8 @@ class Fields:
     cost_usd: str = setting("", "What it cost [USD].")
     tokens_in: str = setting("", "Tokens that its models read [tokens].")
     tokens_out: str = setting("", "Tokens that its models wrote [tokens].")
-    context_used: str = setting("", "StartOptions full its context was at the end [tokens].")
-    context_max: str = setting("", "StartOptions much fits into its context [tokens].")
+    context_used: str = setting("", "How full its context was at the end [tokens].")
+    context_max: str = setting("", "How much fits into its context [tokens].")
     model: str = setting("", "The model that did most of the work.")
     transcript: str = setting("", "What it said and did: a list.")
 

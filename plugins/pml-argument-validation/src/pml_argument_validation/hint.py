@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import RawObject
+from pml_hookspecs import RawObject, replace
 
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome

@@ -10,12 +10,14 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, Outcome, Phase, RawObject, Status, ToolCall, encode, hookimpl
+from pml_kit.mcp.tool_schemas import input_schema
+from pml_kit.offers.presentation import served
 
 from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, CatalogEntry, Run, Services, Task, Wrapper
-    from pml_kit.json_schema import Validator
+    from pml_kit.schema.validation import Validator
 
     from .problems import Problem
 
@@ -42,7 +44,7 @@ class ArgumentValidation:
 
     JSON Schema, draft 2020-12 unless ``$schema`` names another, which is how MCP reads ``inputSchema``. A schema that
     cannot be used is not the caller's fault: it is logged once, and the server has to judge for itself. The same holds
-    for a schema that is over the bounds of :mod:`pml_hookspecs.schemas`, and for arguments that would take more steps
+    for a schema that is over the bounds of :mod:`pml_kit.schema.bounds`, and for arguments that would take more steps
     to check than are taken for one call.
     """
 
@@ -92,7 +94,7 @@ class ArgumentValidation:
 
     def _failure(self, entry: CatalogEntry, task: ToolCall, run: Run) -> Failure | None:
         try:
-            told = self._problems(entry, task, _made_up(task, run), values=True)
+            told = self._problems(served(entry), task, _made_up(task, run), values=True)
         except NoObjectError as exc:
             return Failure(CODE, f"Not run: the arguments for {entry.id} are not a JSON object: {exc}")
         return _explained(entry, told) if told else None
@@ -100,7 +102,7 @@ class ArgumentValidation:
     def _misfits(self, entry: CatalogEntry, task: ToolCall) -> Sequence[Problem]:
         """As :meth:`_problems`, by places and rules alone; nothing of what is no JSON object."""
         try:
-            return self._problems(entry, task, (), values=False)
+            return self._problems(served(entry), task, (), values=False)
         except NoObjectError:
             return ()
 
@@ -108,6 +110,8 @@ class ArgumentValidation:
         self, entry: CatalogEntry, task: ToolCall, simulated: Sequence[str], *, values: bool
     ) -> Sequence[Problem]:
         """What does not fit; nothing where that cannot be told, or not in a moment.
+
+        ``entry`` is as the tool's server has it: what is sent is judged by that, whatever clients are shown.
 
         Raises:
             NoObjectError: The arguments are no JSON object.
@@ -159,10 +163,10 @@ class ArgumentValidation:
         return validator
 
     def _compiled(self, entry: CatalogEntry) -> Validator | None:
-        schema = entry.input_schema
+        schema = input_schema(entry)
         if schema is None:
             return None
-        from pml_kit.json_schema import Validator
+        from pml_kit.schema.validation import Validator
 
         try:
             return Validator(schema)
@@ -200,7 +204,7 @@ def _told(
     from .problems import Problem, problems, relevant
 
     try:
-        return problems(relevant(validator.iter_errors(value), simulated), entry.input_schema or {}, values=values)
+        return problems(relevant(validator.iter_errors(value), simulated), input_schema(entry) or {}, values=values)
     except ValueError as exc:
         # The validator judges a value of any depth but cannot describe every one.
         return [Problem("$", f"does not fit; where cannot be told{f': {exc}' if values else ''}")]
@@ -210,7 +214,7 @@ def _explained(entry: CatalogEntry, told: Sequence[Problem]) -> Failure:
     from .signature import signature
 
     lines = "".join(f"\n- {problem.path}: {problem.message}" for problem in told)
-    parameters = signature(entry.input_schema or {})
+    parameters = signature(input_schema(entry) or {})
     message = f"Not run: the arguments do not fit {entry.id}.{lines}\nParameters: {parameters}"
     return Failure(CODE, message, details={"problems": [problem._asdict() for problem in told]})
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .signature import short, type_of
+from pml_kit.schema.members import part_at, properties
+
+from .signature import expected, short
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -135,26 +137,14 @@ def _of_choice(
     yield Problem(json_path(here), f"must be {allowed}, not {found}")
 
 
-def _described(schema: Mapping[str, Any], error: ValidationError) -> Mapping[str, Any]:
-    """The ``properties`` beside the keyword that failed; empty when they cannot be found that way."""
-    at: Any = schema
-    for step in error.schema_path[:-1]:
-        try:
-            at = at[step]
-        except (LookupError, TypeError):
-            return {}
-    named = at.get("properties") if isinstance(at, Mapping) else None
-    return named if isinstance(named, Mapping) else {}
-
-
 def _expected(schema: Mapping[str, Any], error: ValidationError, name: str) -> str:
-    expected = type_of(_described(schema, error).get(name))
-    return "a value" if expected == "any" else _a(expected)
+    wanted = expected(properties(part_at(schema, error.schema_path[:-1])).get(name), schema)
+    return "a value" if wanted == "any" else _a(wanted)
 
 
 def _known(schema: Mapping[str, Any], error: ValidationError) -> list[str]:
     given = error.instance if isinstance(error.instance, Mapping) else {}
-    return [name for name in _described(schema, error) if name not in given]
+    return [name for name in properties(part_at(schema, error.schema_path[:-1])) if name not in given]
 
 
 def _hint(name: str, known: list[str]) -> str:

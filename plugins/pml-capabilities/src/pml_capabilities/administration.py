@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import AccessEvent, InvalidArguments
+from pml_hookspecs import InvalidArguments, replace
+from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.terminal import print_json
 
-from .commands import library_in, one_named, print_json, say
+from .commands import library_in, one_named, say
 from .exchange import MOST_BYTES, NAME_RULE, exported, is_name, read
 from .normalization import owned
 from .settings import Settings
@@ -175,4 +176,6 @@ def _about(one: Capability) -> dict[str, Any]:
 
 async def _report(services: Services, code: str, details: Mapping[str, Any]) -> None:
     # First, because somebody who changes things might end the command before it is through.
-    await services.report_access(AccessEvent(kind="change", target="capabilities", code=code, details=details))
+    await required(services, ACCESS).report(
+        AccessEvent(kind="change", target="capabilities", code=code, details=details)
+    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import AccessEvent, InvalidArguments, Scope
-from pml_kit.terminal import printable
+from pml_hookspecs import InvalidArguments, Scope
+from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.terminal import print_columns, print_json, printable
 
 from .graph import graph, used_together
 from .library import Library, by_intent, library_of
@@ -45,7 +45,7 @@ async def show_list(arguments: argparse.Namespace, services: Services) -> int:
         + [f"{c.successes}/{c.runs}", f"{c.duration_ms}", _state(c, services), c.intent]
         for c in known
     ]
-    _print_table(["ID", "NAME", *(["WHOSE"] if several else []), "WELL", "MS", "STATE", "INTENT"], rows)
+    _show(["ID", "NAME", *(["WHOSE"] if several else []), "WELL", "MS", "STATE", "INTENT"], rows)
     return 0
 
 
@@ -53,7 +53,7 @@ async def show_one(arguments: argparse.Namespace, services: Services) -> int:
     """One, with its code."""
     capability = await one_named(arguments.id, library_in(services), arguments.principal)
     if arguments.json:
-        print_json({**_plain(capability, services), "code": capability.code, "inputs": capability.inputs})
+        print_json({**_plain(capability, services), "code": capability.code, "inputs": dict(capability.inputs)})
         return 0
     say(f"{capability.id}  {capability.name}  ({_state(capability, services)})")
     for intent in capability.intents:
@@ -86,7 +86,7 @@ async def forget(arguments: argparse.Namespace, services: Services) -> int:
     for capability in known:
         # First, because somebody who deletes might end the command before it is through.
         about = {"capability": capability.id, "name": capability.name, "principals": sorted(capability.principals)}
-        await services.report_access(
+        await required(services, ACCESS).report(
             AccessEvent(kind="change", target="capabilities", code="capability.deleted", details=about)
         )
         if await library.forget(capability.id):
@@ -109,7 +109,7 @@ async def show_graph(arguments: argparse.Namespace, services: Services) -> int:
     rows = [
         [names[e["source"]], e["type"].replace("_", " "), names[e["target"]], str(e["weight"])] for e in made["edges"]
     ]
-    _print_table(["FROM", "HOW", "TO", "TIMES"], rows)
+    _show(["FROM", "HOW", "TO", "TIMES"], rows)
     return 0
 
 
@@ -174,21 +174,13 @@ def _plain(capability: Capability, services: Services) -> dict[str, Any]:
     }
 
 
-def print_json(value: Any) -> None:
-    """Write one JSON document."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=dict) + "\n")
-
-
 def say(text: str) -> None:
     """Write a line that cannot control a terminal."""
     sys.stdout.write(printable(text, keep="\n\t") + "\n")
 
 
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    table = [list(header), *([_cell(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[n]) for row in table) for n in range(len(header))]
-    for row in table:
-        sys.stdout.write("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() + "\n")
+def _show(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print_columns([list(map(_cell, row)) for row in rows], header)
 
 
 def _cell(text: str) -> str:

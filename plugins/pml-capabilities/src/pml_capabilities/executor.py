@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Verdict
+from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, replace
+from pml_kit.offers import Verdict
+from pml_kit.schema.members import properties
 
 from .inputs import defaults, name_problems, problems
 from .library import Library, library_of
@@ -134,7 +135,7 @@ def _wrong(capability: Capability, task: CapabilityRun, *, values: bool) -> Fail
     if values:
         wrong = problems(capability.inputs, given)
     else:
-        wrong = name_problems(capability.inputs, {**given, **dict.fromkeys(_known(capability, task.needs))})
+        wrong = name_problems(capability.inputs, {**given, **dict.fromkeys(_known(capability, task.depends_on))})
     if not wrong:
         return None
     return Failure(
@@ -143,12 +144,12 @@ def _wrong(capability: Capability, task: CapabilityRun, *, values: bool) -> Fail
 
 
 def _known(capability: Capability, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name in capability.inputs.get("properties", {})]
+    return [name for name in names if name in properties(capability.inputs)]
 
 
 def _taken(capability: Capability, task: CapabilityRun) -> dict[str, Any]:
     known = _known(capability, task.inputs)
-    return {name: value for name, value in task.inputs.items() if name in known or name not in task.needs}
+    return {name: value for name, value in task.inputs.items() if name in known or name not in task.depends_on}
 
 
 def _ended(task: CapabilityRun, started_at: datetime, code: Outcome) -> Outcome:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
+
+from pml_kit.schema.members import properties
 
 DEEPEST = 4
 MOST_MEMBERS = 50
 ANYTHING: Mapping[str, Any] = {}
-_FITS: Mapping[str, Callable[[Any], bool]] = {
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: (
-        not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
-    ),
-    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    "string": lambda value: isinstance(value, str),
-    "object": lambda value: isinstance(value, Mapping),
-    "array": lambda value: isinstance(value, Sequence) and not isinstance(value, str),
-}
+_TYPES = frozenset({"boolean", "integer", "number", "string", "object", "array"})
 _SPOKEN = {"integer": "an integer", "object": "an object", "array": "an array", "null": "null"}
 
 
@@ -56,19 +49,19 @@ def kind_of(value: Any, depth: int = DEEPEST) -> dict[str, Any]:
 
 def defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What is taken for inputs that are not given."""
-    return {name: kind["default"] for name, kind in schema.get("properties", {}).items() if "default" in kind}
+    return {name: kind["default"] for name, kind in properties(schema).items() if "default" in kind}
 
 
 def name_problems(schema: Mapping[str, Any], names: Iterable[str]) -> list[str]:
     """What is wrong with the names of inputs, in words."""
-    given, known = list(names), schema.get("properties", {})
+    given, known = list(names), properties(schema)
     missing = [f"{name!r} is missing" for name in schema.get("required", ()) if name not in given]
     return missing + [f"there is no {name!r}" for name in given if name not in known]
 
 
 def problems(schema: Mapping[str, Any], inputs: Mapping[str, Any]) -> list[str]:
     """What is wrong with ``inputs``, in words; values are not repeated."""
-    known = schema.get("properties", {})
+    known = properties(schema)
     kinds = [found for name, value in inputs.items() if name in known for found in _misfits(known[name], value, name)]
     return name_problems(schema, inputs) + kinds
 
@@ -77,11 +70,13 @@ def _misfits(schema: Mapping[str, Any], value: Any, at: str) -> Iterator[str]:
     wanted = schema.get("type")
     if wanted is None:
         return
-    if not _FITS[wanted](value):
+    from pml_kit.schema.verdicts import is_type
+
+    if not is_type(value, wanted):
         has = kind_of(value, 0).get("type", "null")
         yield f"{at!r} must be {_SPOKEN.get(wanted, f'a {wanted}')}, not {_SPOKEN.get(has, f'a {has}')}"
     elif wanted == "object":
-        for name, kind in schema.get("properties", {}).items():
+        for name, kind in properties(schema).items():
             if name in value:
                 yield from _misfits(kind, value[name], f"{at}.{name}")
     elif wanted == "array" and schema.get("items"):
@@ -111,7 +106,7 @@ def _is_kind(schema: Any, depth: int) -> bool:
         return False
     if not schema.keys() - {"default"}:
         return True
-    if not isinstance(schema.get("type"), str) or schema["type"] not in _FITS:
+    if not isinstance(schema.get("type"), str) or schema["type"] not in _TYPES:
         return False
     if "default" in schema and any(_misfits(schema, schema["default"], "")):
         return False
@@ -136,7 +131,7 @@ def either(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any
     if len(kinds) > 1 or None in kinds:
         return ANYTHING
     if kinds == {"object"}:
-        ours, theirs = one.get("properties", {}), other.get("properties", {})
+        ours, theirs = properties(one), properties(other)
         names = sorted({*ours, *theirs})
         return {
             "type": "object",

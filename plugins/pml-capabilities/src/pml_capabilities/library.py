@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from pml_hookspecs import replace
+from pml_kit.shared.change import Write, change
 
 from .capability import Capability, SuccessfulRun, from_value, learned, to_value
 from .normalization import LONGEST_NAME, slug
 from .similarity import likeness
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Documents, Services
+    from pml_hookspecs import Document, Documents, Services
 
 COLLECTION = "capabilities.learned"
-TRIES = 20
 PAGE = 1000
 
 
@@ -78,25 +79,24 @@ class Library:
         for key in gone:
             await self._documents.delete(COLLECTION, key)
 
-    async def change(self, id: str, change: Callable[[Capability], Capability]) -> Capability | None:
+    async def change(self, id: str, edit: Callable[[Capability], Capability]) -> Capability | None:
         """Change what is known; None when it is not known any more.
 
         Raises:
             RuntimeError: Others changed it each time in between.
         """
-        return await self._change(id, lambda known: None if known is None else change(known))
+        return await self._change(id, lambda known: None if known is None else edit(known))
 
-    async def _change(self, id: str, change: Callable[[Capability | None], Capability | None]) -> Capability | None:
-        for _ in range(TRIES):
-            known = await self.get(id)
-            wanted = change(known)
+    async def _change(self, id: str, edit: Callable[[Capability | None], Capability | None]) -> Capability | None:
+        def edited(found: Document | None) -> tuple[Capability | None, Write | None]:
+            known = None if found is None else from_value(id, found.value, found.version)
+            wanted = edit(known)
             if wanted is None or wanted == known:
-                return wanted
+                return wanted, None
             marks = {"name": wanted.name, "owner": wanted.owner, "state": "retired" if wanted.retired else "active"}
-            if_version = known.version if known else 0
-            if await self._documents.put(COLLECTION, id, to_value(wanted), marks=marks, if_version=if_version):
-                return wanted
-        raise RuntimeError(f"capability {id} was changed by others {TRIES} times in a row")
+            return wanted, Write(to_value(wanted), marks)
+
+        return await change(self._documents, COLLECTION, id, edited)
 
     async def add(self, capability: Capability, *, keep: int, shared: bool) -> Capability | None:
         """Keep one that was not learned here, in place of a retired one; None when its code is known already.

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from pml_hookspecs import hookimpl
+from pml_kit.shared import GatewayParts
 
 from .settings import Settings
 
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 settings_type = Settings
 LAST_LESSONS_S = 2.0
 """How long the end waits for what is still being kept."""
-_parts: WeakKeyDictionary[Any, tuple[Publisher, Learning]] = WeakKeyDictionary()
-"""What the hooks of one gateway share."""
 
 
-def _parts_of(services: Services) -> tuple[Publisher, Learning]:
+def _made(services: Services) -> tuple[Publisher, Learning]:
     from .learning import Learning
     from .publisher import Publisher
 
-    if services not in _parts:
-        settings: Settings = services.settings or Settings()
-        publisher = Publisher(services, settings)
-        _parts[services] = publisher, Learning(services, settings, publisher.changed)
-    return _parts[services]
+    settings: Settings = services.settings or Settings()
+    publisher = Publisher(services, settings)
+    return publisher, Learning(services, settings, publisher.changed)
+
+
+_parts_of = GatewayParts(_made)
 
 
 @hookimpl
@@ -70,7 +69,6 @@ async def _life(services: Services) -> AsyncIterator[None]:
     finally:
         with suppress(TimeoutError):
             await asyncio.wait_for(learning.settled(), LAST_LESSONS_S)
-        _parts.pop(services, None)
 
 
 @hookimpl
@@ -89,104 +87,56 @@ def pml_commands(subcommands: Any) -> None:
         "capabilities", help=about, description=f"Look at {about}."
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB")
-    found = _verb(verbs, "list", list_command, "what was learned; with words, what is for that, best first")
+    found = _verb(verbs, "list", "what was learned; with words, what is for that, best first")
     found.add_argument("intent", nargs="*", metavar="WORD", help="what it should be for")
     found.add_argument("--retired", action="store_true", help="also what is not run any more")
-    _one(_verb(verbs, "show", show_command, "the code of one, what it uses and how it has done"))
-    gone = _verb(verbs, "forget", forget_command, "forget one, or all")
+    _one(_verb(verbs, "show", "the code of one, what it uses and how it has done"))
+    gone = _verb(verbs, "forget", "forget one, or all")
     which = gone.add_mutually_exclusive_group(required=True)
     _one(which, nargs="?")
     which.add_argument("--all", action="store_true", help="forget everything that was learned")
-    _verb(verbs, "graph", graph_command, "what uses which tools, and which are used together", whose=False)
-    out = _verb(verbs, "export", export_command, "write some, or all that are not retired, as JSON", plain=False)
+    _verb(verbs, "graph", "what uses which tools, and which are used together", whose=False)
+    out = _verb(verbs, "export", "write some, or all that are not retired, as JSON", plain=False)
     _one(out, nargs="*")
     out.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to; printed if not given")
-    taken = _verb(verbs, "import", import_command, "take over what export has written", whose=False)
+    taken = _verb(verbs, "import", "take over what export has written", whose=False)
     taken.add_argument("file", type=Path, metavar="FILE", help="what export has written")
     taken.add_argument("--principal", default="local", metavar="NAME", help="whose they will be (local)")
     taken.add_argument("--proven", action="store_true", help="show them beside tools at once: you know that they work")
     taken.add_argument("--dry-run", action="store_true", help="only say what would be taken, and from whom")
-    named = _verb(verbs, "rename", rename_command, "give one another name")
+    named = _verb(verbs, "rename", "give one another name")
     _one(named)
     named.add_argument("name", metavar="NAME", help="lower case letters and digits in words joined by _")
-    _one(_verb(verbs, "disable", disable_command, "switch one off, whatever is learned"))
-    _one(_verb(verbs, "enable", enable_command, "switch one on again"))
+    _one(_verb(verbs, "disable", "switch one off, whatever is learned"))
+    _one(_verb(verbs, "enable", "switch one on again"))
 
 
 def _one(parser: Any, **more: Any) -> None:
     parser.add_argument("id", metavar="ID", help="its id, or the beginning of it, or its name", **more)
 
 
-def _verb(
-    verbs: Any, name: str, function: Any, about: str, *, whose: bool = True, plain: bool = True
-) -> argparse.ArgumentParser:
+def _verb(verbs: Any, name: str, about: str, *, whose: bool = True, plain: bool = True) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
     if plain:
         parser.add_argument("--json", action="store_true", help="one JSON document")
     if whose:
         parser.add_argument("--principal", default="", metavar="NAME", help="only what this principal's code taught")
-    parser.set_defaults(run_with=function)
+    parser.set_defaults(run_with=_run, verb=name)
     return parser
 
 
-async def list_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities list``."""
-    from .commands import show_list
+async def _run(arguments: argparse.Namespace, services: Services) -> int:
+    from . import administration, commands
 
-    return await show_list(arguments, services)
-
-
-async def show_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities show``."""
-    from .commands import show_one
-
-    return await show_one(arguments, services)
-
-
-async def forget_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities forget``."""
-    from .commands import forget
-
-    return await forget(arguments, services)
-
-
-async def graph_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities graph``."""
-    from .commands import show_graph
-
-    return await show_graph(arguments, services)
-
-
-async def export_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities export``."""
-    from .administration import export_some
-
-    return await export_some(arguments, services)
-
-
-async def import_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities import``."""
-    from .administration import import_some
-
-    return await import_some(arguments, services)
-
-
-async def rename_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities rename``."""
-    from .administration import rename
-
-    return await rename(arguments, services)
-
-
-async def disable_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities disable``."""
-    from .administration import disable
-
-    return await disable(arguments, services)
-
-
-async def enable_command(arguments: argparse.Namespace, services: Services) -> int:
-    """``pml capabilities enable``."""
-    from .administration import enable
-
-    return await enable(arguments, services)
+    verbs = {
+        "list": commands.show_list,
+        "show": commands.show_one,
+        "forget": commands.forget,
+        "graph": commands.show_graph,
+        "export": administration.export_some,
+        "import": administration.import_some,
+        "rename": administration.rename,
+        "disable": administration.disable,
+        "enable": administration.enable,
+    }
+    return await verbs[arguments.verb](arguments, services)

@@ -6,10 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CapabilityRun, InvalidArguments, MetaTool, ToolId
+from pml_hookspecs import CapabilityRun, InvalidArguments, MetaTool, ToolId, replace
+from pml_kit.schema.members import properties
 
 from .inputs import problems
 from .library import Library, library_of
@@ -142,7 +142,7 @@ def alike(one: Capability, other: Capability, settings: Settings) -> bool:
     """Whether clients would take one for the other: same tools, same inputs, intents that say the same."""
     return (
         one.tools.keys() == other.tools.keys()
-        and one.inputs.get("properties", {}).keys() == other.inputs.get("properties", {}).keys()
+        and properties(one.inputs).keys() == properties(other.inputs).keys()
         and (settings.shared or one.principals <= other.principals)
         and likeness(one.intent, other.intent) >= settings.alike
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import split_tool_id
+from pml_kit.schema.members import properties
 
 from .inputs import defaults
 
@@ -43,8 +44,8 @@ def usable(capability: Capability, catalog: Catalog) -> bool:
 
 def takes(capability: Capability) -> str:
     """The names of its inputs, in words; what may be left out with what is taken then."""
-    properties, usual = capability.inputs.get("properties", {}), defaults(capability.inputs)
-    told = [f"{name} (else {_short(usual[name])})" if name in usual else name for name in properties]
+    usual = defaults(capability.inputs)
+    told = [f"{name} (else {_short(usual[name])})" if name in usual else name for name in properties(capability.inputs)]
     return ", ".join(told) or "nothing"
 
 

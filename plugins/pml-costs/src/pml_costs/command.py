@@ -45,7 +45,7 @@ async def _check(arguments: argparse.Namespace, services: Services) -> int:
         found = prices.of(entry.id)
         shown: dict[str, Any] = {"tool": entry.id, "priced": found is not None}
         if found is not None:
-            shown |= {"pattern": found[0] or None, "price": told(found[1])}
+            shown |= {"pattern": found[0] or None, "price": price_text(found[1])}
         rows.append(shown)
     if arguments.json:
         models = {
@@ -62,7 +62,7 @@ async def _check(arguments: argparse.Namespace, services: Services) -> int:
     return 0
 
 
-def told(price: Price) -> str:
+def price_text(price: Price) -> str:
     """A price in words."""
     parts = []
     if price.per_call_usd:

@@ -80,9 +80,18 @@ class Gateway:
         text = "\n".join(getattr(block, "text", "") for block in result.content)
         if result.is_error:
             raise DemoError(f"{tool} failed: {text}")
-        if not isinstance(result.structured_content, dict):
-            raise DemoError(f"{tool} answered without structured content: {text[:500]}")
-        return result.structured_content, text
+        told = result.structured_content if result.structured_content is not None else _object(text)
+        if not isinstance(told, dict):
+            raise DemoError(f"{tool} answered without an object: {text[:500]}")
+        return told, text
+
+
+def _object(text: str) -> Any:
+    """What a text says that is JSON; None for another."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 @asynccontextmanager

@@ -115,8 +115,8 @@ def _plan(console: Console, report: Mapping[str, Any]) -> None:
     for task in plan["ran"]["tasks"]:
         tool = task["tool"]
         simulated = _brief(rehearsed[task["id"]]["result"]).removesuffix(f" of {tool}")
-        needs = ", ".join(task.get("depends_on", ())) or "-"
-        _row(table, task["id"], tool, needs, simulated, _brief(task["result"]), task["duration_ms"])
+        depends_on = ", ".join(task.get("depends_on", ())) or "-"
+        _row(table, task["id"], tool, depends_on, simulated, _brief(task["result"]), task["duration_ms"])
     console.print(table)
     _clipped(console, f"The query of save: {save['arguments']['query']}")
     before, after = plan["before"], plan["after_run"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from pml_hookspecs.tokens import estimate, text_of_result, text_of_tool
+from pml_kit.mcp.tokens import estimate, text_of_result, text_of_tool
 
 from .client import Gateway, started
 from .materials import Materials, Trace, look
@@ -34,7 +34,7 @@ class Mode:
     mode: str
     tools: int
     tokens: int
-    """Tokens of the list, estimated by :mod:`pml_hookspecs.tokens`."""
+    """Tokens of the list, estimated by :mod:`pml_kit.mcp.tokens`."""
     saved_percent: float
     """Share of the tokens of the list of all tools. A task saves less, see :class:`TaskCost`."""
 
@@ -165,10 +165,12 @@ class Story:
         after_rehearsal = look(self._materials)
         if after_rehearsal != before:
             raise DemoError(f"the rehearsal changed something: before {before}, after {after_rehearsal}")
-        ran, answer = await gateway.answer("execute_workflow", {**request, "dry_run": False})
+        told, answer = await gateway.answer("execute_workflow", {**request, "dry_run": False})
         after_run = look(self._materials)
-        if after_run.rows != before.rows + 1 or ran["status"] != "completed":
-            raise DemoError(f"the run did not add its one row: before {before}, after {after_run}; it answered {ran}")
+        if after_run.rows != before.rows + 1 or told["status"] != "completed":
+            raise DemoError(f"the run did not add its one row: before {before}, after {after_run}; it answered {told}")
+        # The answer has the results of the last tasks, the history those of all.
+        ran = (await self._history(gateway))["last"]["response"]
         return Plan(
             request=request,
             rehearsed=rehearsed,

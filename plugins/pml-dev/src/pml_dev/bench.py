@@ -13,7 +13,7 @@ from .measures import FOUND, as_json, per_call, start_up
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
-    from pml_hookspecs.gateway import Trial
+    from pml_kit.command_line.trial import Trial
 
     from .measures import Calls, Cost, Figure
 

@@ -10,7 +10,7 @@ from .kinds import KINDS
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
-    from pml_hookspecs.gateway import Trial
+    from pml_kit.command_line.trial import Trial
 
 ABOUT = (
     "Start: import, and construction of a driver, in a new process. Call: processor time that a call costs more with "

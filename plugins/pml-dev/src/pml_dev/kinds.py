@@ -16,6 +16,8 @@ class Kind:
     about: str
     use: str
     """How to see it at work: a command, with ``{name}`` in it."""
+    libraries: tuple[str, ...] = ()
+    """Of PML, besides the contract."""
 
     @property
     def folder(self) -> str:
@@ -31,13 +33,18 @@ KINDS: Mapping[str, Kind] = {
         "pml serve --mode {name}",
     ),
     "executor": Kind(
-        "pml.executor", "Executor", "executor: runs scripts of one tool call on each line", "pml plugins list"
+        "pml.executor",
+        "Executor",
+        "executor: runs scripts of one tool call on each line",
+        "pml plugins list",
+        ("pml-kit",),
     ),
     "transport": Kind(
         "pml.transport",
         "Transport",
         "transport: reaches servers that listen on a TCP port",
         "pml serve --set servers.there.address={name}:127.0.0.1:7000",
+        ("pml-kit",),
     ),
     "tracer": Kind(
         "pml.tracer",
@@ -50,6 +57,7 @@ KINDS: Mapping[str, Kind] = {
         "Store",
         "store: keeps everything in one file of JSON lines",
         "pml serve --set gateway.store={name}",
+        ("pml-stores",),
     ),
     "hooks": Kind("pml.plugins", "", "plugin: refuses calls by the value of an argument", "pml plugins chain"),
 }

@@ -24,6 +24,7 @@ from pml_hookspecs import (
     Outcome,
     Phase,
     Run,
+    RunOptions,
     Session,
     Span,
     Status,
@@ -37,7 +38,7 @@ from pml_hookspecs import (
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
-    from pml_hookspecs.gateway import Trial
+    from pml_kit.command_line.trial import Trial
 
 Plugin: TypeAlias = Mapping[str, str]
 """As ``pml plugins list --json`` tells of it."""
@@ -265,7 +266,8 @@ class _Bench:
 
     async def _call(self) -> None:
         """One call of the tool, for a client."""
-        await self._services.run(ToolCall(id="bench", tool=TOOL, arguments=ARGUMENTS), self._session, trigger="mcp")
+        task = ToolCall(id="bench", tool=TOOL, arguments=ARGUMENTS)
+        await self._services.run(task, self._session, RunOptions(trigger="mcp"))
 
     async def _instant(self, task: Task, run: Run) -> Outcome:
         return self._outcome

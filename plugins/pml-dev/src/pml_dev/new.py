@@ -102,15 +102,16 @@ def _words(kind: Kind, name: str) -> dict[str, str]:
         "about": kind.about,
         "group": kind.group,
         "target": f"{package}:{title}" if kind.suffix else package,
-        "api": _range("pml-hookspecs"),
+        "dependencies": ", ".join(f'"{_range(one)}"' for one in ("pml-hookspecs", *kind.libraries)),
         "testing": _range("pml-testing", like="pml-core"),
     }
 
 
 def _range(distribution: str, like: str = "") -> str:
-    """From the version that is installed here, or that of ``like``, to the next major one."""
-    major, minor, *_ = metadata.version(like or distribution).split(".")
-    return f"{distribution}>={major}.{minor},<{int(major) + 1}"
+    """From the version that is installed here, or that of ``like``, to the next one that may break what uses it."""
+    major, minor = (int(number) for number in metadata.version(like or distribution).split(".")[:2])
+    below = f"{major + 1}" if major else f"0.{minor + 1}"
+    return f"{distribution}>={major}.{minor},<{below}"
 
 
 def _files(kind: Kind, words: Mapping[str, str]) -> Iterator[tuple[Path, str]]:

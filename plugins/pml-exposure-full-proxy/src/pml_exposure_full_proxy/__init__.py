@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from pml_hookspecs import Selection, setting
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, Services, Session
+    from pml_kit.offers import View
 
 __all__ = ["FullProxy", "Settings"]
 
@@ -31,6 +33,17 @@ class FullProxy:
         """``services`` is where the cost of showing everything is logged."""
         self._settings, self._services = settings or Settings(), services
         self._warned = False
+
+    @classmethod
+    def settings_warnings(cls, settings: Settings, views: Sequence[View], servers: Collection[str]) -> Iterator[str]:
+        """What it costs, for each endpoint that uses it; neither ``settings`` nor ``servers`` make a difference."""
+        for view in views:
+            if view.mode == "full_proxy":
+                where = "gateway" if view.endpoint == "default" else f"endpoints.{view.endpoint}"
+                yield (
+                    f"{where}.tools_exposure: full_proxy puts every tool into each client's context. Fine to begin "
+                    "with; pml tokens shows what the other modes cost."
+                )
 
     @property
     def lists_meta_tools(self) -> bool:
@@ -57,7 +70,7 @@ class FullProxy:
     async def _tell(self, services: Services, shown: list[CatalogEntry]) -> None:
         import asyncio
 
-        from pml_hookspecs.tokens import estimate, text_of_tool
+        from pml_kit.mcp.tokens import estimate, text_of_tool
 
         named = [(entry.definition, services.catalog.exposed_name(entry.id)) for entry in shown]
         # As `pml tokens` counts, which of many tools takes tenths of a second.

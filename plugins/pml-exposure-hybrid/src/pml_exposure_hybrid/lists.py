@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import NamedTools, hookimpl
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import TOOL_NAMES, NamedTools
 
 from .blacklist import Blacklist
 from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Services, Session, ToolFilter
+    from pml_kit.offers import View
 
 settings_type = Settings
+
+
+def settings_warnings(settings: Settings, views: Sequence[View], servers: Collection[str]) -> Iterable[str]:
+    """What is hardly meant in the table, for ``pml config check`` and the log."""
+    from . import config_warnings
+
+    return config_warnings.settings_warnings(settings, views, servers)
 
 
 class BlacklistFilter:
@@ -37,8 +46,14 @@ def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
 
 
 @hookimpl
-def pml_named_tools(services: Services) -> Iterable[NamedTools]:
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
     """What both lists name."""
     settings: Settings = services.settings or Settings()
-    for key in ("whitelisted_tools", "blacklisted_tools"):
-        yield NamedTools(f"plugins.hybrid.{key}", getattr(settings, key))
+
+    async def names() -> Sequence[NamedTools]:
+        return [
+            NamedTools("plugins.hybrid.whitelisted_tools", settings.whitelisted_tools),
+            NamedTools("plugins.hybrid.blacklisted_tools", settings.blacklisted_tools),
+        ]
+
+    return [Offer(TOOL_NAMES, names)]

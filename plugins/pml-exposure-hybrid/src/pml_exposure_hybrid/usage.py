@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pml_hookspecs import ExecutionQuery
+from pml_kit.offers import ACCESS, required
 
 if TYPE_CHECKING:
     from pml_hookspecs import Scope, Services, Session
@@ -29,7 +30,7 @@ class Usage:
         Raises:
             Exception: The store cannot be read.
         """
-        scope = await self._services.scope(session)
+        scope = await required(self._services, ACCESS).scope(session)
         if scope not in self._known:
             since = datetime.now(UTC) - PERIOD
             query = ExecutionQuery(scope=scope, since=since, include_dry_runs=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,11 @@ from pml_hookspecs import Selection, setting
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Services, Session, ToolId
+    from pml_kit.offers import View
 
+TABLE = "plugins.semantic"
+MANY = 100
+"""More listed tools than this fill a context [tools]."""
 __all__ = ["Semantic", "Settings"]
 
 
@@ -31,6 +36,24 @@ class Semantic:
     def __init__(self, settings: Settings | None = None, services: Services | None = None) -> None:
         """``services`` is not used: the catalog comes with each question."""
         self._settings = settings or Settings()
+
+    @classmethod
+    def settings_warnings(cls, settings: Settings, views: Sequence[View], servers: Collection[str]) -> Iterator[str]:
+        """What is hardly meant in the table, where an endpoint uses the mode; ``servers`` make no difference."""
+        used = [view for view in views if view.mode == "semantic"]
+        for view in used:
+            if not view.intent.strip():
+                where = "gateway" if view.endpoint == "default" else f"endpoints.{view.endpoint}"
+                yield (
+                    f"{where}.intent: is empty, so semantic lists no tools by relevance to clients that send no hint "
+                    "of their own. Say in a few words what the clients do, or choose meta_only."
+                )
+        if used and settings.max_underlying_tools > MANY:
+            yield f"{TABLE}.max_underlying_tools: over {MANY} tools fill a context; 20 to 50 suit most clients."
+        if used and settings.semantic_threshold in (0, 1):
+            found = "the list is filled up with tools that do not fit" if not settings.semantic_threshold else ""
+            said = found or "hardly any tool is listed"
+            yield f"{TABLE}.semantic_threshold: at {settings.semantic_threshold:g} {said}; 0.6 is the default."
 
     async def select(self, catalog: Catalog, session: Session) -> Selection:
         """The meta-tools in catalog order, then what fits the intent, best first. Without one, the meta-tools only.

@@ -1,29 +1,18 @@
-"""Changes of documents that several gateways change: each is made to what is there, and none is lost."""
+"""Changes of documents that several gateways change, those of this gateway together."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import random
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pml_hookspecs import encode
+from pml_kit.shared.change import Write, change, plain
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Services
+    from pml_hookspecs import Document, Services
 
 T = TypeVar("T")
 Change = Callable[[dict[str, Any]], Any]
-ATTEMPTS = 60
-"""How often others may be faster before the store is taken for out of order."""
-LONGEST_WAIT_S = 0.05
-"""Between two attempts [s]."""
-
-
-class ContentionError(Exception):
-    """Other gateways changed the document at each attempt."""
 
 
 class Changes:
@@ -80,23 +69,9 @@ class Changes:
         del self._waiting[key]
 
     async def _write(self, key: str, changes: list[Change], keep_s: float) -> list[Any]:
-        documents = self._services.store.documents
-        for attempt in range(ATTEMPTS):
-            found = await documents.get(self._collection, key)
-            before = b"{}" if found is None else encode(found.value)
-            value: dict[str, Any] = json.loads(before)
+        def edit(found: Document | None) -> tuple[list[Any], Write | None]:
+            value = plain(found)
             results = [change(value) for change in changes]
-            after = encode(value)
-            if after == encode(json.loads(before)):
-                return results
-            version = await documents.put(
-                self._collection,
-                key,
-                value,
-                expires_at=datetime.now(UTC) + timedelta(seconds=keep_s),
-                if_version=0 if found is None else found.version,
-            )
-            if version is not None:
-                return results
-            await asyncio.sleep(random.uniform(0, min(LONGEST_WAIT_S, 0.001 * 2**attempt)))  # noqa: S311 - no secret
-        raise ContentionError(f"{self._collection} {key}: {ATTEMPTS} times another gateway was faster")
+            return results, Write(value, keep_s=keep_s) if value else None
+
+        return await change(self._services.store.documents, self._collection, key, edit)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pml_kit.terminal import print_table
+from pml_kit.terminal import print_json, print_table
 
 from .settings import PATTERNS, Settings
 
@@ -36,8 +35,7 @@ async def _show(arguments: argparse.Namespace, services: Services) -> int:
     uses = await all_uses(services, settings)
     if arguments.json:
         rules = {name: asdict(rule) for name, rule in settings.rules.items()}
-        told = {"shared": settings.shared, "rules": rules, "use": [use.plain() for use in uses]}
-        sys.stdout.write(f"{json.dumps(told, indent=2)}\n")
+        print_json({"shared": settings.shared, "rules": rules, "use": [use.plain() for use in uses]})
     elif not settings.rules:
         sys.stdout.write("Nothing is limited: there are no [plugins.limits.rules].\n")
     else:

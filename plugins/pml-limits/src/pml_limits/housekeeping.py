@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -63,14 +62,14 @@ def _gateway() -> str:
 
 def _use_of(limiter: Limiter) -> list[dict[str, Any]]:
     """What this process counts by itself, as it is told in the store."""
-    now_s = time.time()
     told: dict[str, dict[str, Any]] = {}
     rates = () if limiter.rates is None else [rated for limits in limiter.rules.seen() for rated in limits.rates]
-    windows = {} if limiter.rates is None else limiter.rates.windows.windows
-    for limit, _, place, *_ in rates:
-        window = windows.get(place)
-        if window is not None and window.used(now_s) >= 1:
-            told[place] = {"rule": limit.name, "whose": dict(limit.whose), "what": "rate", **window.plain()}
+    windows = {} if limiter.rates is None else limiter.rates.windows.kept
+    for limit, *_ in rates:
+        window = windows.get(limit.key)
+        if window is not None and window.used() >= 1:
+            about = {"rule": limit.name, "whose": dict(limit.whose), "what": "rate"}
+            told[f"rate\n{limit.key}"] = about | window.plain()
     for key, count in limiter.slots.taken.items():
         limit = limiter.slots.limits[key]
         told[key] = {"rule": limit.name, "whose": dict(limit.whose), "what": "concurrency", "used": count}

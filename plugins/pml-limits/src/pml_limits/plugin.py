@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from pml_hookspecs import Check, hookimpl
+from pml_kit.shared import GatewayParts
 
 from .settings import Settings
 
@@ -17,38 +17,36 @@ if TYPE_CHECKING:
     from .wrapper import Limiter
 
 settings_type = Settings
-_limiters: WeakKeyDictionary[Any, Limiter] = WeakKeyDictionary()
-"""The limits of each gateway in this process, by its services."""
+
+
+def _made(services: Services) -> Limiter:
+    from .wrapper import Limiter
+
+    return Limiter(services, services.settings or Settings())
+
+
+limiter_of = GatewayParts(_made)
 
 
 @hookimpl
 def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
     """The wrapper that counts and refuses; without rules it lets everything pass."""
-    from .wrapper import Limiter
-
-    settings: Settings = services.settings or Settings()
-    limiter = Limiter(services, settings)
-    if settings.rules:
-        _limiters[services] = limiter
-    return [limiter]
+    return [limiter_of(services)]
 
 
 @hookimpl
 def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
     """What goes on besides calls: budgets are written, leases renewed, use is told."""
-    limiter = _limiters.get(services)
-    return [] if limiter is None else [_life(limiter, services)]
+    settings: Settings = services.settings or Settings()
+    return [_life(services)] if settings.rules else []
 
 
 @asynccontextmanager
-async def _life(limiter: Limiter, services: Services) -> AsyncIterator[None]:
+async def _life(services: Services) -> AsyncIterator[None]:
     from .housekeeping import upkeep
 
-    try:
-        async with upkeep(limiter, services):
-            yield
-    finally:
-        _limiters.pop(services, None)
+    async with upkeep(limiter_of(services), services):
+        yield
 
 
 @hookimpl

@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from limits.aio.storage.base import SlidingWindowCounterSupport as AsyncSupport
-from limits.aio.storage.base import Storage as AsyncStorage
-from limits.aio.strategies import SlidingWindowCounterRateLimiter as AsyncLimiter
-from limits.strategies import SlidingWindowCounterRateLimiter
+from pml_kit.shared.window import Windows
 
 from .atomic_changes import Changes
-from .usage import WINDOWS
-from .windows import MemoryWindows, read_window
+from .slots import KEPT_S
 
 if TYPE_CHECKING:
-    from limits import WindowStats
-
     from pml_hookspecs import Services
 
     from .outage import Outage
     from .rules import Limit, RateLimit
-SHORTEST_WAIT_S = 0.001
-"""Told where a window turns at this very moment [s]."""
+
+WINDOWS = "limits.windows"
+"""Collection of documents."""
+LONGEST_S = 1e9
+"""No document is kept for longer [s]."""
 
 
 class Rates:
     """Rates that are counted in this process."""
 
     def __init__(self) -> None:
-        self.windows = MemoryWindows()
-        self._limiter = SlidingWindowCounterRateLimiter(self.windows)
+        self.windows = Windows()
 
     def refused(self, rated: tuple[RateLimit, ...]) -> tuple[Limit, float] | None:
         """Count one for each, or none: the first that has none free, and when it has one again [s]."""
-        take = self.windows.acquire_sliding_window_entry
         for done, one in enumerate(rated):
-            # As the library's limiter does, which makes the key anew each time.
-            if not take(one.place, one.amount, one.expiry_s):
+            window = self.windows.at(one.limit.key, one.expiry_s)
+            if not window.take(one.amount):
                 for taken in rated[:done]:
-                    self.windows.give_back(taken.place)
-                return one.limit, _wait_s(self._limiter.get_window_stats(one.rate, one.limit.key))
+                    self.windows.at(taken.limit.key, taken.expiry_s).give_back()
+                return one.limit, window.wait_s(one.amount)
         return None
 
 
@@ -49,108 +44,34 @@ class SharedRates:
 
     def __init__(self, services: Services, alone: Rates, outage: Outage) -> None:
         """``alone`` counts while the store is out of order."""
-        self.windows = StoredWindows(services)
-        self._limiter, self._alone, self._outage = AsyncLimiter(self.windows), alone, outage
+        self.changes, self._windows = Changes(services, WINDOWS), Windows()
+        self._alone, self._outage = alone, outage
 
     async def refused(self, rated: tuple[RateLimit, ...]) -> tuple[Limit, float] | None:
         """As :meth:`Rates.refused`."""
         done = 0
         try:
             for one in rated:
-                self.windows.whose[one.place] = one.limit
-                if not await self._limiter.hit(one.rate, one.limit.key):
-                    stats = await self._limiter.get_window_stats(one.rate, one.limit.key)
+                if (wait_s := await self._change(one, 1)) is not None:
                     for taken in rated[:done]:
-                        await self.windows.give_back(taken.place, taken.expiry_s)
-                    return one.limit, _wait_s(stats)
+                        await self._change(taken, -1)
+                    return one.limit, wait_s
                 done += 1
         except Exception as exc:
             self._outage.noted("rates are counted by this gateway alone", exc)
             return self._alone.refused(rated[done:])
         return None
 
+    async def _change(self, one: RateLimit, more: int) -> float | None:
+        change = partial(self._counted, one, more)
+        return await self.changes.change(one.limit.key, change, keep_s=min(KEPT_S + 2 * one.expiry_s, LONGEST_S))
 
-def _wait_s(stats: WindowStats) -> float:
-    return max(stats.reset_time - time.time(), SHORTEST_WAIT_S)
-
-
-class StoredWindows(AsyncStorage, AsyncSupport):
-    """Storage of :mod:`limits` for its sliding window counters: one document each, changed by compare and swap."""
-
-    STORAGE_SCHEME = None
-
-    def __init__(self, services: Services) -> None:
-        super().__init__()
-        self._services = services
-        self.changes = Changes(services, WINDOWS)
-        self.whose: dict[str, Limit] = {}
-        """The limit of each key: what is written to the store names it."""
-
-    @property
-    def base_exceptions(self) -> type[Exception]:
-        """What the store raises is told as it is."""
-        return ValueError
-
-    async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Count ``amount`` if that many are free, in all gateways together."""
-        about = self.whose.pop(key, None)
-
-        def take(value: dict[str, Any]) -> bool:
-            window = read_window(value, expiry)
-            if not window.take(limit, amount, time.time()):
-                return False
-            value.update(window.plain())
-            if about is not None:
-                value.update(rule=about.name, whose=dict(about.whose))
-            return True
-
-        return await self.changes.change(key, take, keep_s=2 * expiry)
-
-    async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
-        """Counts of the stretch before and the current one, each with the time that it still counts [s]."""
-        found = await self._services.store.documents.get(WINDOWS, key)
-        return read_window({} if found is None else dict(found.value), expiry).stats(time.time())
-
-    async def clear_sliding_window(self, key: str, expiry: int) -> None:
-        """Forget one."""
-        await self.clear(key)
-
-    async def give_back(self, key: str, expiry: int) -> None:
-        """Take back one that was counted."""
-
-        def less(value: dict[str, Any]) -> None:
-            if value.get("current"):
-                value["current"] -= 1
-
-        await self.changes.change(key, less, keep_s=2 * expiry)
-
-    # What other strategies would need
-
-    async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Not used by sliding windows."""
-        raise NotImplementedError
-
-    async def get(self, key: str) -> int:
-        """How many were counted in the current stretch."""
-        found = await self._services.store.documents.get(WINDOWS, key)
-        return 0 if found is None else int(found.value.get("current", 0))
-
-    async def get_expiry(self, key: str) -> float:
-        """When the current stretch ends, Unix time [s]."""
-        found, now_s = await self._services.store.documents.get(WINDOWS, key), time.time()
-        if found is None:
-            return now_s
-        return now_s + read_window(dict(found.value), int(found.value["expiry_s"])).left_s(now_s)
-
-    async def check(self) -> bool:
-        """Whether the store answers."""
-        await self._services.store.documents.get(WINDOWS, "")
-        return True
-
-    async def reset(self) -> int:
-        """Forget all; how many."""
-        return await self._services.store.documents.prune(WINDOWS, keep=0)
-
-    async def clear(self, key: str) -> None:
-        """Forget one."""
-        await self._services.store.documents.delete(WINDOWS, key)
+    def _counted(self, one: RateLimit, more: int, value: dict[str, Any]) -> float | None:
+        """Count one more or less in what is stored; None, or when there is one free [s]."""
+        window = self._windows.read(one.limit.key, value, one.expiry_s)
+        if more < 0:
+            window.give_back()
+        elif not window.take(one.amount):
+            return window.wait_s(one.amount)
+        value.update(window.plain(), rule=one.limit.name, whose=dict(one.limit.whose))
+        return None

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import CapabilityRun, CodeRun, ServerRequest, ToolCall, Workflow, split_tool_id
 
-if TYPE_CHECKING:
-    from limits import RateLimitItem
+from .settings import parse_rate
 
+if TYPE_CHECKING:
     from pml_hookspecs import Session, Task
 
     from .settings import Rule
@@ -53,11 +53,9 @@ class RateLimit(NamedTuple):
     """A rate as it holds for one task."""
 
     limit: Limit
-    rate: RateLimitItem
-    place: str
-    """The library's key for the counter."""
     amount: int
     expiry_s: int
+    """How long the window is [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,7 @@ class Rules:
     """All rules."""
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
-        self._rules = [(name, rule, _rate(rule)) for name, rule in rules.items()]
+        self._rules = [(name, rule, parse_rate(rule.rate) if rule.rate else None) for name, rule in rules.items()]
         self._known: dict[tuple[Any, ...], Limits | None] = {}
 
     def of(self, task: Task, session: Session) -> Limits | None:
@@ -109,7 +107,7 @@ class Rules:
             return None
         timed = [limit for limit, _ in found if limit.rule.time_out_s]
         return Limits(
-            rates=tuple(_rated(limit, rate) for limit, rate in found if rate is not None),
+            rates=tuple(RateLimit(limit, *rate) for limit, rate in found if rate is not None),
             slots=tuple(limit for limit, _ in found if limit.rule.concurrency),
             budgets=tuple(limit for limit, _ in found if limit.rule.daily_usd),
             time_out=min(timed, key=lambda limit: limit.rule.time_out_s, default=None),
@@ -132,15 +130,3 @@ def limit_of(name: str, rule: Rule, whose: Mapping[str, str]) -> Limit:
     if len(key) > LONGEST_KEY:
         key = f"{name[:64]}\n{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
     return Limit(name, rule, whose, key)
-
-
-def _rated(limit: Limit, rate: RateLimitItem) -> RateLimit:
-    return RateLimit(limit, rate, rate.key_for(limit.key), rate.amount, rate.get_expiry())
-
-
-def _rate(rule: Rule) -> RateLimitItem | None:
-    if not rule.rate:
-        return None
-    from limits import parse
-
-    return parse(rule.rate)

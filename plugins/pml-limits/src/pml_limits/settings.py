@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -63,24 +64,35 @@ def _problems(rule: Rule) -> Iterator[str]:
     if len(set(rule.per)) < len(rule.per):
         yield "per names something twice"
     if rule.rate:
-        yield from _problems_of_rate(rule.rate)
+        try:
+            parse_rate(rule.rate)
+        except ValueError as exc:
+            yield str(exc)
 
 
 PATTERNS = ("principal", "agent", "tool", "server")
 
 
-def _problems_of_rate(rate: str) -> Iterator[str]:
-    from limits import parse_many
+FLAGS = re.IGNORECASE | re.ASCII
+RATE = re.compile(r"\s*(\d{1,18})\s*(?:/|per)\s*(\d{1,6})?\s*(second|minute|hour|day|month|year)s?\s*", FLAGS)
+UNITS_S = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "month": 30 * 86_400, "year": 360 * 86_400}
 
-    try:
-        items = parse_many(rate)
-    except ValueError:
-        yield f"rate {rate!r} is not understood; write it as '100/minute' or '10 per 30 seconds'"
-        return
-    if len(items) > 1:
-        yield f"rate {rate!r} is more than one; write a rule for each"
-    if any(item.amount < 1 or item.get_expiry() < 1 for item in items):
-        yield f"rate {rate!r} lets nothing pass; the numbers must be 1 or more"
+
+def parse_rate(rate: str) -> tuple[int, int]:
+    """How many tasks, and in how long a window [s].
+
+    Raises:
+        ValueError: It is not understood, is more than one, or lets nothing pass.
+    """
+    found = [RATE.fullmatch(one) for one in re.split("[,;|]", rate)]
+    if None in found:
+        raise ValueError(f"rate {rate!r} is not understood; write it as '100/minute' or '10 per 30 seconds'")
+    if len(found) > 1:
+        raise ValueError(f"rate {rate!r} is more than one; write a rule for each")
+    amount, count, unit = RATE.fullmatch(rate).groups("1")  # type: ignore[union-attr] # it has matched
+    if not (int(amount) and int(count)):
+        raise ValueError(f"rate {rate!r} lets nothing pass; the numbers must be 1 or more")
+    return int(amount), int(count) * UNITS_S[unit.lower()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,9 @@ import random
 import secrets
 import time
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-
-from pml_hookspecs.leases import Leases
 
 from .atomic_changes import Changes
 
@@ -42,7 +41,7 @@ class Slots:
         """Slots that are taken now."""
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
-    async def take(self, limit: Limit) -> str | None:
+    async def take(self, limit: Limit, scope: asyncio.Timeout | None = None) -> str | None:
         """What :meth:`give_back` takes; None when there was none free in time."""
         key, rule = limit.key, limit.rule
         self.limits[key] = limit
@@ -104,12 +103,21 @@ class SharedSlots:
     def __init__(self, services: Services, alone: Slots, outage: Outage) -> None:
         """``alone`` gives them out while the store is out of order."""
         self._changes, self._alone, self._outage = Changes(services, COLLECTION), alone, outage
-        self._held: dict[str, tuple[str, Limit]] = {}
-        self._leases = Leases()
+        self._held: dict[str, tuple[str, asyncio.Timeout | None]] = {}
+        """By token: of which limit, and what ends the task that has it."""
+        from pml_kit.shared.lease import Leases
+
+        self._leases, self._beat = Leases(), 0
         self._services = services
 
-    async def take(self, limit: Limit) -> str | None:
-        """What :meth:`give_back` takes; None when there was none free in time."""
+    async def take(self, limit: Limit, scope: asyncio.Timeout | None = None) -> str | None:
+        """What :meth:`give_back` takes; None when there was none free in time.
+
+        Args:
+            limit: Of which one.
+            scope: Ends when the slot is lost, because this gateway stood still and others took it for gone; None for
+                nothing.
+        """
         until_s = time.monotonic() + limit.rule.queue_s
         token = secrets.token_hex(8)
         try:
@@ -120,23 +128,27 @@ class SharedSlots:
                 await asyncio.sleep(min(left_s, POLL_S * random.uniform(0.5, 1.5)))  # noqa: S311 - no secret
         except asyncio.CancelledError:
             # It may have been written by then; nobody renews it, and it is given back as soon as that is possible.
-            self._held[token] = (limit.key, limit)
+            self._held[token] = limit.key, scope
             await asyncio.shield(self.give_back(limit, token))
             raise
         except Exception as exc:
             self._outage.noted("concurrency is limited by this gateway alone", exc)
-            return await self._alone.take(limit)
-        self._held[token] = (limit.key, limit)
+            return await self._alone.take(limit, scope)
+        self._held[token] = limit.key, scope
         return token
+
+    def _holders(self, key: str, value: Mapping[str, Any]) -> dict[str, int]:
+        """Those that are not gone."""
+        found = value.get("holders", {})
+        living = self._leases.living(key, found, self._held, LEASE_S)
+        return {holder: beat for holder, beat in found.items() if holder in living}
 
     async def _try(self, limit: Limit, token: str) -> bool:
         def take(value: dict[str, Any]) -> bool:
-            found = value.get("holders", {})
-            living = self._leases.living(limit.key, found, self._held, LEASE_S)
-            holders = {holder: end_s for holder, end_s in found.items() if holder in living}
+            holders = self._holders(limit.key, value)
             if len(holders) >= limit.rule.concurrency:
                 return False
-            holders[token] = time.time() + LEASE_S
+            holders[token] = self._beat
             value.update(holders=holders, rule=limit.name, whose=dict(limit.whose))
             return True
 
@@ -161,23 +173,32 @@ class SharedSlots:
         await self._look()
         while True:
             await asyncio.sleep(RENEW_S)
+            self._beat += 1
             for key in {key for key, _ in self._held.values()}:
-                mine = {token for token, (its_key, _) in self._held.items() if its_key == key}
-
-                def again(value: dict[str, Any], mine: set[str] = mine) -> None:
-                    value.setdefault("holders", {}).update(dict.fromkeys(mine, time.time() + LEASE_S))
-
                 try:
-                    await self._changes.change(key, again, keep_s=KEPT_S)
+                    await self._renew(key)
                 except Exception as exc:
                     self._outage.noted("other gateways may take more slots than there are", exc)
+
+    async def _renew(self, key: str) -> None:
+        mine = {token for token, (its_key, _) in self._held.items() if its_key == key}
+
+        def again(value: dict[str, Any]) -> set[str]:
+            holders = self._holders(key, value)
+            value["holders"] = holders | dict.fromkeys(mine & holders.keys(), self._beat)
+            return mine - holders.keys()
+
+        for token in await self._changes.change(key, again, keep_s=KEPT_S):
+            _, scope = self._held.get(token, (key, None))
+            if scope is not None and not scope.expired():
+                scope.reschedule(asyncio.get_running_loop().time())
 
     async def _look(self) -> None:
         """See who holds what, so that those who are gone already are known to be when their lease is over."""
         with suppress(Exception):  # the store is away; whoever takes a slot says so
             page = await self._services.store.documents.find(COLLECTION, limit=LOOKED_AT)
             for document in page.items:
-                self._leases.living(document.key, document.value.get("holders", {}), self._held, LEASE_S)
+                self._holders(document.key, document.value)
 
     async def settle(self) -> None:
         """Wait for what is being written."""

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from math import floor
+from math import floor, inf
 from typing import TYPE_CHECKING, Any
 
+from pml_kit.shared.window import Windows
+
 from . import budgets, slots
+from .rates import WINDOWS
+from .settings import parse_rate
 
 if TYPE_CHECKING:
     from pml_hookspecs import Documents, Services
 
     from .settings import Rule, Settings
 
-WINDOWS = "limits.windows"
 COLLECTION = "limits.use"
 """What each gateway that counts by itself tells of it: another process cannot look."""
 PAGE = 1000
@@ -57,9 +59,8 @@ async def all_uses(services: Services, settings: Settings) -> list[LimitUsage]:
 async def _stored(documents: Documents, rules: Mapping[str, Rule]) -> AsyncIterator[LimitUsage]:
     for value in await _values(documents, WINDOWS):
         yield _use(value | {"what": "rate"}, rules)
-    for value in await _values(documents, slots.COLLECTION):
-        held = [end_s for end_s in value.get("holders", {}).values() if end_s > time.time()]
-        yield _use(value | {"what": "concurrency", "used": len(held)}, rules)
+    for value in await _values(documents, slots.COLLECTION, newer_than_s=slots.LEASE_S):
+        yield _use(value | {"what": "concurrency", "used": len(value.get("holders", ()))}, rules)
     today = datetime.now(UTC).date().isoformat()
     for value in await _values(documents, budgets.COLLECTION):
         if value["day"] == today:
@@ -69,12 +70,14 @@ async def _stored(documents: Documents, rules: Mapping[str, Rule]) -> AsyncItera
             yield _use(told, rules, value["gateway"])
 
 
-async def _values(documents: Documents, collection: str) -> list[dict[str, Any]]:
+async def _values(documents: Documents, collection: str, newer_than_s: float = inf) -> list[dict[str, Any]]:
+    """Those that were changed not longer ago, by the clock of this machine."""
     values: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
         page = await documents.find(collection, limit=PAGE, cursor=cursor)
-        values += [dict(document.value) for document in page.items]
+        now = datetime.now(UTC)
+        values += [dict(one.value) for one in page.items if (now - one.changed_at).total_seconds() < newer_than_s]
         cursor = page.cursor
         if cursor is None:
             return values
@@ -86,14 +89,8 @@ def _use(value: Mapping[str, Any], rules: Mapping[str, Rule], gateway: str = "")
     rule = rules.get(name)
     allowed: float = 0
     if rule is not None and what == "rate" and rule.rate:
-        from limits import parse
-
-        from .windows import read_window
-
-        rate = parse(rule.rate)
-        window, now_s = read_window(value, rate.get_expiry()), time.time()
-        window.roll(now_s)
-        used, allowed = floor(window.used(now_s)), rate.amount
+        allowed, expiry_s = parse_rate(rule.rate)
+        used = floor(Windows().read(name, value, expiry_s).used())
     elif rule is not None:
         allowed = rule.concurrency if what == "concurrency" else rule.daily_usd
     return LimitUsage(name, value.get("whose", {}), what, used if allowed else 0, allowed, gateway)

@@ -44,7 +44,7 @@ class Limiter:
         self.shared_rates: SharedRates | None = None
         self.shared_slots = SharedSlots(services, self.slots, outage) if settings.shared else None
         if any(rule.rate for rule in settings.rules.values()):
-            from .rates import Rates, SharedRates  # the library takes its time
+            from .rates import Rates, SharedRates
 
             self.rates = Rates()
             self.shared_rates = SharedRates(services, self.rates, outage) if settings.shared else None
@@ -79,17 +79,33 @@ class Limiter:
         spent = await self.budgets.refused(limits.budgets) if limits.budgets else None
         if spent is not None:
             return await _finished_outcome(task, _too_dear(task, *spent))
-        async with AsyncExitStack() as taken:
-            for limit in limits.slots:
-                slots = self.shared_slots or self.slots
-                token = await slots.take(limit)
-                if token is None:
-                    return await _finished_outcome(task, _too_many(task, limit))
-                taken.push_async_callback(slots.give_back, limit, token)
-            refused = await self._too_often(limits)
-            if refused is not None:
-                return await _finished_outcome(task, _too_often(task, *refused))
-            return await _in_time(task, run, call_next, limits.time_out)
+        try:
+            async with asyncio.timeout(None) as scope, AsyncExitStack() as taken:
+                return await self._in_slots(task, run, call_next, limits, scope, taken)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            return await _finished_outcome(task, _lost(task, limits.slots[0]), Status.ERROR)
+
+    async def _in_slots(
+        self,
+        task: Task,
+        run: Run,
+        call_next: CallNext,
+        limits: Limits,
+        scope: asyncio.Timeout,
+        taken: AsyncExitStack,
+    ) -> Outcome:
+        for limit in limits.slots:
+            slots = self.shared_slots or self.slots
+            token = await slots.take(limit, scope)
+            if token is None:
+                return await _finished_outcome(task, _too_many(task, limit))
+            taken.push_async_callback(slots.give_back, limit, token)
+        refused = await self._too_often(limits)
+        if refused is not None:
+            return await _finished_outcome(task, _too_often(task, *refused))
+        return await _in_time(task, run, call_next, limits.time_out)
 
     async def _too_often(self, limits: Limits) -> tuple[Limit, float] | None:
         if self.shared_rates is not None:
@@ -121,6 +137,11 @@ def _too_many(task: Task, limit: Limit) -> Failure:
     queued = f", and for {rule.queue_s:g} s none of them ended" if rule.queue_s else ""
     message = f"The rule {limit.name!r} allows {rule.concurrency} at a time{_for(limit)}{queued}: {_what(task)}."
     return _failure("limit.concurrency", message, limit, rule.concurrency, QUEUED_AGAIN_S)
+
+
+def _lost(task: Task, limit: Limit) -> Failure:
+    message = f"This gateway stood still, and another one gave the slot of {_what(task)} away: it was ended."
+    return _failure("limit.lost", message, limit, limit.rule.concurrency, 0.0)
 
 
 def _too_dear(task: Task, limit: Limit, spent_usd: float, wait_s: float) -> Failure:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError, encode
-from pml_hookspecs.protocol import (
+from pml_kit.mcp.protocol import (
     HANDSHAKE_REVISIONS,
     INVALID_PARAMS,
     META_PROTOCOL_VERSION,

@@ -7,19 +7,21 @@ import asyncio
 import json
 import re
 import sys
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import AccessEvent, InvalidArguments
-from pml_kit.terminal import print_table
+from pml_hookspecs import InvalidArguments, replace
+from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.terminal import print_json, print_table
 
 from .ledger import ENDED, QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
 from .plan_file import read_plan
 from .run_task import likely_problem
 from .settings import Schedule, Settings, to_plain
-from .terminal_output import print_json, say, summary_of
+from .terminal_output import say, summary_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -104,38 +106,17 @@ async def add(arguments: argparse.Namespace, services: Services) -> int:
 
 def _schedule(arguments: argparse.Namespace) -> Schedule:
     """Raises ValueError."""
-    every_s = seconds(arguments.every, "--every") if arguments.every else 0.0
-    start = _moment(arguments.start, "--start")
-    if every_s and start is None:
-        start = datetime.now(UTC).replace(microsecond=0)
-    return Schedule(
-        cron=arguments.cron,
-        time_zone=arguments.time_zone,
-        every_s=every_s,
-        start=start,
-        until=_moment(arguments.until, "--until"),
-        max_runs=_least(arguments.max_runs, 0, "--max-runs"),
-        jitter_s=_least(arguments.jitter_s, 0, "--jitter-s"),
-        workflow=_workflow(arguments.workflow),
-        agent=arguments.agent,
-        message=arguments.message,
-        capability=arguments.capability,
-        inputs=_object(arguments.inputs, "--inputs"),
-        tool=arguments.tool,
-        arguments=_object(arguments.arguments, "--arguments"),
-        intent=arguments.intent,
-        dry_run=arguments.dry_run,
-        principal=arguments.principal,
-        scopes=tuple(arguments.scopes),
-        missed=arguments.missed,
-        most_missed=_least(arguments.most_missed, 1, "--most-missed"),
-        overlap=arguments.overlap,
-        timeout_s=_least(arguments.timeout_s, 0, "--timeout-s"),
-        paused=arguments.paused,
-    )
+    given = {field.name: getattr(arguments, field.name) for field in fields(Schedule) if field.name != "every_s"}
+    for name, read in READ.items():
+        given[name] = read(given[name], f"--{name}")
+    for name, least in LEAST.items():
+        given[name] = _least(given[name], least, f"--{name.replace('_', '-')}")
+    if arguments.every and given["start"] is None:
+        given["start"] = datetime.now(UTC).replace(microsecond=0)
+    return Schedule(**given, every_s=seconds(arguments.every, "--every") if arguments.every else 0.0)
 
 
-def _workflow(path: str) -> str | dict[str, Any]:
+def _workflow(path: str, _option: str) -> str | dict[str, Any]:
     """What the file holds now: a schedule that is kept does not depend on files."""
     if path != "-":
         return read_plan(path) if path else ""
@@ -181,6 +162,13 @@ def _object(text: str, option: str) -> dict[str, Any]:
     raise ValueError(f"{option}: must be a JSON object, such as {{}}")
 
 
+READ: Mapping[str, Callable[[str, str], Any]] = {
+    "start": _moment, "until": _moment, "workflow": _workflow, "inputs": _object, "arguments": _object,
+    "scopes": lambda scopes, _option: tuple(scopes),
+}  # fmt: skip
+LEAST = {"max_runs": 0, "jitter_s": 0, "most_missed": 1, "timeout_s": 0}
+
+
 async def remove(arguments: argparse.Namespace, services: Services) -> int:
     """Forget a schedule."""
     name = arguments.name
@@ -193,7 +181,7 @@ async def remove(arguments: argparse.Namespace, services: Services) -> int:
     if await ledger.plan(name) is None:
         await _plan(services, name)
     # First, because somebody who deletes might end the command before it is through.
-    await services.report_access(
+    await required(services, ACCESS).report(
         AccessEvent(kind="change", target="schedules", code="schedule.removed", details={"schedule": name})
     )
     await ledger.remove_plan(name)

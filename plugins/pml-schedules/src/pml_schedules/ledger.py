@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId
+from pml_hookspecs import ExecutionId, replace
+from pml_kit.shared.change import Write, change
 
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Documents
 
 PLANS, STATES, CLAIMS = "schedules.plans", "schedules.states", "schedules.claims"
 PAGE = 1000
-MOST_TRIES = 50
 MOST_DIGESTS = 4
 """How many versions of a schedule's times are told apart: gateways may be on different ones for a while."""
 CLAIMED, QUEUED, STARTED, ENDED = "claimed", "queued", "started", "ended"
@@ -177,22 +177,19 @@ class Ledger:
         document = await self._documents.get(STATES, name)
         return State() if document is None else State.from_plain(document.value)
 
-    async def change(self, name: str, change: Callable[[State], State]) -> State:
+    async def change(self, name: str, edit: Callable[[State], State]) -> State:
         """Change a state, whoever else changes it at the same time; what it is then.
 
         Raises:
             RuntimeError: Others always were faster.
         """
-        for _ in range(MOST_TRIES):
-            document = await self._documents.get(STATES, name)
-            before = State() if document is None else State.from_plain(document.value)
-            after = change(before)
-            if after == before:
-                return before
-            version = 0 if document is None else document.version
-            if await self._documents.put(STATES, name, after.to_plain(), if_version=version) is not None:
-                return after
-        raise RuntimeError(f"the state of schedule {name!r} could not be changed: others change it all the time")
+
+        def edited(found: Document | None) -> tuple[State, Write | None]:
+            before = State() if found is None else State.from_plain(found.value)
+            after = edit(before)
+            return after, None if after == before else Write(after.to_plain())
+
+        return await change(self._documents, STATES, name, edited)
 
     async def claim(self, claim: Claim) -> Claim | None:
         """Make a claim; None when somebody has made it before."""

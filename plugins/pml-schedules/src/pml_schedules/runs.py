@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from pml_hookspecs import ExecutionRecord, Failure, Scope, Status
+from pml_hookspecs import ExecutionRecord, Failure, RunOptions, Scope, Status, replace
 
 from .ledger import ENDED, FAILED, QUEUED, SKIPPED, STARTED, UNKNOWN, Claim, Ledger, State
 from .run_task import task_of
@@ -81,9 +80,7 @@ class Runs:
         except ValueError as exc:
             await self.fail(plan, claim, str(exc))
             return
-        await self._services.start(
-            task,
-            self._services.session(plan.identity, client="schedules"),
+        options = RunOptions(
             id=claim.execution,
             intent=plan.schedule.intent,
             dry_run=True if plan.schedule.dry_run else None,
@@ -91,6 +88,7 @@ class Runs:
             agent=plan.schedule.agent,
             schedule=plan.name,
         )
+        await self._services.start(task, self._services.session(plan.identity, client="schedules"), options)
         await self._ledger.write(replace(claim, state=STARTED))
         self._services.log.info("a schedule began a run", schedule=plan.name, execution=claim.execution)
 

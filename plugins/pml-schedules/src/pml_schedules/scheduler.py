@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from pml_hookspecs import replace
+from pml_kit.shared.lease import Leases
+
 from .clock import Clock, SystemClock
-from .ledger import CLAIMED, QUEUED, Claim, Ledger, State, execution_of
+from .ledger import CLAIMED, CLAIMS, QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
 from .run_task import likely_problem
 from .runs import Runs
@@ -40,8 +42,7 @@ class Scheduler:
         """Versions of kept schedules that do not fit."""
         self._due_at: dict[tuple[str, str], datetime | None] = {}
         """When a schedule, by name and digest, is due next."""
-        self._seen: dict[tuple[str, int], float] = {}
-        """Claims that others have not begun yet, by key and version, and since when they are seen."""
+        self._leases = Leases(self._clock.elapsed_s)
         self._born_s = self._clock.elapsed_s()
         self._doubted: set[tuple[str, int]] = set()
         self._stuck: dict[str, str] = {}
@@ -197,15 +198,11 @@ class Scheduler:
                 if mine is not None:
                     await self._runs.begin(plan, mine)
 
-    def _stale(self, claims: Iterable[Claim]) -> list[Claim]:
-        """Those that this gateway has seen unchanged for the whole lease; compares no clocks of different machines."""
-        now_s, seen, stale = self._clock.elapsed_s(), self._seen, []
-        self._seen = {}
-        for claim in claims:
-            since = self._seen[claim.key, claim.version] = seen.get((claim.key, claim.version), now_s)
-            if now_s - since >= self._settings.lease_s:
-                stale.append(claim)
-        return stale
+    def _stale(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Those that this gateway has seen unchanged for the whole lease."""
+        versions = {claim.key: claim.version for claim in claims}
+        living = self._leases.living(CLAIMS, versions, (), self._settings.lease_s)
+        return [claim for claim in claims if claim.key not in living]
 
     # Else
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -35,8 +34,3 @@ def _last(claim: Claim) -> dict[str, Any]:
 def say(text: str) -> None:
     """Print a line."""
     sys.stdout.write(f"{text}\n")
-
-
-def print_json(value: Any) -> None:
-    """Print a document."""
-    say(json.dumps(value, indent=2))

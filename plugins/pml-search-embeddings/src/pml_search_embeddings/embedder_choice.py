@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Embedder, Services
+    from pml_hookspecs import Services
+    from pml_kit.offers import Embedder
 
 MODULES = {"fastembed": "fastembed", "sentence-transformers": "sentence_transformers"}
 """What each runtime is imported as."""

@@ -24,7 +24,7 @@ FIRST_DELAY_S, MOST_DELAY_S = 0.5, 60.0
 
 
 class Endpoint:
-    """Asks a service for vectors. Implements :class:`pml_hookspecs.Embedder`.
+    """Asks a service for vectors. Implements :class:`pml_kit.offers.Embedder`.
 
     After a failure nothing is asked for a while, so that searches do not wait for a service that is down. The
     connections are kept until the plugin goes down.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Local:
-    """Runs a model with fastembed or sentence-transformers. Implements :class:`pml_hookspecs.Embedder`.
+    """Runs a model with fastembed or sentence-transformers. Implements :class:`pml_kit.offers.Embedder`.
 
     The library and the model are loaded by the first :meth:`embed`. One batch is embedded at a time, and a search need
     only wait for the batch under way, not for a whole catalog.

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import hookimpl
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import EMBEDDER
 
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Check, Embedder, Services
+    from pml_hookspecs import Check, Services
 
 
 settings_type = Settings
 
 
 @hookimpl
-def pml_embedders(services: Services) -> Iterable[Embedder]:
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
     """The configured embedder; none without configuration.
 
     Raises:
@@ -26,7 +27,7 @@ def pml_embedders(services: Services) -> Iterable[Embedder]:
     from .embedder_choice import made
 
     embedder = made(services.settings or Settings(), services)
-    return [] if embedder is None else [embedder]
+    return [] if embedder is None else [Offer(EMBEDDER, embedder)]
 
 
 @hookimpl

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pml_hookspecs import InvalidArguments
-from pml_hookspecs.plain import parsed
+from pml_kit.plain import parsed
 
 ARTICLES = {"string": "a string", "integer": "a whole number", "object": "an object", "boolean": "true or false"}
 LONGEST_TEXT, LONGEST_SHOWN = 10_000, 64

@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pml_hookspecs import QUESTIONS, ToolId
-
-from .describe import first_sentence, signature
+from pml_kit.mcp.effects import only_reads
+from pml_kit.mcp.tool_schemas import input_schema
+from pml_kit.offers.presentation import is_hidden
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry, Session
@@ -31,12 +32,6 @@ UNTELLING = words_of(
     "which who why with yesterday you"
 )
 """Words that any question may have; those of time say when, and not what."""
-
-
-def only_reads(entry: CatalogEntry) -> bool:
-    """Whether the tool says that it changes nothing."""
-    hints = entry.definition.get("annotations")
-    return isinstance(hints, Mapping) and hints.get("readOnlyHint") is True
 
 
 def telling(words: frozenset[str]) -> frozenset[str]:
@@ -118,8 +113,9 @@ class View:
         return entry.id in self._visible
 
     def named(self, query: str, catalog: Catalog) -> Iterator[CatalogEntry]:
-        """Tools that have the name ``query``, in any spelling, but for those that are listed anyway."""
-        return (entry for entry in self._tools.named(query, catalog) if entry in self and not entry.meta)
+        """Tools that have the name ``query``, in any spelling, but for those that are listed anyway, or never."""
+        found = (entry for entry in self._tools.named(query, catalog) if entry in self)
+        return (entry for entry in found if not (entry.meta or is_hidden(entry)))
 
     def total(self, server: str | None, *, reading: bool) -> int:
         """Tools of a server, or of all: any, or those that only read."""
@@ -163,7 +159,9 @@ class CatalogViews:
     def described(self, entry: CatalogEntry) -> tuple[str, str]:
         """The first sentence of the description, and the parameters in one line."""
         if (found := self._described.get(entry.digest)) is None:
-            found = (first_sentence(entry.description), signature(entry.input_schema))
+            from .describe import first_sentence, signature
+
+            found = (first_sentence(entry.description), signature(input_schema(entry)))
             if entry.digest:
                 self._described[entry.digest] = found
                 if len(self._described) > MOST_DESCRIBED:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pml_hookspecs.schemas import target_of
+from pml_kit.schema.intersection import type_of
+from pml_kit.schema.type_tree import Array, Const, Object, Type, Union, read
 
 LONGEST_SENTENCE = 160
 LONGEST_PARAGRAPH = 10_000
 LONGEST_SIGNATURE = 400
 LONGEST_TYPE = 120
 """Bounds [characters]. What has a longer type is shown without its inside."""
-MOST_STEPS, PER_STEP, MOST_KINDS = 500, 16, 8
-"""Schemas that are looked at, names in the time of one, and kinds of one value."""
+MOST_STEPS, MOST_CHOICES = 500, 60
+"""Steps of reading one schema, and choices of which some may be told."""
 DEEPEST = 5
 """Levels of a schema that are looked at: schemas can contain themselves."""
 END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?](?=\s)|[\u3002\uff01\uff1f]")
@@ -39,7 +40,7 @@ def signature(schema: Any) -> str:
     What does not fit into :data:`LONGEST_SIGNATURE` characters is left out, and ``…`` says so.
     """
     text = ""
-    for part in _Reader(schema).members(schema, DEEPEST):
+    for part in _members(read(schema, deepest=DEEPEST, most_steps=MOST_STEPS, most_choices=MOST_CHOICES)):
         longer = f"{text}, {part}" if text else part
         if len(longer) > LONGEST_SIGNATURE:
             return f"{text}, …" if text else "…"
@@ -47,70 +48,40 @@ def signature(schema: Any) -> str:
     return text
 
 
-class _Reader:
-    """Reads one schema. A bounded depth is not bounded work: what is looked at is counted."""
+def _members(type_: Type) -> Iterator[str]:
+    members = type_.members if isinstance(type_, Object) else ()
+    for member in sorted(members, key=lambda member: not member.required):
+        yield f"{member.name}{'' if member.required else '?'}: {_text(member.type)}"
 
-    def __init__(self, root: Any) -> None:
-        self._root, self._left = root, MOST_STEPS
 
-    def members(self, schema: Any, depth: int) -> Iterator[str]:
-        properties = schema.get("properties") if isinstance(schema, Mapping) else None
-        if not isinstance(properties, Mapping):
-            return
-        required = schema.get("required")
-        needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-        self._left -= (len(properties) + len(needed)) // PER_STEP
-        for name in sorted(properties, key=lambda name: name not in needed):
-            yield f"{name}{'' if name in needed else '?'}: {self._type(properties[name], depth)}"
-
-    def _type(self, schema: Any, depth: int) -> str:
-        """One type in the manner of TypeScript; ``any`` for what cannot be told."""
-        self._left -= 1
-        if not isinstance(schema, Mapping) or depth <= 0 or self._left < 0:
-            return "any"
-        if isinstance(reference := schema.get("$ref"), str):
-            self._left -= len(reference) // PER_STEP
-            return self._type(target_of(self._root, reference) if reference[:1] == "#" else None, depth - 1)
-        choices = [schema["const"]] if "const" in schema else schema.get("enum")
-        if isinstance(choices, list) and (listed := _listed(choices)) is not None:
-            return listed or "any"
-        for several in ("anyOf", "oneOf"):
-            if isinstance(branches := schema.get(several), list):
-                return _union([self._type(branch, depth - 1) for branch in branches])
-        kinds = schema.get("type")
-        kinds = list(dict.fromkeys(map(str, kinds))) if isinstance(kinds, list) else [kinds]
-        return _union([self._plain(kind, schema, depth) for kind in kinds[:MOST_KINDS]])
-
-    def _plain(self, kind: Any, schema: Mapping[str, Any], depth: int) -> str:
-        if kind == "array":
-            inside = self._type(schema.get("items"), depth - 1)
+def _text(type_: Type) -> str:
+    """One type in the manner of TypeScript; ``any`` for what cannot be told."""
+    match type_:
+        case Const(value=value):
+            return json.dumps(value, ensure_ascii=False)
+        case Array(items=items):
+            inside = _text(items)
             return f"({inside})[]" if "|" in inside and not inside.endswith("}") else f"{inside}[]"
-        if kind == "object":
-            inside = ""
-            for member in self.members(schema, depth - 1):
-                inside = f"{inside}, {member}" if inside else member
-                if len(inside) > LONGEST_TYPE:
-                    return "object"
-            return f"{{{inside}}}" if inside else "object"
-        return kind if isinstance(kind, str) else "any"
+        case Union(members=several):
+            return _union(several)
+        case Object():
+            return _object(type_)
+    return type_
 
 
-def _listed(choices: Sequence[Any]) -> str | None:
-    """Choices, if they are short."""
-    listed = ""
-    for choice in choices:
-        literal = _literal(choice) if not isinstance(choice, str) or len(choice) <= LONGEST_TYPE else choice
-        listed = f"{listed}|{literal}" if listed else literal
-        if len(listed) > LONGEST_TYPE:
-            return None
-    return listed
+def _union(several: Sequence[Type]) -> str:
+    """``a|b``, each once; no null besides others: that a parameter can be left out is said by its name."""
+    texts = dict.fromkeys(_text(one) for one in several if one != "null")
+    together = "|".join(texts)
+    if len(together) <= LONGEST_TYPE or not all(isinstance(one, Const) for one in several):
+        return together
+    return "|".join(dict.fromkeys(type_of(one.value) for one in several if isinstance(one, Const)))
 
 
-def _union(types: Sequence[str]) -> str:
-    """``a|b``, each once, null only by itself: that a parameter can be left out is said by its name."""
-    some = dict.fromkeys(types)
-    return "|".join(kind for kind in some if kind != "null" or len(some) == 1) or "any"
-
-
-def _literal(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=dict)
+def _object(type_: Object) -> str:
+    inside = ""
+    for member in _members(type_):
+        inside = f"{inside}, {member}" if inside else member
+        if len(inside) > LONGEST_TYPE:
+            return "object"
+    return f"{{{inside}}}" if inside else "object"

@@ -7,15 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments, RawObject
+from pml_kit.mcp.effects import effects_of_tool, only_reads
+from pml_kit.offers import note_of
 
 from .arguments import checked
-from .catalog_views import CatalogViews, View, only_reads, telling, words_of
-from .definitions import READ_ONLY, SEARCH_TOOLS
+from .catalog_views import CatalogViews, View, telling, words_of
+from .definitions import CALL_BY_EFFECTS, READ_ONLY, SEARCH_TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from pml_hookspecs import Catalog, CatalogEntry, Match, Run, ServerStatus, Services, ToolId
+    from pml_hookspecs import Catalog, CatalogEntry, Match, Run, ServerStatus, Services, Session, ToolId
 
 SHOWN_IN_FULL = ("inputSchema", "outputSchema", "annotations")
 ALIKE = 0.6
@@ -32,17 +34,19 @@ Found = tuple["CatalogEntry", float]
 class SearchTools:
     """Answers calls of ``search_tools``."""
 
-    def __init__(self, services: Services) -> None:
-        self._catalog = services.catalog
+    def __init__(self, services: Services, by_effects: Callable[[Session], bool] = lambda _session: False) -> None:
+        """``by_effects`` says whose client calls each tool found by the one for its effects."""
+        self._services, self._catalog, self._by_effects = services, services.catalog, by_effects
         self._known = CatalogViews(self._catalog)
 
     async def __call__(self, arguments: Mapping[str, Any], run: Run) -> RawObject:
         """Find tools, best first. What the caller may not have leaves no trace in any part of the answer.
 
         Returns:
-            ``tools``; ``total_tools``, how many were searched; ``servers``, what those of the first tools say of their
-            use, if they say anything; ``unavailable``, the servers that cannot be used now, if
-            there are any; ``hint``, what to do when nothing was found.
+            ``tools``, each with ``call``, the tool that calls it, where that depends on its effects; ``total_tools``,
+            how many were searched; ``servers``, what those of the first tools say of their use, if they say anything;
+            ``unavailable``, the servers that cannot be used now, if there are any; ``hint``, what to do when nothing
+            was found.
 
         Raises:
             InvalidArguments: The query is empty, or an argument is not what the definition says.
@@ -72,7 +76,7 @@ class SearchTools:
             s for s in catalog.servers(run.session) if _missing(s) and server in (None, s.name) and view.knows(s.name)
         ]
         answer = {
-            "tools": [self._shown(entry, score, full=given["detail"] == "full") for entry, score in found],
+            "tools": self._shown(found, run.session, full=given["detail"] == "full"),
             "total_tools": view.total(server, reading=reading),
         }
         if found and (said := self._said(found, run)):
@@ -90,8 +94,21 @@ class SearchTools:
         said = {status.name: status.description for status in self._catalog.servers(run.session)}
         return {name: said[name][:LONGEST_DESCRIPTION] for name in names if said.get(name)}
 
-    def _shown(self, entry: CatalogEntry, score: float, *, full: bool) -> dict[str, Any]:
+    def _shown(self, found: Sequence[Found], session: Session, *, full: bool) -> list[dict[str, Any]]:
+        classed = self._by_effects(session)
+        tools = []
+        for entry, score in found:
+            shown = self._described(entry, score, full=full, classed=classed)
+            # Apart from what the tool says of itself: it was observed, and is promised by nobody.
+            if (note := note_of(self._services, entry, session)) and (seen := note.members(example=full)):
+                shown["seen"] = seen
+            tools.append(shown)
+        return tools
+
+    def _described(self, entry: CatalogEntry, score: float, *, full: bool, classed: bool) -> dict[str, Any]:
         shown: dict[str, Any] = {"name": self._catalog.exposed_name(entry.id), "score": round(score, 2)}
+        if classed:
+            shown["call"] = CALL_BY_EFFECTS[effects_of_tool(entry.definition)]["name"]
         if not full:
             shown["description"], shown["parameters"] = self._known.described(entry)
             return shown

@@ -9,7 +9,7 @@
 
 The order is that of the scores, which know the catalog: a tool is taken to be as relevant as the best of those behind
 it. All numbers were set with halves of the sets that ``docs/search.md`` names. What was done before can change the
-order: see :func:`lifted`.
+order: see :func:`with_past`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def relevance(probability: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-BEND * (odds - EVEN_LOGIT))), np.float32)
 
 
-def lifted(relevance: float, past: float) -> float:
+def with_past(relevance: float, past: float) -> float:
     """``relevance`` with what was done before, ``past``, both in [0, 1].
 
     Among tools that fit, the past decides between those that fit about as well. What does not fit it lifts but little:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from pml_kit.offers import EMBEDDER
+
 from . import vector_file
 from ._numpy import Array, NDArray, np
 from .rows import short
@@ -23,7 +25,8 @@ from .vectors import CentredVectors, PackedVectors, joined, packed
 from .words import CAMEL
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Embedder, Services
+    from pml_hookspecs import Services
+    from pml_kit.offers import Embedder
 
     from .ranker import Ranker
     from .rows import Tool
@@ -91,6 +94,7 @@ class EmbeddingIndex:
 
     def __init__(self, services: Services, *, weight: float, deadline_s: float, folder: Path | None) -> None:
         self._services, self._weight, self._deadline_s, self._folder = services, weight, deadline_s, folder
+        self._found: Embedder | None = None
         self._model = ""
         self._places: dict[bytes, int] = {}
         self._known: PackedVectors | None = None
@@ -105,7 +109,7 @@ class EmbeddingIndex:
         self._pending: dict[str, asyncio.Event] = {}
         self._resting_until = 0.0
 
-    def want(self, tools: Sequence[Tool]) -> None:
+    def request_vectors(self, tools: Sequence[Tool]) -> None:
         """Have the vectors of ``tools``, all there are now, made in the background, if there is a model."""
         self._wanted = tools
         if self._embedder() is None:
@@ -118,7 +122,9 @@ class EmbeddingIndex:
             self._working.set()
 
     def _embedder(self) -> Embedder | None:
-        return self._services.embedder if self._weight > 0 else None
+        if self._found is None and self._weight > 0:
+            self._found = self._services.find(EMBEDDER)
+        return self._found
 
     async def _work(self) -> None:
         while self._working is not None:
@@ -182,7 +188,7 @@ class EmbeddingIndex:
         except OSError as exc:
             self._services.log.warning("vectors of tools are not kept for the next start", error=str(exc))
 
-    async def opinion(
+    async def scores(
         self, ranker: Ranker, tools: Callable[[], Sequence[Tool]], texts: Sequence[str]
     ) -> EmbeddingScores | None:
         """What the model says about a query; None without a model, without vectors, or when it takes too long.
@@ -196,7 +202,7 @@ class EmbeddingIndex:
         if embedder is None:
             return None
         if self._working is None:
-            self.want(self._wanted)
+            self.request_vectors(self._wanted)
         if embedder.name != self._model:
             return None
         if ranker not in self._of_ranker:

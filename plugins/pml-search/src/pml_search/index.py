@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, Match, ToolId
+from pml_kit.mcp.tool_schemas import problem_of
 
-from .plugin import Settings
+from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services, Session
@@ -24,7 +25,7 @@ WORTH_GIVING_BACK = 2000
 
 
 class Index:
-    """Ranks tools by words, meaning and structure. Implements :class:`pml_hookspecs.SearchIndex`.
+    """Ranks tools by words, meaning and structure. Implements :class:`pml_kit.offers.SearchIndex`.
 
     Args:
         log: Structlog logger.
@@ -56,7 +57,7 @@ class Index:
             if self._services is not None:
                 self._prepare_helpers(self._services)
                 if self._embedding_index is not None:
-                    self._embedding_index.want(tools)
+                    self._embedding_index.request_vectors(tools)
 
     def _prepare_helpers(self, services: Services) -> None:
         if self._embedding_index is None and self._settings.embedder_weight > 0:
@@ -110,15 +111,10 @@ class Index:
         among: Collection[ToolId] | None = None,
         session: Session | None = None,
     ) -> Sequence[Match]:
-        """At most ``limit`` matches scoring ``min_score`` or more, best first, ties by id. Empty query: none.
+        """As :class:`pml_kit.offers.SearchIndex` says; ``min_score`` is one of :mod:`pml_search.calibration`.
 
-        Args:
-            query: In any language, of any length.
-            limit: Most matches.
-            min_score: In ``[0, 1]``; see :mod:`pml_search.calibration`.
-            among: Ids that may be found: the answer is that of an index of these tools alone. None for all.
-            session: Who asks, for evidence from its own past; None for none. What is searched for a list, which is
-                ``session.intent``, is found without that evidence: lists are to stay as they are.
+        The answer is that of an index of the tools ``among`` alone. What is searched for a list, which is
+        ``session.intent``, is found without evidence from the past of ``session``: lists are to stay as they are.
         """
         views = self._views
         if views is None or limit < 1:
@@ -130,7 +126,7 @@ class Index:
         opinion = None
         if self._embedding_index is not None:
             texts = [part.text for part in parts]
-            opinion = await self._embedding_index.opinion(ranker, lambda: views.tools_of(ranker), texts)
+            opinion = await self._embedding_index.scores(ranker, lambda: views.tools_of(ranker), texts)
         past = None
         if self._history is not None and session is not None and query.strip() != session.intent.strip():
             past = self._history.of(session.principal)
@@ -151,6 +147,6 @@ def tool_of(entry: CatalogEntry, about_server: str = "") -> Tool:
     """What the ranker wants of a catalog entry."""
     from .rows import Tool
 
-    unread = [member for member in ("inputSchema", "outputSchema") if entry.schema_problem(member)]
+    unread = [member for member in ("inputSchema", "outputSchema") if problem_of(entry, member)]
     definition = {k: v for k, v in entry.definition.items() if k not in unread} if unread else entry.definition
     return Tool(entry.id, entry.server, definition, entry.digest or repr(entry.definition), about_server)

@@ -212,7 +212,7 @@ class Ranker:
         lifted = found.relevance.copy()
         for place, tool in enumerate(tools[:RECALLED]):
             if tool in speaking:
-                lifted[place] = calibration.lifted(float(lifted[place]), speaking[tool])
+                lifted[place] = calibration.with_past(float(lifted[place]), speaking[tool])
         head = np.argsort(-lifted[:RECALLED], kind="stable")
         order = np.concatenate((head, np.arange(len(head), len(tools))))
         return replace(found.at(order), relevance=lifted[order], past=speaking)

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from .tool_text import parameters, text_of
+from pml_kit.schema.members import parameters
+
+from .tool_text import DEEPEST, MOST_PARAMETERS, text_of
 from .words import split, stem
 
 Effect = Literal["read", "write"]
@@ -178,7 +180,7 @@ def output_shapes(definition: Mapping[str, Any]) -> int:
 
 def _shapes_of(schema: Any) -> int:
     bits = 0
-    for name, inner in parameters(schema):
+    for name, inner in parameters(schema, deepest=DEEPEST, most=MOST_PARAMETERS):
         bits |= shapes(split(name))
         kind, form = inner.get("type"), inner.get("format")
         bits |= SHAPE_BITS.get(OF_TYPE.get(kind, ""), 0) if isinstance(kind, str) else 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from pml_kit.schema.members import parameters
 
 LONGEST_DESCRIPTION, LONGEST_TEXTS, LONGEST_NAMES, MOST_ENUM_VALUES, DEEPEST, MOST_PARAMETERS = (
     2000,
@@ -50,7 +52,7 @@ def read(server: str, definition: Mapping[str, Any], boilerplate: Iterable[str] 
     annotations = definition.get("annotations")
     title = definition.get("title") or (annotations.get("title") if isinstance(annotations, Mapping) else "")
     names, texts = [], []
-    for name, schema in parameters(definition.get("inputSchema")):
+    for name, schema in parameters(definition.get("inputSchema"), deepest=DEEPEST, most=MOST_PARAMETERS):
         names.append(name)
         texts.append(text_of(schema.get("description")))
         values = schema.get("enum")
@@ -88,21 +90,3 @@ def first_sentence(description: str) -> str:
     for found in SENTENCE_END.finditer(description, 15):
         return description[: min(found.end(), FIRST_SENTENCE)]
     return description[:FIRST_SENTENCE]
-
-
-def parameters(schema: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Names and schemas of parameters, outer ones first within each branch; at most :data:`MOST_PARAMETERS`."""
-    for count, found in enumerate(_parameters(schema, DEEPEST)):
-        if count == MOST_PARAMETERS:
-            return
-        yield found
-
-
-def _parameters(schema: Any, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    for name, inner in properties.items() if isinstance(properties, Mapping) else ():
-        if isinstance(inner, Mapping):
-            yield str(name), inner
-            if depth > 1:
-                yield from _parameters(inner, depth - 1)
-                yield from _parameters(inner.get("items"), depth - 1)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from pml_kit.mcp.tool_schemas import input_schema, output_schema
+from pml_kit.schema.members import properties, required
 
 from .actions import changes
 from .steps import Step
@@ -27,7 +30,7 @@ class StepArguments:
     """A step's arguments as far as they are known."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
-    needs: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
     """Ids of steps whose results are referred to."""
     missing: tuple[str, ...] = ()
     """Required parameters that nothing says anything about."""
@@ -44,30 +47,20 @@ def filled(step: Step, intent: str, before: Sequence[tuple[str, Step]]) -> StepA
     """
     intent = step.clause if changes(step.entry) else intent
     arguments: dict[str, Any] = {}
-    needs: list[str] = []
+    depends_on: list[str] = []
     missing: list[str] = []
-    required = set(_required(step.entry.input_schema))
-    for name, schema in _parameters(step.entry.input_schema):
-        if (said := _said(name, schema, step.clause, intent, required=name in required)) is not None:
+    taken = input_schema(step.entry)
+    needed = required(taken)
+    for name, described in properties(taken).items():
+        schema = described if isinstance(described, Mapping) else {}
+        if (said := _said(name, schema, step.clause, intent, required=name in needed)) is not None:
             arguments[name] = said
-        elif (given := _given(name, schema, before)) is not None and name in required:
+        elif (given := _given(name, schema, before)) is not None and name in needed:
             arguments[name] = f"{{{{{given}.{name}}}}}"
-            needs.append(given)
-        elif name in required:
+            depends_on.append(given)
+        elif name in needed:
             missing.append(name)
-    return StepArguments(arguments, tuple(dict.fromkeys(needs)), tuple(missing))
-
-
-def _parameters(schema: Mapping[str, Any] | None) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    for name, described in properties.items() if isinstance(properties, Mapping) else ():
-        if isinstance(name, str):
-            yield name, described if isinstance(described, Mapping) else {}
-
-
-def _required(schema: Mapping[str, Any] | None) -> list[str]:
-    names = schema.get("required") if isinstance(schema, Mapping) else None
-    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return StepArguments(arguments, tuple(dict.fromkeys(depends_on)), tuple(missing))
 
 
 def _said(name: str, schema: Mapping[str, Any], clause: str, intent: str, *, required: bool) -> Any:
@@ -107,9 +100,7 @@ def _number(text: str, *, whole: bool) -> int | float | None:
 def _given(name: str, schema: Mapping[str, Any], before: Sequence[tuple[str, Step]]) -> str | None:
     """The last step whose output has a member of this name and type."""
     for id, step in reversed(before):
-        output = step.entry.output_schema
-        properties = output.get("properties") if output is not None else None
-        described = properties.get(name) if isinstance(properties, Mapping) else None
+        described = properties(output_schema(step.entry)).get(name)
         if name and described is not None:
             type_ = described.get("type") if isinstance(described, Mapping) else None
             if type_ == schema.get("type"):

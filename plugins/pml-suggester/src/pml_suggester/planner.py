@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import CannotAskError, RpcError, Suggestion, ToolCall, Workflow
+from pml_hookspecs import CannotAskError, RpcError, ToolCall, Workflow
+from pml_kit.offers import Suggestion
 
 from .arguments import StepArguments, filled
 from .history import together
@@ -25,7 +26,7 @@ that people annotated for LiveMCPBench: tests/bench/plans.py."""
 
 
 class Planner:
-    """Implements :class:`pml_hookspecs.Suggester`."""
+    """Implements :class:`pml_kit.offers.Suggester`."""
 
     def __init__(self, services: Services, settings: Settings) -> None:
         self._services, self._settings = services, settings
@@ -49,7 +50,8 @@ class Planner:
         named = list(zip(_ids(chosen), chosen, strict=True))
         plans = [(id, step, filled(step, intent, named[:n])) for n, (id, step) in enumerate(named)]
         tasks = tuple(
-            ToolCall(id=id, tool=step.entry.id, arguments=plan.arguments, needs=plan.needs) for id, step, plan in plans
+            ToolCall(id=id, tool=step.entry.id, arguments=plan.arguments, depends_on=plan.depends_on)
+            for id, step, plan in plans
         )
         confidence = confidence_of(chosen)
         lacking = [(id, plan) for id, _, plan in plans if plan.missing]

@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Suggestion, ToolCall, Workflow
+from pml_hookspecs import ToolCall, Workflow
+from pml_kit.mcp.tool_schemas import input_schema, output_schema
+from pml_kit.offers import Suggestion
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, CatalogEntry
@@ -35,8 +37,8 @@ def question(intent: str, candidates: Sequence[CatalogEntry], settings: Settings
         {
             "tool": entry.id,
             "description": entry.description[:LONGEST_DESCRIPTION],
-            "arguments": entry.input_schema or {},
-            **({"result": entry.output_schema} if entry.output_schema is not None else {}),
+            "arguments": input_schema(entry) or {},
+            **({"result": output_schema(entry)} if output_schema(entry) is not None else {}),
         }
         for entry in candidates
     ]
@@ -61,7 +63,7 @@ def answered(result: Mapping[str, Any], intent: str, catalog: Catalog, settings:
     calls = [_call(task, catalog) for task in tasks]
     made = tuple(call for call in calls if call is not None)
     ids = {call.id for call in made}
-    if len(made) != len(tasks) or len(ids) != len(made) or any(not ids.issuperset(call.needs) for call in made):
+    if len(made) != len(tasks) or len(ids) != len(made) or any(not ids.issuperset(call.depends_on) for call in made):
         return None
     why = plan.get("why")
     return Suggestion(
@@ -77,13 +79,15 @@ def _call(task: Any, catalog: Catalog) -> ToolCall | None:
     if not isinstance(task, Mapping):
         return None
     id, tool = task.get("id"), task.get("tool")
-    arguments, needs = task.get("arguments", {}), task.get("depends_on", [])
+    arguments, depends_on = task.get("arguments", {}), task.get("depends_on", [])
     entry = catalog.resolve(tool) if isinstance(tool, str) else None
     if entry is None or entry.own or not isinstance(id, str) or not ID.fullmatch(id):
         return None
-    if not isinstance(arguments, Mapping) or not isinstance(needs, list) or not all(isinstance(n, str) for n in needs):
+    if not isinstance(arguments, Mapping) or not isinstance(depends_on, list):
         return None
-    return ToolCall(id=id, tool=entry.id, arguments=dict(arguments), needs=tuple(needs))
+    if not all(isinstance(name, str) for name in depends_on):
+        return None
+    return ToolCall(id=id, tool=entry.id, arguments=dict(arguments), depends_on=tuple(depends_on))
 
 
 def _text(result: Mapping[str, Any]) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import Check
+from pml_hookspecs import Check, replace
 
 from .measures import Measures
 from .options import options_of

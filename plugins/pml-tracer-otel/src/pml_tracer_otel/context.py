@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pml_hookspecs import ToolCall
+from pml_hookspecs import ToolCall, replace
 
 from .names import BAGGAGE, TRACEPARENT, TRACESTATE
 
@@ -109,13 +109,4 @@ def with_context(task: ToolCall, trace: Trace, span_id: str, *, baggage: bool) -
     if baggage and trace.baggage:
         told[BAGGAGE] = trace.baggage
     extra = {**task.extra, "_meta": told} if task.extra else {"_meta": told}
-    # Not dataclasses.replace, which costs several times as much.
-    return ToolCall(
-        id=task.id,
-        tool=task.tool,
-        arguments=task.arguments,
-        extra=extra,
-        needs=task.needs,
-        step=task.step,
-        dry_run=task.dry_run,
-    )
+    return replace(task, extra=extra)

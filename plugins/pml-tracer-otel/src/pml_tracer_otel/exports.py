@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import metadata
@@ -27,13 +29,15 @@ from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from .measures import BOUNDS_S
-from .options import GRPC
+from pml_hookspecs import replace
+
+from .measures import BOUNDS_S, Point
+from .options import GRPC, GRPC_MODULE, HTTP_MODULE
 from .spans import Spans
 
 if TYPE_CHECKING:
     from .active_executions import ActiveExecution, ServerCall
-    from .measures import Measures, Metric, Point
+    from .measures import Measures, Metric
     from .options import Options
 
 DISTRIBUTION = "pml-tracer-otel"
@@ -53,8 +57,8 @@ class Exports:
         self._scope = InstrumentationScope(DISTRIBUTION, metadata.version(DISTRIBUTION))
         self._complaints = ExporterLog(heard)
         self._spans = Spans(self._resource, self._scope, users=options.settings.users)
-        self._span_exporter = _span_exporter(options) if options.traces else None
-        self._metric_exporter = _metric_exporter(options) if options.metrics else None
+        self._span_exporter: SpanExporter | None = _exporter(options, "traces")
+        self._metric_exporter: MetricExporter | None = _exporter(options, "metrics")
         self._delta = MetricDeltas() if options.delta else None
         self._lock, self.given_up = threading.Lock(), False
 
@@ -83,8 +87,6 @@ class Exports:
         """Export all metrics as they are now; why the collector did not take them (``""`` if it did)."""
         if self._metric_exporter is None:
             return ""
-        import time
-
         metrics, now_ns = measures.now(), time.time_ns()
         start_ns = measures.start_ns
         if self._delta is not None:
@@ -154,8 +156,6 @@ class MetricDeltas:
 
     def since_last(self, metrics: Sequence[Metric]) -> list[Metric]:
         """``metrics`` less what was taken; what goes up and down stays as it is."""
-        from dataclasses import replace
-
         self._now = {_series(m, p): p for m in metrics if m.kind != "level" for p in m.points}
         less = []
         for metric in metrics:
@@ -169,8 +169,6 @@ class MetricDeltas:
         before = None if metric.kind == "level" else self._before.get(_series(metric, point))
         if before is None:
             return point
-        from .measures import Point
-
         buckets = tuple(now - then for now, then in zip(point.buckets, before.buckets, strict=True))
         return Point(point.attributes, point.value - before.value, buckets)
 
@@ -185,27 +183,21 @@ def _series(metric: Metric, point: Point) -> Any:
 
 def _sdk_metric(metric: Metric, start_ns: int, now_ns: int, *, delta: bool) -> SdkMetric:
     temporality = AggregationTemporality.DELTA if delta else AggregationTemporality.CUMULATIVE
+    times: dict[str, Any] = {"start_time_unix_nano": start_ns, "time_unix_nano": now_ns}
     data: Any
     if metric.kind == "histogram":
         points = [
             HistogramDataPoint(
-                attributes=dict(p.attributes), start_time_unix_nano=start_ns, time_unix_nano=now_ns,
-                count=sum(p.buckets), sum=p.value, bucket_counts=p.buckets, explicit_bounds=BOUNDS_S,
-                min=NOTHING, max=NOTHING,
+                attributes=dict(p.attributes), count=sum(p.buckets), sum=p.value, bucket_counts=p.buckets,
+                explicit_bounds=BOUNDS_S, min=NOTHING, max=NOTHING, **times,
             )
             for p in metric.points
         ]  # fmt: skip
         data = Histogram(data_points=points, aggregation_temporality=temporality)
     else:
-        numbers = [
-            NumberDataPoint(
-                attributes=dict(p.attributes), start_time_unix_nano=start_ns, time_unix_nano=now_ns, value=p.value
-            )
-            for p in metric.points
-        ]
         counts = metric.kind == "counter"
         data = Sum(
-            data_points=numbers,
+            data_points=[NumberDataPoint(attributes=dict(p.attributes), value=p.value, **times) for p in metric.points],
             aggregation_temporality=temporality if counts else AggregationTemporality.CUMULATIVE,
             is_monotonic=counts,
         )
@@ -228,24 +220,17 @@ def resource_of(options: Options) -> Resource:
     return Resource(defaults).merge(resource)
 
 
-def _span_exporter(options: Options) -> SpanExporter:
-    if options.protocols["traces"] == GRPC:
-        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as Grpc
-
-        return Grpc(**_where(options, "traces"))
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as Http
-
-    return Http(**_where(options, "traces"))
+EXPORTERS = {"traces": "trace_exporter.OTLPSpanExporter", "metrics": "metric_exporter.OTLPMetricExporter"}
+"""In the packages of both protocols."""
 
 
-def _metric_exporter(options: Options) -> MetricExporter:
-    if options.protocols["metrics"] == GRPC:
-        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter as Grpc
-
-        return Grpc(**_where(options, "metrics"))
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter as Http
-
-    return Http(**_where(options, "metrics"))
+def _exporter(options: Options, signal: str) -> Any:
+    """OpenTelemetry's own for a signal; None where that is not exported."""
+    if signal not in options.protocols:
+        return None
+    package = GRPC_MODULE if options.protocols[signal] == GRPC else HTTP_MODULE
+    module, _, name = EXPORTERS[signal].partition(".")
+    return getattr(importlib.import_module(f"{package}.{module}"), name)(**_where(options, signal))
 
 
 def _where(options: Options, signal: str) -> dict[str, Any]:

@@ -8,22 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from .names import (
-    DRY_RUN,
-    ERROR,
-    EXECUTE_TOOL,
-    KIND,
-    METHOD,
-    MODE,
-    OPERATION,
-    OVERFLOW,
-    PROTOCOL_VERSION,
-    RPC_STATUS,
-    SERVER,
-    STATUS,
-    TOOL,
-    TOOLS_CALL,
-)
+from . import names
 
 if TYPE_CHECKING:
     from .active_executions import ActiveExecution, ServerCall
@@ -33,6 +18,7 @@ BOUNDS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 12
 MOST_SERIES = 2000
 """Series of one metric; what would be further ones is counted together."""
 NS = 1e-9
+CALL = (names.TOOLS_CALL, names.EXECUTE_TOOL)
 Key = tuple[str, ...]
 """Values of attributes, in the order of their names; ``""`` for one that is left out."""
 
@@ -72,9 +58,9 @@ _Found = tuple[list[_Series], list[_Series]]
 
 
 class _Instrument:
-    def __init__(self, name: str, unit: str, description: str, names: Iterable[str], *, histogram: bool) -> None:
+    def __init__(self, name: str, unit: str, description: str, by: Iterable[str], *, histogram: bool = False) -> None:
         self._about = (name, unit, description)
-        self._names, self._histogram = tuple(names), histogram
+        self._names, self._histogram = tuple(by), histogram
         self._series: dict[Key | None, _Series] = {}
 
     def of(self, key: Key) -> _Series:
@@ -97,7 +83,7 @@ class _Instrument:
         """As it is now. Safe in another thread: each series is read as it was at some moment."""
         points = []
         for key, series in list(self._series.items()):
-            said = {OVERFLOW: "true"} if key is None else dict(zip(self._names, key, strict=True))
+            said = {names.OVERFLOW: "true"} if key is None else dict(zip(self._names, key, strict=True))
             points.append(Point({n: v for n, v in said.items() if v != ""}, series.value, tuple(series.buckets)))
         return Metric(*self._about, "histogram" if self._histogram else "counter", tuple(points))
 
@@ -114,28 +100,26 @@ class Measures:
         self.levels: list[Callable[[], Metric]] = []
         """What others know, such as how full a buffer is."""
         self._alike: dict[object, _Found] = {}
-        self._executions = _Instrument(
-            "pml.executions", "{execution}", "Executions that have ended.", (KIND, STATUS, SERVER, TOOL, MODE, DRY_RUN),
-            histogram=False,
-        )  # fmt: skip
-        self._errors = _Instrument(
-            "pml.errors", "{execution}", "Executions that ended with an error.", (ERROR, KIND, SERVER, TOOL, MODE),
-            histogram=False,
-        )  # fmt: skip
+        kind, server, tool, error = names.KIND, names.SERVER, names.TOOL, names.ERROR
+        mode, asked = names.MODE, (names.METHOD, names.OPERATION, names.TOOL, names.ERROR)
+        by_status = (kind, names.STATUS, server, tool, mode, names.DRY_RUN)
+        self._executions = _Instrument("pml.executions", "{execution}", "Executions that have ended.", by_status)
+        by_error = (error, kind, server, tool, mode)
+        self._errors = _Instrument("pml.errors", "{execution}", "Executions that ended with an error.", by_error)
         self._durations = _Instrument(
             "pml.execution.duration", "s", "How long executions took, whoever asked for them.",
-            (KIND, SERVER, TOOL, MODE), histogram=True,
+            (kind, server, tool, mode), histogram=True,
         )  # fmt: skip
         self._served = _Instrument(
             "mcp.server.operation.duration", "s", "How long clients' tool calls took.",
-            (METHOD, OPERATION, TOOL, ERROR, PROTOCOL_VERSION, SERVER, MODE), histogram=True,
+            (*asked, names.PROTOCOL_VERSION, server, mode), histogram=True,
         )  # fmt: skip
         self._asked = _Instrument(
             "mcp.client.operation.duration", "s", "How long servers took to answer tool calls.",
-            (METHOD, OPERATION, TOOL, ERROR, RPC_STATUS, SERVER), histogram=True,
+            (*asked, names.RPC_STATUS, server), histogram=True,
         )  # fmt: skip
         self._workflows = _Instrument(
-            "gen_ai.workflow.duration", "s", "How long workflows took.", (ERROR,), histogram=True
+            "gen_ai.workflow.duration", "s", "How long workflows took.", (error,), histogram=True
         )
 
     def executed(self, watched: ActiveExecution) -> None:
@@ -144,7 +128,7 @@ class Measures:
         span, ended, session = watched.span, watched.ended, watched.session
         mode, protocol = ("", "") if session is None else (session.mode, session.protocol)
         tool = watched.tool if watched.known else ""
-        error: object = ended.attributes.get(ERROR)
+        error: object = ended.attributes.get(names.ERROR)
         alike = (span.name, span.kind, tool, ended.status, error, watched.rpc_code, mode, protocol, watched.dry_run)
         found = self._alike.get(alike)
         if found is None:
@@ -169,7 +153,7 @@ class Measures:
         if error:
             counters.append(self._errors.of((error, kind, server, tool, mode)))
         if kind == "tool" and watched.span.kind == "server":
-            histograms.append(self._served.of((TOOLS_CALL, EXECUTE_TOOL, tool, error, protocol, server, mode)))
+            histograms.append(self._served.of((*CALL, tool, error, protocol, server, mode)))
         elif kind == "workflow":
             histograms.append(self._workflows.of((error,)))
         return counters, histograms
@@ -179,7 +163,7 @@ class Measures:
         self.changes += 1
         duration_s = (call.end_ns - call.start_ns) * NS
         tool = call.tool if call.known else ""
-        self._asked.add((TOOLS_CALL, EXECUTE_TOOL, tool, call.error, call.rpc_code, call.server), duration_s)
+        self._asked.add((*CALL, tool, call.error, call.rpc_code, call.server), duration_s)
 
     def now(self) -> list[Metric]:
         """All metrics that have anything to say. Safe in another thread."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import util
-from typing import Any, Literal
+from typing import Literal
 
 from .settings import Settings
 
 HTTP, GRPC = "http/protobuf", "grpc"
 SIGNALS = ("traces", "metrics")
-GRPC_MODULE = "opentelemetry.exporter.otlp.proto.grpc"
+HTTP_MODULE, GRPC_MODULE = "opentelemetry.exporter.otlp.proto.http", "opentelemetry.exporter.otlp.proto.grpc"
 SAMPLERS: Mapping[str, tuple[bool, float | None]] = {
     "always_on": (False, 1.0),
     "always_off": (False, 0.0),
@@ -21,10 +21,17 @@ SAMPLERS: Mapping[str, tuple[bool, float | None]] = {
     "parentbased_traceidratio": (True, None),
 }
 """Whether a client's decision counts first, and the part that is kept; None for the sampler's argument."""
-BUFFER_SPANS, BATCH_SPANS = 16_384, 128
-"""A batch is small because encoding one holds up the event loop: some 40 µs for each span."""
-INTERVAL_S, METRICS_INTERVAL_S, TIMEOUT_S = 1.0, 60.0, 10.0
-MS = 1000
+NUMBERS: Mapping[str, tuple[str, float, float]] = {
+    "buffer_spans": ("OTEL_BSP_MAX_QUEUE_SIZE", 1, 16_384),
+    "batch_spans": ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 1, 128),
+    "interval_s": ("OTEL_BSP_SCHEDULE_DELAY", 1000, 1.0),
+    "metrics_interval_s": ("OTEL_METRIC_EXPORT_INTERVAL", 1000, 60.0),
+    "timeout_s": ("OTEL_EXPORTER_OTLP_TIMEOUT", 1, 10.0),
+}
+"""The variable of a setting, by how much its unit is smaller, and what holds where nobody says anything.
+
+A batch is small because encoding one holds up the event loop: some 40 µs for each span.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +81,11 @@ def options_of(settings: Settings, environ: Mapping[str, str]) -> Options:
     exports = {signal: on and _exports(settings, environ, signal) for signal in SIGNALS}
     client_decides, ratio = _sampling(settings, environ)
     propagators = _words(environ.get("OTEL_PROPAGATORS")) or ["tracecontext", "baggage"]
-    buffer_spans = settings.buffer_spans or _whole(environ, "OTEL_BSP_MAX_QUEUE_SIZE") or BUFFER_SPANS
-    batch_spans = settings.batch_spans or _whole(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE") or BATCH_SPANS
+    numbers = {
+        name: getattr(settings, name) or (_number(environ, variable) or 0) / unit or default
+        for name, (variable, unit, default) in NUMBERS.items()
+    }
+    buffer_spans = int(numbers.pop("buffer_spans"))
     return Options(
         settings=settings,
         traces=exports["traces"],
@@ -89,12 +99,8 @@ def options_of(settings: Settings, environ: Mapping[str, str]) -> Options:
         sample_ratio=ratio,
         delta=_delta(environ),
         buffer_spans=buffer_spans,
-        batch_spans=min(batch_spans, buffer_spans),
-        interval_s=settings.interval_s or _seconds(environ, "OTEL_BSP_SCHEDULE_DELAY") or INTERVAL_S,
-        metrics_interval_s=settings.metrics_interval_s
-        or _seconds(environ, "OTEL_METRIC_EXPORT_INTERVAL")
-        or METRICS_INTERVAL_S,
-        timeout_s=settings.timeout_s or _number(environ, "OTEL_EXPORTER_OTLP_TIMEOUT") or TIMEOUT_S,
+        batch_spans=min(int(numbers.pop("batch_spans")), buffer_spans),
+        **numbers,
     )
 
 
@@ -163,21 +169,10 @@ def _number(environ: Mapping[str, str], variable: str) -> float | None:
     text = environ.get(variable, "").strip()
     if not text:
         return None
-    number: Any
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
         raise ValueError(f"{variable} is {text!r}; set it to a number that is not negative")
-    return float(number)
-
-
-def _seconds(environ: Mapping[str, str], variable: str) -> float | None:
-    number = _number(environ, variable)
-    return None if number is None else number / MS
-
-
-def _whole(environ: Mapping[str, str], variable: str) -> int | None:
-    number = _number(environ, variable)
-    return None if number is None else int(number)
+    return number

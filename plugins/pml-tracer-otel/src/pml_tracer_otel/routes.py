@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from .tracer import OtelTracer
+    from .active_tracers import ActiveTracer
 
 
-def routes(tracer: OtelTracer) -> list[Any]:
+def routes(tracer: ActiveTracer) -> list[Any]:
     """``GET /metrics`` for Prometheus, if wanted, and ``GET /health``."""
     try:
         from starlette.responses import JSONResponse, PlainTextResponse

@@ -13,7 +13,7 @@ from .context import with_context
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Catalog, Run, Task
 
-    from .tracer import OtelTracer
+    from .active_tracers import ActiveTracer
 
 
 class ClientTraceWrapper:
@@ -21,7 +21,7 @@ class ClientTraceWrapper:
 
     phase = Phase.OBSERVE
 
-    def __init__(self, tracer: OtelTracer) -> None:
+    def __init__(self, tracer: ActiveTracer) -> None:
         self._seen = tracer.seen
 
     def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
@@ -35,7 +35,7 @@ class ServerCallWrapper:
 
     phase = Phase.ADAPT
 
-    def __init__(self, tracer: OtelTracer, catalog: Catalog) -> None:
+    def __init__(self, tracer: ActiveTracer, catalog: Catalog) -> None:
         self._tracer, self._catalog = tracer, catalog
         self._tells, self._baggage = tracer.options.propagate, tracer.options.baggage
         self._configured: set[str] = set()

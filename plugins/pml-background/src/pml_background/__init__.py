@@ -1,0 +1,1 @@
+"""Executions that nobody waits for, and what is kept to go on with them."""

@@ -1,0 +1,1 @@
+"""Which tools there are, what they are called, and which of them whom is shown."""

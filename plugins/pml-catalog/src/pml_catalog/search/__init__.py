@@ -1,0 +1,1 @@
+"""Which tools fit a query, where no plugin brings a search."""

@@ -1,0 +1,1 @@
+"""Large results, stored and read in parts."""

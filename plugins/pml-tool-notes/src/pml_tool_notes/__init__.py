@@ -1,0 +1,1 @@
+"""What calls have taught of tools, for whoever shows tools."""
