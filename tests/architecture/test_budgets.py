@@ -28,7 +28,7 @@ NO_CODE = {
 MOST_MODULES = 15
 """In a folder."""
 WORD = re.compile(r"[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
-ALSO_SOMETHING_ELSE = {"capabilities", "dry_run", "http", "store"}
+ALSO_SOMETHING_ELSE = {"capabilities", "dry_run", "http", "store", "tools"}
 """Names of plugins that are words of MCP, of addresses, of the contract or of the configuration, too."""
 
 
@@ -69,6 +69,12 @@ def test_the_core_does_not_grow(root: Path, budgets: Budgets) -> None:
     texts = [path.read_text(encoding="utf-8") for path in (root / "pml_core" / "src").rglob("*.py")]
     budgets.hold("core_lines", sum(len(text.splitlines()) for text in texts))
     budgets.hold("core_code", sum(map(code_lines, texts)))
+
+
+def test_the_stores_on_databases_do_not_grow(root: Path, budgets: Budgets) -> None:
+    folders = [root / "plugins" / name / "src" for name in ("pml-stores", "pml-store-sqlite", "pml-store-postgres")]
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py")]
+    budgets.hold("store_lines", sum(len(text.splitlines()) for text in texts))
 
 
 def test_no_folder_gets_more_modules(sources: Sequence[Path], root: Path, budgets: Budgets) -> None:
@@ -114,24 +120,31 @@ def names(plugins: Sequence[Distribution], root: Path) -> set[str]:
     trees = [ast.parse(path.read_text("utf-8")) for one in plugins for path in one.package.rglob("*.py")]
     found = {name for tree in trees for name in (*settings_in(tree), *tools_in(tree))}
     found = {name for name in found if "_" in name}
-    for folder in ("hookspecs", "pml_core"):
-        for path in (root / folder / "src").rglob("*.py"):
+    shared = [root / folder / "src" for folder in ("hookspecs", "pml_core")]
+    for folder in (*shared, *(one.package for one in plugins if one.is_library)):
+        for path in folder.rglob("*.py"):
             tree = ast.parse(path.read_text(encoding="utf-8"))
             fields = (node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign))
             found -= {field.id for field in fields if isinstance(field, ast.Name)}
-    groups = [entries for one in plugins for entries in one.project.get("entry-points", {}).values()]
+    groups = [
+        entries
+        for one in plugins
+        for group, entries in one.project.get("entry-points", {}).items()
+        if group not in ("pml.commands", "pml.sections")  # words of the command line and of files are everybody's
+    ]
     registered = {name for entries in groups for name in entries}
     return found | registered - ALSO_SOMETHING_ELSE | {name for one in plugins for name in (one.name, one.module)}
 
 
 def test_the_core_names_no_more_of_plugins(root: Path, names: set[str], budgets: Budgets) -> None:
     found = set()
-    for path in (root / "pml_core" / "src").rglob("*.py"):
+    folders = [root / "pml_core" / "src", root / "plugins" / "pml-settings" / "src"]
+    for path, name_in in ((path, path.relative_to(folder)) for folder in folders for path in folder.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         told = {id(one) for one in strings(tree)}
         nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
         for text in {node.value for node in nodes if isinstance(node.value, str)}:
             # A word without a mark of its own is a name only where nothing else is said.
             said = {word for word in WORD.findall(text) if "_" in word or "-" in word} | {text}
-            found |= {f"{path.relative_to(root / 'pml_core' / 'src').as_posix()} {name}" for name in said & names}
+            found |= {f"{name_in.as_posix()} {name}" for name in said & names}
     budgets.hold_list("names", found)

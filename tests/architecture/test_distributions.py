@@ -20,6 +20,8 @@ TOGETHER = ("py311-all-lowest", "py312-all-highest", "py313-all-highest")
 EVERYTHING = ("types", "imports", "kill", "conformance", "py311-broken", "py313-broken")
 """More lanes that hold every plugin."""
 PUBLISHED = ("hookspecs", "pml_core", "tests", "plugins/*", "examples/*")
+LOOKING = "./plugins/pml-admin"
+"""What looks at each plugin from outside: its doctor, and what lists it."""
 REQUIREMENT_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -93,11 +95,21 @@ def test_it_asks_for_the_hook_specs_with_a_range_and_for_nothing_else_of_ours(
     plugin: Distribution, plugins: list[Distribution]
 ) -> None:
     ours = {"pml-gateway", "pml-core", "pml-testing", "pml-hookspecs", *(one.name for one in plugins)}
-    libraries = set() if plugin.is_library else {one.name for one in plugins if one.is_library}
+    libraries = {one.name for one in plugins if one.is_library} - {plugin.name}
     asked = {found.group(): line for line in plugin.project["dependencies"] if (found := REQUIREMENT_NAME.match(line))}
     assert (ours & asked.keys()) - libraries == {"pml-hookspecs"}
     for name in ours & asked.keys():
-        assert re.fullmatch(rf"{name}>=\d+\.\d+,<\d+", asked[name])
+        assert re.fullmatch(rf"{name}>=\d+\.\d+,<\d+(\.\d+)?", asked[name])
+
+
+def test_it_is_left_out_of_a_contract_that_may_break_it(plugin: Distribution, root: Path) -> None:
+    """And so is the core: whoever asks for a contract asks for less than the next version that may break."""
+    contract = tomllib.loads((root / "hookspecs" / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    major, minor = (int(number) for number in contract.split(".")[:2])
+    wanted = f"pml-hookspecs>={major}.{minor},<{major + 1 if major else f'0.{minor + 1}'}"
+    core = tomllib.loads((root / "pml_core" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert wanted in core["dependencies"]
+    assert wanted in plugin.project["dependencies"]
 
 
 def test_its_readme_says_what_each_dependency_is_for(plugin: Distribution) -> None:
@@ -125,7 +137,7 @@ def test_tox_gives_its_tests_what_they_ask_for_and_no_other_plugin(
     assert {ours.get(named[need], need) for need in plugin.needs_for_tests if named[need] != "pml-testing"} <= {*given}
     libraries = {f"./{one.path}" for one in plugins if one.is_library}
     asked_for = {ours[name] for name in named.values() if name in ours} | {f"./{plugin.path}"}
-    assert ({*given} & {*ours.values()}) - libraries <= asked_for
+    assert ({*given} & {*ours.values()}) - libraries <= asked_for | {LOOKING}
 
 
 @pytest.mark.parametrize("name", [*TOGETHER, *EVERYTHING])
@@ -184,7 +196,20 @@ def test_the_demo_runs_on_the_standard_set(
 
 def test_the_metapackage_offers_it(plugin: Distribution, root: Path) -> None:
     text = (root / "plugins" / "pml-gateway" / "pyproject.toml").read_text(encoding="utf-8")
-    assert plugin.is_library or f'"{plugin.name}~=' in text
+    assert plugin.is_library or f'"{plugin.name}=={plugin.project["version"]}"' in text
+
+
+def test_defaults_are_of_what_their_distribution_brings_and_the_metapackage_brings_them(
+    projects: Mapping[str, Mapping[str, Any]],
+) -> None:
+    kinds = {"store": "pml.store", "tracers": "pml.tracer"}
+    having = {name: of for name, one in projects.items() if (of := one.get("entry-points", {}).get("pml.defaults"))}
+    for distribution, defaults in having.items():
+        brought = [projects[name].get("entry-points", {}) for name in installed_by([distribution], projects)]
+        for name, driver in defaults.items():
+            assert any(driver in points.get(kinds[name.partition(".")[0]], {}) for points in brought), name
+    assert {*having} <= {*installed_by(["pml-gateway"], projects)}
+    assert {name.partition(".")[0] for defaults in having.values() for name in defaults} == {*kinds}
 
 
 def test_tox_has_a_lane_for_everything_there_is_to_hold(lanes: configparser.ConfigParser) -> None:

@@ -10,20 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pml_hookspecs import hooks
+from pml_hookspecs.hooks import Hooks
 
-HOOKS = [
-    function
-    for specs in (
-        hooks.AccessHooks,
-        hooks.GatewayHooks,
-        hooks.ExposureHooks,
-        hooks.ExecutorHooks,
-        hooks.TransportHooks,
-    )
-    for name, function in inspect.getmembers(specs, inspect.isfunction)
-    if name.startswith("pml_")
-]
+HOOKS = [function for name, function in inspect.getmembers(Hooks, inspect.isfunction) if name.startswith("pml_")]
 MOMENTS = re.compile(r"[Cc]alled once|[Cc]alled while|[Ee]ntered after|``pml plugins doctor``")
 CODE = re.compile(r"[a-z_]+\.[a-z_]+")
 ROW = re.compile(r"^\| `([a-z_]+\.[a-z_]+)` \| (.+?) \| (.+?) \|$", re.MULTILINE)

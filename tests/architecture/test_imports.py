@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 CONTRACT, CORE, KIT = "pml_hookspecs", "pml_core", "pml_testing"
 ALLOWED: Mapping[str, set[str]] = {
     CONTRACT: set(),
-    CORE: {CONTRACT, "pml_clients", "pml_kit"},
-    KIT: {CONTRACT, CORE, "pml_kit"},
+    CORE: {CONTRACT, "pml_background", "pml_catalog", "pml_clients", "pml_kit", "pml_mcp", "pml_settings"},
+    KIT: {CONTRACT, CORE, "pml_clients", "pml_kit", "pml_mcp", "pml_settings"},
 }
 """All else are plugins and what plugins share: they may import the contract, and what plugins share."""
 ALSO_ALLOWED = {("pml_core.plugins.nulls", "pml_stores")}

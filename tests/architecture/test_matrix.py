@@ -111,7 +111,7 @@ def test_a_new_folder_has_its_lanes_by_being_there(
     (added / "src").mkdir(parents=True)
     (added / "pyproject.toml").write_text(
         '[project]\nname = "pml-brand-new"\ndescription = "what it is for"\n'
-        'dependencies = ["pml-hookspecs>=0.1,<1"]\n[project.entry-points."pml.store"]\nnew = "pml_brand_new:New"\n'
+        'dependencies = ["pml-hookspecs>=0.2,<0.3"]\n[project.entry-points."pml.store"]\nnew = "pml_brand_new:New"\n'
         '[dependency-groups]\ntest = ["pml-testing>=0.1,<1", "anything>=1"]\n',
         encoding="utf-8",
     )
@@ -122,6 +122,24 @@ def test_a_new_folder_has_its_lanes_by_being_there(
     assert lane(lanes, name, "deps") == [*paths, "anything>=1"]
     for name in ("types", "py311-all-lowest", "kill"):
         assert "./plugins/pml-brand-new" in lane(lanes, name, "deps")
+
+
+def test_of_what_is_installed_from_wheels_the_oldest_needs_are_asked_for_as_well(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lanes: configparser.ConfigParser,
+    lanes_of: Callable[[Path], configparser.ConfigParser],
+) -> None:
+    """Of a wheel an installer lowers nothing by itself."""
+    wheels = [tmp_path / f"{name}-1-py3-none-any.whl" for name in ("pml_hookspecs", "pml_kit")]
+    for wheel in wheels:
+        wheel.touch()
+    monkeypatch.setenv("PML_WHEELS", str(tmp_path))
+    name = "py311-kit-lowest"
+    before, now = (lane(one, name, "deps") for one in (lanes, lanes_of(ROOT)))
+    needs = {need for folder in ("hookspecs", "plugins/pml-kit") for need in project(ROOT / folder)["dependencies"]}
+    assert {*before} - {*now} == {"./hookspecs", "./plugins/pml-kit"}
+    assert {*now} - {*before} == {*map(str, wheels), *(need for need in needs if not need.startswith("pml-"))}
 
 
 def test_every_distribution_is_built_and_installed_from_what_is_built(lanes: configparser.ConfigParser) -> None:
@@ -174,8 +192,8 @@ def test_an_example_has_what_a_distribution_has(example: Path, plugins: list[Dis
     asked = [re.split(r"[^A-Za-z0-9._-]", line)[0] for line in told["dependencies"]]
     assert [name for name in asked if name not in readme] == []
     ours = {line for line in told["dependencies"] if line.startswith("pml")}
-    api = {"pml-hookspecs>=0.1,<1", "pml-hookspecs>=0.2,<1"}
-    assert len(ours & api) == 1
+    api = {"pml-hookspecs>=0.2,<0.3"}
+    assert api <= ours
     assert ours <= {*api, *(f"{one.name}>=0.1,<1" for one in plugins if one.is_library)}
     assert f"[{example.name}]({example.name})" in (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
 

@@ -8,6 +8,12 @@ from pathlib import Path
 
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 50
+LONGEST_TRANSPORT = 150
+"""Whoever writes one says where bytes come from and go to; the rest is `pml_kit.jsonrpc`."""
+TRANSPORTS = (
+    "docs/plugins/examples/drivers/unix.py",
+    "plugins/pml-dev/src/pml_dev/templates/transport/src/transport.py.tmpl",
+)
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -35,3 +41,8 @@ def test_no_function_is_long(sources: list[Path], root: Path) -> None:
             if (size := length(node)) > LONGEST_FUNCTION:
                 long[f"{path.relative_to(root).as_posix()}:{node.lineno} {node.name}"] = size
     assert long == {}
+
+
+def test_a_new_transport_is_short(root: Path) -> None:
+    sizes = {place: len((root / place).read_text(encoding="utf-8").splitlines()) for place in TRANSPORTS}
+    assert {place: size for place, size in sizes.items() if size > LONGEST_TRANSPORT} == {}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_core.systems import SUPPORTED
+from pml_kit.command_line.systems import SUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

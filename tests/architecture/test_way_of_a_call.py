@@ -168,7 +168,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measurement:
 
 
 def test_a_call_passes_no_more_files_and_functions_than_noted(measured: Measurement, budgets: Budgets) -> None:
-    assert {"pml_core/kernel/dispatch.py", "pml_transport_stdio/connection.py"} <= {one.file for one in measured.way}
+    assert {"pml_core/kernel/dispatch.py", "pml_kit/jsonrpc/lines.py"} <= {one.file for one in measured.way}
     budgets.hold("call_files", len({one.file for one in measured.way}))
     budgets.hold("call_functions", len(measured.way))
     budgets.hold("call_coroutines", sum(one.coroutine for one in measured.way))

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pml_core.catalog.live import LiveCatalog, make_entry
+from pml_catalog.live import LiveCatalog, make_entry
 from pml_hookspecs import Session
 from pml_search.index import Index
 from pml_suggester.planner import confidence_of

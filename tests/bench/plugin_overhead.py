@@ -30,7 +30,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from pml_core.kernel.chain import Wrapped, fold
+from pml_core.kernel.chain import NamedWrapper, fold
 from pml_core.kernel.tracing import NamedTracer, Tracing
 from pml_hookspecs import CallNext, Outcome, Phase, Run, Status, Task, ToolCall, ToolId
 from pml_testing.fakes import FakeLog, FakeRun, outcome
@@ -130,7 +130,7 @@ async def chain(wrappers: Sequence[Any], rounds: int) -> Compared:
         return ended
 
     log = FakeLog()
-    chains = [fold([Wrapped(f"w{n}", w) for n, w in enumerate(some)], innermost, log) for some in ((), wrappers)]
+    chains = [fold([NamedWrapper(f"w{n}", w) for n, w in enumerate(some)], innermost, log) for some in ((), wrappers)]
 
     async def us(chain: CallNext) -> float:
         began = time.process_time()
@@ -178,7 +178,7 @@ def install(folder: Path) -> None:
         )
     info = folder / "twenty-1.0.dist-info"
     info.mkdir()
-    head = "Metadata-Version: 2.1\nName: twenty\nVersion: 1.0\nRequires-Dist: pml-hookspecs>=0.1,<1\n"
+    head = "Metadata-Version: 2.1\nName: twenty\nVersion: 1.0\nRequires-Dist: pml-hookspecs>=0.2,<0.3\n"
     (info / "METADATA").write_text(head, encoding="utf-8")
     points = ["[pml.tracer]", *(f"{name} = twenty:Deaf" for name in TRACERS)]
     points += ["[pml.plugins]", *(f"w{n} = twenty_{n}" for n in range(EACH))]

@@ -32,10 +32,10 @@ from pathlib import Path
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_dry_run import plugin
 from pml_dry_run.recording_rate import ProcessorBudget
 from pml_hookspecs import encode
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_store_sqlite import SqliteStore
 from pml_testing.gateway import Client
 from pml_transport_stdio import Stdio
@@ -147,7 +147,7 @@ async def measure(folder: Path, rate: Rate, pairs: int, *, same: bool, size: int
         "sqlite": {"path": str(folder / f"{time.time_ns()}.db")},
     }
     config = Config(
-        GatewaySettings(log_level="error"),
+        GatewaySettings(log_level="error", store="sqlite"),
         {"e": ServerSettings(command=sys.executable, args=(str(script),))},
         settings,
         (Source("bench", {"plugins": {"sqlite": {"path": ""}}}),),

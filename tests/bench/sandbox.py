@@ -13,11 +13,10 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pml_hookspecs import CodeRun, Outcome, RawObject, Session, hookimpl
+from pml_hookspecs import CodeRun, Outcome, RawObject, Session, hookimpl, replace
 from pml_sandbox_deno import Deno, Settings
 from pml_testing.fakes import FakeRun, FakeServices
 from pml_testing.gateway import ScriptedLink, ScriptedServer, running

@@ -12,7 +12,6 @@ import argparse
 import re
 import statistics
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import search_measures as measures
@@ -20,14 +19,17 @@ import search_servers
 import search_speed
 import search_wishes
 
+from pml_hookspecs import replace
+
 SETS = ("livemcpbench", "azuremcp", "metatool", "bfcl", "toolbench", "sealtools")
 UNSEEN = ("livemcpbench", "azuremcp")
-"""Sets whose queries the table of word pieces was not tuned with."""
-PARTS = ("ranking", "ablations", "calibration", "wishes", "servers", "speed")
+"""Sets whose queries the table of word pieces was not tuned with: means are of these alone."""
+MEANS = ("nDCG@10", "R@1", "R@5")
+PARTS = ("ranking", "tuned", "ablations", "calibration", "wishes", "servers", "speed")
 PEERS = Path(__file__).with_name("search_peers.py")
 TITLES = {
     "pml": "**PML**",
-    "bm25": "PML without pml-search (BM25F)",
+    "words": "PML without pml-search",
     "bm25s": "BM25 (bm25s)",
     "fts5": "SQLite FTS5",
     "fastmcp": "FastMCP, search transform",
@@ -56,7 +58,7 @@ NOTHING_FITS = (
 def commands(given):
     """By subject, the command that speaks the protocol; peers without an interpreter are left out."""
     found = {"pml": [str(Path(sys.executable).with_name("pml")), "search", "--jsonl"]}
-    found |= {name: [sys.executable, str(PEERS), name] for name in ("bm25", "fts5")}
+    found |= {name: [sys.executable, str(PEERS), name] for name in ("words", "fts5")}
     for name in ("bm25s", "fastmcp"):
         if interpreter := getattr(given, f"{name}_python"):
             found[name] = [interpreter, str(PEERS), name]
@@ -70,19 +72,29 @@ def table(header, rows):
 
 
 def ranking(sets, given):
-    """All subjects on all sets."""
+    """All subjects on the sets that nothing was tuned with."""
+    unseen = [some for some in sets if some.name in UNSEEN]
     rows = []
     for name, command in commands(given).items():
-        found = {some.name: measures.ask(command, some).summary(some.queries) for some in sets}
-        means = [statistics.fmean(one[key] for one in found.values()) for key in ("nDCG@10", "R@1", "R@5")]
-        speeds = [f"{found[some.name]['p50']:.1f}" for some in (sets[0], sets[-1])]
-        memory = max(one["memory"] for one in found.values())
-        quality = [f"{one['nDCG@10']:.3f}" for one in found.values()]
-        rows.append([TITLES[name], *quality, *(f"{mean:.3f}" for mean in means), " / ".join(speeds), f"{memory:.0f}"])
+        found = [measures.ask(command, some).summary(some.queries) for some in unseen]
+        quality = [f"{one['nDCG@10']:.3f}" for one in found]
+        quality += [f"{statistics.fmean(one[key] for one in found):.3f}" for key in MEANS]
+        speeds = [f"{one['p50']:.1f}" for one in found]
+        rows.append([TITLES[name], *quality, " / ".join(speeds), f"{max(one['memory'] for one in found):.0f}"])
         print(" ".join(rows[-1]), file=sys.stderr)
-    first, last = sets[0].name, sets[-1].name
-    header = ["", *(some.name for some in sets), "mean nDCG@10", "mean R@1", "mean R@5"]
-    return table([*header, f"p50 [ms] {first} / {last}", "memory [MiB]"], rows)
+    names = [some.name for some in unseen]
+    return table(["", *names, *(f"mean {key}" for key in MEANS), "p50 [ms] of each", "memory [MiB]"], rows)
+
+
+def tuned(sets, given):
+    """All subjects on the sets with whose queries PML was tuned; its own numbers say what it learned by heart."""
+    others = [some for some in sets if some.name not in UNSEEN]
+    rows = []
+    for name, command in commands(given).items():
+        found = [measures.ask(command, some).summary(some.queries)["nDCG@10"] for some in others]
+        rows.append([TITLES[name], *(f"{one:.3f}" for one in found)])
+        print(" ".join(rows[-1]), file=sys.stderr)
+    return table(["nDCG@10", *(some.name for some in others)], rows)
 
 
 def ablations(sets, given):
@@ -99,10 +111,10 @@ def ablations(sets, given):
             each = [measures.quality(_ids(searched, query["query"]), query)["nDCG@10"] for query in some.queries]
             found[some.name] = statistics.fmean(each)
         unseen = statistics.fmean(found[name] for name in UNSEEN if name in found)
-        cells = [f"{value:.3f}" for value in (*found.values(), statistics.fmean(found.values()), unseen)]
+        cells = [f"{value:.3f}" for value in (unseen, *found.values())]
         rows.append([title, *cells])
         print(" ".join(rows[-1]), file=sys.stderr)
-    return table(["nDCG@10", *(some.name for some in sets), "mean", "mean of the unseen"], rows)
+    return table(["nDCG@10", "mean of the unseen", *(some.name for some in sets)], rows)
 
 
 def _ids(searched, query):
@@ -214,6 +226,7 @@ def main():
     for name in given.parts.split(","):
         made = {
             "ranking": ranking,
+            "tuned": tuned,
             "ablations": ablations,
             "calibration": calibration,
             "wishes": wishes,

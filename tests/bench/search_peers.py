@@ -2,7 +2,7 @@
 
     python tests/bench/search_peers.py PEER CATALOG
 
-PEER is ``fts5`` (SQLite's, all texts of a tool in one row each for name, description and parameters), ``bm25`` (what
+PEER is ``fts5`` (SQLite's, all texts of a tool in one row each for name, description and parameters), ``words`` (what
 PML falls back on without pml-search), ``bm25s`` (that package, names split, stop words out) or ``fastmcp`` (the search
 transform of FastMCP; runs in an environment that has FastMCP 4).
 """
@@ -57,14 +57,14 @@ class Fts5:
         return [self._ids[row - 1] for (row,) in found]
 
 
-class Bm25:
-    """The index of the core."""
+class Words:
+    """The index of pml-catalog."""
 
     def __init__(self, tools):
-        from pml_core.catalog.bm25 import Bm25Index
+        from pml_catalog.search.word_index import WordIndex
         from pml_hookspecs import CatalogEntry, ToolId
 
-        self._index = Bm25Index()
+        self._index = WordIndex()
         entries = []
         for tool in tools:
             definition = {"name": tool["name"], "description": tool.get("description") or ""}
@@ -115,7 +115,7 @@ class Fastmcp:
         return [self._ids[tool.name] for tool in found][:k]
 
 
-PEERS = {"fts5": Fts5, "bm25": Bm25, "bm25s": Bm25s, "fastmcp": Fastmcp}
+PEERS = {"fts5": Fts5, "words": Words, "bm25s": Bm25s, "fastmcp": Fastmcp}
 
 
 def main():

@@ -12,13 +12,12 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from store_questions import RARE, record
 
-from pml_hookspecs import ExecutionQuery, Scope
+from pml_hookspecs import ExecutionQuery, Scope, replace
 
 ROUNDS, HERS = 60, 2000
 OTHERS, NOBODYS = ("report", "srv", "number1"), ("xqqort", "xqv", "xqumber1")

@@ -4,7 +4,7 @@
 
 ``--store postgres`` without ``--url`` starts a server of its own. Rows are spread over 30 days, over 50 agents, 8
 people and 40 tools: each agent works for one person and uses six tools. Two thirds ran inside another one. Every
-question is asked first while nothing else happens, then while 2,000 rows a second are written. ``--file`` keeps the
+question is asked first while nothing else happens, then while 500 rows a second are written. ``--file`` keeps the
 history for the next run. A history that came in two minutes is vacuumed first on PostgreSQL, which its
 server otherwise does by itself every 50,000 rows, at most once a minute; what it does of its own later is left to it.
 """
@@ -25,12 +25,12 @@ from typing import Any
 
 from store_questions import GOALS, PRINCIPALS, Question, questions, record
 
-from pml_core.garbage import seldom_collected
 from pml_hookspecs import ExecutionQuery, Scope
+from pml_kit.system.garbage import seldom_collected
 from pml_testing.fakes import FakeServices
 
 BLOCK = 20_000
-WRITTEN_PER_S = 2000
+WRITTEN_PER_S = 500
 UNDER_WAY_S = 3.0
 """Rows are written for so long before anything is asked [s]: files that get longer make the beginning slower."""
 RECORD_US = 25.0

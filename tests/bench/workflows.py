@@ -51,8 +51,8 @@ def layers(step):
     tasks = []
     for layer in range(10):
         for at in range(PARALLEL):
-            needs = tuple(f"t{layer - 1}-{(at + k) % PARALLEL}" for k in range(10)) if layer else ()
-            tasks.append(ToolCall(id=f"t{layer}-{at}", tool="s:t", needs=needs, step=step))
+            depends_on = tuple(f"t{layer - 1}-{(at + k) % PARALLEL}" for k in range(10)) if layer else ()
+            tasks.append(ToolCall(id=f"t{layer}-{at}", tool="s:t", depends_on=depends_on, step=step))
     return Workflow(id="w", tasks=tuple(tasks), max_parallel=PARALLEL), 10 * TASK_S
 
 

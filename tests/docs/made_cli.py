@@ -9,9 +9,7 @@ from typing import Any
 
 from made import cell, distributions
 
-from pml_core.cli import CORE_COMMANDS
-from pml_core.cli.with_services import prepare
-from pml_core.plugins.hooks import HookManager
+from pml_core.cli import CORE_COMMANDS, add_commands
 from pml_core.plugins.registry import provide
 
 INTRODUCTION = """\
@@ -43,25 +41,17 @@ def _commands() -> dict[str, tuple[argparse.ArgumentParser, str, str]]:
     for module in CORE_COMMANDS.values():
         import_module(f"pml_core.cli.{module}").add(subcommands)
     owners = dict.fromkeys(subcommands.choices, "pml-core")
-    for distribution in distributions():
-        for plugin in distribution.plugins:
-            if plugin.group == "pml.plugins":
-                for command in _added(subcommands, plugin.name, plugin.load()):
-                    owners[command] = distribution.name
+    found = [
+        (distribution.name, provide("pml.plugins", plugin.name, plugin.load()))
+        for distribution in distributions()
+        for plugin in distribution.plugins
+        if plugin.group == "pml.plugins"
+    ]
+    named = {record.name: name for name, record in found}
+    added = add_commands(subcommands, [record for _, record in found])
+    owners |= {command: named[plugin] for command, plugin in added.items()}
     told = {choice.dest: choice.help or "" for choice in subcommands._choices_actions}
     return {name: (subcommands.choices[name], owner, told[name]) for name, owner in owners.items()}
-
-
-def _added(subcommands: Any, name: str, plugin: Any) -> list[str]:
-    """Names of the commands that a plugin adds."""
-    manager = HookManager()
-    manager.load([provide("pml.plugins", name, plugin)])
-    before = set(subcommands.choices)
-    manager.hook.pml_commands(subcommands=subcommands)
-    new = sorted(set(subcommands.choices) - before)
-    for command in new:
-        prepare(subcommands.choices[command], name)
-    return new
 
 
 def _command(parser: argparse.ArgumentParser, path: str, text: str) -> Iterator[str]:

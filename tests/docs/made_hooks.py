@@ -5,19 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from made import DOCS, prose
 
-from pml_hookspecs import hooks
+from pml_hookspecs.hooks import Hooks
 
-GROUPS: dict[str, type[Any]] = {
-    "The gateway": hooks.GatewayHooks,
-    "Listing and finding tools": hooks.ExposureHooks,
-    "Running tasks": hooks.ExecutorHooks,
-    "Listeners": hooks.TransportHooks,
-    "Who may do what": hooks.AccessHooks,
-}
 EXAMPLES = DOCS / "plugins" / "examples"
 REFERENCE = """\
 # Hooks
@@ -44,23 +38,19 @@ each hook promises and is promised: [reference](../reference/hooks.md).
 """
 
 
-def every_hook() -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """Title of its group, name and function of each, in the order in which they are declared."""
-    for title, specs in GROUPS.items():
-        for name, function in vars(specs).items():
-            if name.startswith("pml_"):
-                yield title, name, function
+def every_hook() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Name and function of each, in the order in which they are declared."""
+    for name, function in vars(Hooks).items():
+        if name.startswith("pml_"):
+            yield name, function
 
 
 def hooks() -> str:
     """The reference."""
     parts = [REFERENCE]
-    for title, specs in GROUPS.items():
-        parts += [f"## {title}\n", f"{prose(specs.__doc__)}\n"]
-        for name, function in vars(specs).items():
-            if name.startswith("pml_"):
-                parts += [f"### `{name}` {{ #{name} }}\n", "```python", _signature(name, function), "```\n"]
-                parts += [f"{prose(function.__doc__)}\n", f"[Example](../plugins/hooks.md#{name})\n"]
+    for name, function in every_hook():
+        parts += [f"## `{name}` {{ #{name} }}\n", "```python", _signature(name, function), "```\n"]
+        parts += [f"{prose(function.__doc__)}\n", f"[Example](../plugins/hooks.md#{name})\n"]
     return "\n".join(parts)
 
 
@@ -73,20 +63,31 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
 def examples() -> str:
     """The page of examples."""
     parts = [BY_EXAMPLE]
-    before = ""
-    for title, name, _ in every_hook():
-        if title != before:
-            parts.append(f"## {title}\n")
-            before = title
+    for name, _ in every_hook():
         about, source = _example(name)
-        parts += [f"### `{name}` {{ #{name} }}\n", f"{about}\n", f'```python title="{name[4:]}.py"', source, "```\n"]
+        parts += [f"## `{name}` {{ #{name} }}\n", f"{about}\n", f'```python title="{name[4:]}.py"', source, "```\n"]
         parts.append(f"[Reference](../reference/hooks.md#{name})\n")
+        if name == "pml_offers":
+            parts += _offers()
     return "\n".join(parts)
 
 
+def _offers() -> Iterator[str]:
+    """An example for each of PML's own keys that plugins offer by."""
+    for path in sorted(EXAMPLES.glob("offers/*.py")):
+        about, source = _read(path)
+        yield f"### `{path.stem}` {{ #{path.stem} }}\n"
+        yield f"{about}\n"
+        yield f'```python title="offers/{path.name}"\n{source}\n```\n'
+
+
 def _example(hook: str) -> tuple[str, str]:
-    """What an example says of itself, and its source without the remarks for linters."""
-    path = EXAMPLES / f"{hook.removeprefix('pml_')}.py"
+    """What an example says of itself, and its source."""
+    return _read(EXAMPLES / f"{hook.removeprefix('pml_')}.py")
+
+
+def _read(path: Path) -> tuple[str, str]:
+    """The docstring of a module, and the rest of it without the remarks for linters."""
     text = path.read_text(encoding="utf-8")
     about = ast.get_docstring(ast.parse(text)) or ""
     end = ast.parse(text).body[0].end_lineno or 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from made import Plugin, cell, distributions
 
-from pml_core.settings.config import EndpointSettings, GatewaySettings, ServerSettings
+from pml_settings.config import EndpointSettings, GatewaySettings, ServerSettings
 
 INTRODUCTION = """\
 # Settings

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from made_cli import _commands
 
-from pml_core.settings.config import load
+from pml_settings.config import load
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOML = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pml_clients.configuration.preset_files import offered
 from pml_core.cli import main
 from pml_testing.gateway import Client, ScriptedServer, running
 
@@ -74,7 +75,6 @@ def test_every_toml_example_is_a_configuration_that_fits(tmp_path, checked, text
     assert checked() == ""
 
 
-@pytest.mark.seed("EXP-26", "EXP-50")
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_every_yaml_example_is_a_users_configuration_that_fits(tmp_path, checked, text):
     (tmp_path / "home").mkdir()
@@ -88,9 +88,9 @@ def shown_by(text):
     return gateway["tools_exposure"], gateway.get("hybrid", {})
 
 
-@pytest.mark.seed("EXP-50")
 def test_the_yaml_of_each_phase_is_its_preset():
     presets = yaml.safe_load((ROOT / "config" / "gateway-presets.yaml").read_text(encoding="utf-8"))
+    assert presets == {name: table["values"] for name, table in offered("presets").items()}
     examples = [shown_by(block.values[0]) for block in blocks("yaml")]
     for name in ("full_proxy", "hybrid_permissive", "hybrid_balanced", "meta_only"):
         assert (presets[name]["tools_exposure"], presets[name].get("hybrid", {})) in examples, name
@@ -115,7 +115,6 @@ def servers():
 
 
 @pytest.mark.anyio
-@pytest.mark.seed("EXP-54")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_mode_lists_what_the_readme_says_and_its_plan_runs_in_it(mode):
     said = {name: shows for name, shows, _ in modes_of_readme()}
@@ -169,7 +168,6 @@ def cells(text):
     }
 
 
-@pytest.mark.seed("EXP-53", "EXP-54", "EXP-49")
 @pytest.mark.parametrize(("file", "name"), [("modes.md", "modes"), ("migration.md", "phases")])
 def test_the_tables_are_what_pml_tokens_measures(recording, measured, file, name):
     text = (GUIDES / file).read_text(encoding="utf-8")
@@ -180,7 +178,6 @@ def test_the_tables_are_what_pml_tokens_measures(recording, measured, file, name
         assert numbers == pytest.approx(cells(now)[mode], rel=OFF_BY, abs=0.5), f"{mode}: measure it anew"
 
 
-@pytest.mark.seed("EXP-54")
 def test_the_readme_gives_the_measured_tokens(recording, measured):
     rows = {"hybrid": "hybrid_balanced"}
     for mode, _, tokens in modes_of_readme():
@@ -188,7 +185,6 @@ def test_the_readme_gives_the_measured_tokens(recording, measured):
         assert float(tokens.replace(",", "")) == pytest.approx(wanted, rel=OFF_BY), mode
 
 
-@pytest.mark.seed("EXP-49")
 def test_each_phase_of_the_migration_needs_as_little_as_the_guide_says(recording, measured):
     names = ("full_proxy", "hybrid_permissive", "hybrid_balanced", "meta_only")
     first, second, third, fourth = (recording.typical(measured[name])[1] for name in names)
@@ -207,7 +203,6 @@ def typed(cast):
     return [line[2:] for line in screen.splitlines() if line.startswith("$ pml ")], screen
 
 
-@pytest.mark.seed("EXP-52")
 def test_the_recording_is_one_of_commands_that_work(recording, tmp_path):
     kept, screen = typed(GUIDES / "migration.cast")
     header = json.loads((GUIDES / "migration.cast").read_text(encoding="utf-8").partition("\n")[0])
@@ -235,7 +230,6 @@ def test_links_in_the_guides_lead_somewhere():
             assert target.startswith("http") or (path.parent / target).exists(), f"{path.name}: {target}"
 
 
-@pytest.mark.seed("EXP-51", "EXP-55", "EXP-56")
 def test_the_guides_and_the_architecture_speak_of_every_mode():
     installed = {point.name for point in entry_points(group="pml.exposure_mode")} & set(MODES)
     assert installed == set(MODES)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from datetime import date
 
 import httpx2
 import pytest
@@ -21,12 +21,13 @@ from made_hooks import EXAMPLES, every_hook
 
 import pml_hookspecs
 from pml_core.plugins import registry
-from pml_hookspecs import ToolCall, UnauthenticatedError
+from pml_hookspecs import RpcError, Session, ToolCall, UnauthenticatedError, replace
+from pml_kit.offers import ACCESS, EMBEDDER, INDIRECT_CALLS, OF_PLUGINS, RESULT_VALUES, SUGGESTER
 from pml_testing.fakes import FakeRun
-from pml_testing.gateway import ScriptedServer, running
+from pml_testing.gateway import ScriptedServer, running, value_of
 
 pytestmark = pytest.mark.anyio
-HOOKS = [name for _, name, _ in every_hook()]
+HOOKS = [name for name, _ in every_hook()]
 SCHEMA = {"type": "object"}
 
 
@@ -38,6 +39,16 @@ def example(hook):
     sys.modules[spec.name] = module  # where dataclasses look for it
     spec.loader.exec_module(module)
     return module
+
+
+def offering(key):
+    """The plugin of an example that offers something under one of PML's keys."""
+    path = EXAMPLES / "offers" / f"{key}.py"
+    spec = importlib.util.spec_from_file_location(f"offers_{key}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return ("hooks", key, module)
 
 
 def plugin(hook):
@@ -79,6 +90,22 @@ def test_there_is_no_example_of_a_hook_that_does_not_exist():
     assert sorted(f"pml_{path.stem}" for path in EXAMPLES.glob("*.py")) == sorted(HOOKS)
 
 
+async def test_offers(gateway):
+    module = example("pml_offers")
+    async with gateway([("hooks", "offers", module)]) as client:
+        calendar = client.gateway.assembly.services("offers").find(module.CALENDAR)
+        assert calendar.holiday(date(2026, 12, 25)) == "Christmas Day"
+        assert calendar.holiday(date(2026, 12, 27)) == ""
+
+
+def test_every_key_that_plugins_offer_by_has_an_example():
+    for path in EXAMPLES.glob("offers/*.py"):
+        (_, _, module) = offering(path.stem)
+        assert [name for name in vars(module) if name.startswith("pml_") and name != "pml_kit"] == ["pml_offers"]
+        assert len(path.read_text(encoding="utf-8").splitlines()) < 80
+    assert {path.stem for path in EXAMPLES.glob("offers/*.py")} == {key.name for key in OF_PLUGINS}
+
+
 async def test_lifespan(gateway, tmp_path):
     path = tmp_path / "ready"
     async with gateway([plugin("pml_lifespan")], settings={"lifespan": {"path": str(path)}}):
@@ -100,7 +127,7 @@ def test_commands(tmp_path):
     about = site / "pml_largest-1.0.dist-info"
     about.mkdir(parents=True)
     (site / "pml_largest.py").write_text((EXAMPLES / "commands.py").read_text(encoding="utf-8"), encoding="utf-8")
-    metadata = "Metadata-Version: 2.1\nName: pml-largest\nVersion: 1.0\nRequires-Dist: pml-hookspecs>=0.1\n"
+    metadata = "Metadata-Version: 2.1\nName: pml-largest\nVersion: 1.0\nRequires-Dist: pml-hookspecs>=0.2\n"
     (about / "METADATA").write_text(metadata, encoding="utf-8")
     (about / "entry_points.txt").write_text("[pml.plugins]\nlargest = pml_largest\n", encoding="utf-8")
     (tmp_path / "tools.py").write_text(SERVER, encoding="utf-8")
@@ -146,32 +173,109 @@ def test_named_tools(tmp_path):
     (tmp_path / "tools.py").write_text(SERVER, encoding="utf-8")
     people = 'ada = ["demo:short_on", "demo:long_*"]'
     (tmp_path / "pml.toml").write_text(
-        f'[gateway]\nlocal = ["{EXAMPLES / "named_tools.py"}"]\n\n[plugins.named_tools.people]\n{people}\n\n'
+        f'[gateway]\nlocal = ["{EXAMPLES / "offers" / "tool_names.py"}"]\n\n[plugins.tool_names.people]\n{people}\n\n'
         f'[servers.demo]\ncommand = "{sys.executable}"\nargs = ["tools.py"]\n',
         encoding="utf-8",
     )
     assert pml(tmp_path, "servers", "list", "--connect", "--config", "pml.toml").returncode == 0
     done = pml(tmp_path, "config", "check", "--json", "--config", "pml.toml")
-    warned = [line for line in json.loads(done.stdout)["warnings"] if "plugins.named_tools.people" in line]
+    warned = [line for line in json.loads(done.stdout)["warnings"] if "plugins.tool_names.people" in line]
     assert len(warned) == 1
     assert "ada: 'demo:short_on' fits no tool; did you mean 'demo:short_one'?" in warned[0]
 
 
-async def test_search_index(gateway):
-    async with gateway([plugin("pml_search_index"), "search_tools"]) as client:
+async def test_offered_search(gateway):
+    async with gateway([offering("search"), "search_tools"]) as client:
         found = await client.call("search_tools", {"query": "wriet fiel"})
         assert [tool["name"] for tool in found["structuredContent"]["tools"]][:1] == ["files__write_file"]
         nothing = await client.call("search_tools", {"query": "zzz"})
         assert nothing["structuredContent"]["tools"] == []
 
 
-async def test_embedders(gateway):
-    async with gateway([plugin("pml_embedders")]) as client:
-        embedder = client.gateway.assembly.services("embedders").embedder
+async def test_offered_presentation(gateway):
+    settings = {"presentation": {"words": {"files:read_file": "Liest eine Datei."}}}
+    async with gateway([offering("presentation"), "search_tools"], settings=settings) as client:
+        listed = {tool["name"]: tool for tool in (await client.request("tools/list"))["tools"]}
+        assert listed["files__read_file"]["description"] == "Liest eine Datei."
+        found = await client.call("search_tools", {"query": "datei"})
+        assert [tool["name"] for tool in found["structuredContent"]["tools"]] == ["files__read_file"]
+
+
+async def test_offered_embedder(gateway):
+    async with gateway([offering("embedder")]) as client:
+        embedder = client.gateway.offers.find(EMBEDDER)
         assert embedder.name == "trigrams-256"
         one, alike, other = await embedder.embed(["read a file", "reads files", "book a hotel"], query=False)
     assert math.hypot(*one) == pytest.approx(1)
     assert sum(map(math.prod, zip(one, alike, strict=True))) > 2 * sum(map(math.prod, zip(one, other, strict=True)))
+
+
+async def test_offered_guides(gateway):
+    async with gateway([offering("guides")]) as client:
+        read = await client.request("resources/read", {"uri": "pml://guide/releases"})
+        assert "git:git_log" in read["contents"][0]["text"]
+
+
+async def test_offered_answers(gateway):
+    server = ScriptedServer(["read"])
+    async with gateway([offering("answers")], {"cards": server}) as client:
+        paid = {"of": ["4000 1234 5678 9010", 12]}
+        answer = await client.call("cards__read", paid)
+        assert answer["structuredContent"] == {"of": ["**** **** **** 9010", 12]}
+        assert "5678" not in json.dumps(answer)
+        billing = await client.another(principal="bob", scopes=frozenset({"billing"}))
+        assert (await billing.call("cards__read", paid))["structuredContent"] == paid
+
+
+async def test_offered_recorded_answers(gateway):
+    settings = {"recorded_answers": {"durations_ms": {"files:read_file": 1500}}}
+    plugins = [offering("recorded_answers"), "preflight", "dag", "workflow_tool"]
+    async with gateway(plugins, settings=settings) as client:
+        plan = {"workflow": {"tasks": [{"id": "r", "tool": "files:read_file"}]}, "dry_run": True}
+        report = value_of(await client.call("execute_workflow", plan))["preflight"]
+        assert report["estimated_duration_ms"] == 1500
+
+
+async def test_offered_resource_tools(gateway):
+    settings = {"resource_tools": {"texts": {"holidays": "Closed on Friday."}}}
+    async with gateway([offering("resource_tools")], settings=settings) as client:
+        listed = await client.request("resources/templates/list")
+        assert [one["uriTemplate"] for one in listed["resourceTemplates"]] == ["pml://notes/{name}"]
+        read = await client.request("resources/read", {"uri": "pml://notes/holidays"})
+        assert read["contents"] == [{"uri": "pml://notes/holidays", "text": "Closed on Friday."}]
+        with pytest.raises(RpcError, match="Resource not found"):
+            await client.request("resources/read", {"uri": "pml://notes/other"})
+
+
+async def test_offered_result_values(gateway):
+    server = ScriptedServer(["write_file"])
+    async with gateway([offering("result_values"), "dag", "workflow_tool"], {"files": server}) as client:
+        kept = client.gateway.offers.find(RESULT_VALUES)
+        kept.results = {"r1": ("local", {"lines": ["a", "b"]}), "r2": ("bob", "secret")}
+        for reference, said in (("r1.lines[1]", None), ("r2", "there is no result 'r2'"), ("r1.x", "'x' is not in")):
+            task = {"id": "w", "tool": "files:write_file", "arguments": {"text": f"{{{{result:{reference}}}}}"}}
+            answer = await client.call("execute_workflow", {"workflow": {"tasks": [task]}})
+            assert (said or "completed") in answer["content"][0]["text"]
+    assert [dict(arguments) for _, arguments in server.calls] == [{"text": "b"}]
+
+
+async def test_offered_selectors(gateway):
+    settings = {"selectors": {"members": {"tickets:*": ["id", "title", "owner"]}}}
+    servers = {"tickets": ScriptedServer(["read"]), "files": ScriptedServer()}
+    async with gateway([offering("selectors")], servers, settings=settings) as client:
+        ticket = {"id": 7, "title": "Mend it", "history": ["opened", "moved"]}
+        answer = await client.call("tickets__read", ticket)
+        assert answer["content"] == [{"type": "text", "text": "id: 7, title: Mend it"}]
+        assert "structuredContent" not in answer
+        assert (await client.call("files__read_file", ticket))["structuredContent"] == ticket
+
+
+async def test_offered_tool_notes(gateway):
+    settings = {"tool_notes": {"advice": {"tickets:close": "needs a reason"}}}
+    servers = {"tickets": ScriptedServer(["close"])}
+    async with gateway([offering("tool_notes"), "search_tools"], servers, settings=settings) as client:
+        answer = await client.call("search_tools", {"query": "tickets:close"})
+        assert value_of(answer)["tools"][0]["seen"] == {"advice": "needs a reason"}
 
 
 async def test_filter_tools(gateway):
@@ -199,28 +303,36 @@ async def test_wrap_executor(gateway):
         assert len(server.calls) == 5
 
 
-async def test_suggesters(gateway):
+async def test_offered_indirect_calls(gateway):
+    settings = {"indirect_calls": {"prefixes": {"claude-code": "mcp__pml__"}}}
+    async with gateway([offering("indirect_calls")], settings=settings) as client:
+        calling = client.gateway.offers.find(INDIRECT_CALLS)
+        names = [calling(Session(key="k", client=name), "read") for name in ("claude-code/2.1", "cursor/1")]
+        assert names == ["mcp__pml__call_tool", "call_tool"]
+
+
+async def test_offered_suggester(gateway):
     # What may change something waits for a human when no human chose it.
     marks = {"inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}}
     server = ScriptedServer([{"name": name, **marks} for name in ("read_file", "list_files")])
     recipes = {"weekly report": ["files:read_file", "files:list_files"], "odd": ["x:y"]}
-    settings = {"suggesters": {"recipes": recipes}, "dag": {"confidence_mode": "speculative_execution"}}
-    plugins = [plugin("pml_suggesters"), "dag", "workflow_tool"]
+    settings = {"suggester": {"recipes": recipes}, "dag": {"confidence_mode": "speculative_execution"}}
+    plugins = [offering("suggester"), "dag", "workflow_tool"]
     async with gateway(plugins, {"files": server}, settings=settings) as client:
-        services = client.gateway.assembly.services("suggesters")
-        (plan,) = await services.suggest("Write the weekly report", FakeRun())
+        suggester = client.gateway.offers.find(SUGGESTER)
+        (plan,) = await suggester.suggest("Write the weekly report", FakeRun(), limit=3)
         assert [task.tool for task in plan.workflow.tasks] == ["files:read_file", "files:list_files"]
-        assert await services.suggest("an odd wish", FakeRun()) == []
+        assert await suggester.suggest("an odd wish", FakeRun(), limit=3) == []
         done = await client.call("execute_workflow", {"intent": "write the weekly report"})
-        assert done["structuredContent"]["status"] == "completed"
+        assert value_of(done)["status"] == "completed"
     assert [name for name, _ in server.calls] == ["read_file", "list_files"]
 
 
 @asynccontextmanager
-async def listening(*hooks, **settings):
-    """The address of a gateway that listens, with the examples of these hooks."""
+async def listening(*examples, **settings):
+    """The address of a gateway that listens, with these examples."""
     (http,) = [one for one in registry.discover() if (one.kind, one.name) == ("transport", "http")]
-    plugins = {plugin(hook)[:2]: plugin(hook)[2] for hook in hooks}
+    plugins = {("guards", name): module for _, name, module in examples}
     plugins["transport", "http"] = http.entry_point.load()
     bound = asyncio.get_running_loop().create_future()
     async with running({"files": ScriptedServer()}, plugins=plugins, tables=settings) as started:
@@ -234,47 +346,44 @@ async def listening(*hooks, **settings):
 
 
 async def test_routes():
-    async with listening("pml_routes") as address, httpx2.AsyncClient(base_url=address) as web:
+    async with listening(plugin("pml_routes")) as address, httpx2.AsyncClient(base_url=address) as web:
         answer = await web.get("/routes/servers")
         assert answer.json() == {"files": {"state": "up", "tools": 2}}
-
-
-async def test_api_routes():
-    async with listening("pml_api_routes") as address, httpx2.AsyncClient(base_url=address) as web:
         answer = await web.post("/api/call/files:read_file", json={"path": "a"})
         assert answer.json()["structuredContent"] == {"path": "a"}
         unknown = await web.post("/api/call/no_such_tool", json={})
         assert (unknown.status_code, unknown.json()["code"]) == (400, "tool.unknown")
 
 
-async def test_identities(gateway):
+async def test_offered_identities(gateway):
     key = "team_secret"
     digest = hashlib.sha256(key.encode()).hexdigest()
     settings = {"identities": {"keys": {digest: "ada"}}}
-    async with gateway([plugin("pml_identities")], settings=settings) as client:
+    async with gateway([("guards", *offering("identities")[1:])], settings=settings) as client:
         services = client.gateway.assembly.services("identities")
-        ada = await services.identify(key)
+        access = services.find(ACCESS)
+        ada = await access.identify(key)
         assert (ada.principal, ada.access_key, ada.scopes) == ("ada", digest[:8], {"team"})
-        assert (await services.scope(services.session(ada))).principals == {"ada"}
+        assert (await access.scope(services.session(ada))).principals == {"ada"}
         call = ToolCall(id="call", tool="files:read_file")
         assert (await services.run(call, services.session(ada))).failure is None
         gone = services.session(replace(ada, access_key="0" * 8))
         assert (await services.run(call, gone)).failure.code == "access.ended"
-        assert await services.identify("somebody else's") is None
+        assert await access.identify("somebody else's") is None
         with pytest.raises(UnauthenticatedError, match="Ask your team"):
-            await services.identify("team_wrong")
+            await access.identify("team_wrong")
     headers = {"authorization": f"Bearer {key}"}
     async with (
-        listening("pml_identities", "pml_routes", **settings) as address,
+        listening(offering("identities"), plugin("pml_routes"), **settings) as address,
         httpx2.AsyncClient(base_url=address) as web,
     ):
         assert (await web.get("/routes/servers", headers=headers)).status_code == 200
         assert (await web.get("/routes/servers", headers={"authorization": "Bearer team_wrong"})).status_code == 401
 
 
-async def test_access_watchers(capfd):
+async def test_offered_access_watchers(capfd):
     tables = {"access_watchers": {"many": 3}, "http": {"tokens": {"ada": "the-token-of-ada"}}}
-    async with listening("pml_access_watchers", **tables) as address, httpx2.AsyncClient(base_url=address) as web:
+    async with listening(offering("access_watchers"), **tables) as address, httpx2.AsyncClient(base_url=address) as web:
         for _ in range(2):
             assert (await web.get("/mcp")).status_code == 401
         assert "many come without a key" not in capfd.readouterr().err

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from generate import COMMAND, PAGES, outdated, text_of
 from made import distributions, prose
 
-from pml_core.settings.config import GatewaySettings
+from pml_settings.config import GatewaySettings
 
 
 def test_the_pages_made_from_the_code_are_current():
@@ -28,10 +29,11 @@ def test_every_setting_of_every_plugin_is_there():
     text = text_of("reference/settings.md")
     for distribution in distributions():
         for plugin in distribution.plugins:
-            for name in getattr(getattr(plugin.load(), "settings_type", None), "__dataclass_fields__", ()):
-                assert f"| `{name}` |" in text, f"{distribution.name}: {name}"
-    for name in GatewaySettings.__dataclass_fields__:
-        assert f"| `{name}` |" in text
+            settings = getattr(plugin.load(), "settings_type", None)
+            for one in fields(settings) if settings is not None else ():
+                assert f"| `{one.name}` |" in text, f"{distribution.name}: {one.name}"
+    for one in fields(GatewaySettings):
+        assert f"| `{one.name}` |" in text
 
 
 def test_every_distribution_is_in_the_catalogue(root):

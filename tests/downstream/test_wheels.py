@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from conftest import Built, Distribution, Environment
 
 ROOT = Path(__file__).parents[2]
-ALSO_AS_SDIST = ("pml-hookspecs", "pml-core", "pml-transport-stdio", "pml-store-sqlite", "pml-example-by-role")
+ALSO_AS_SDIST = (
+    *("pml-hookspecs", "pml-core", "pml-admin"),
+    *("pml-transport-stdio", "pml-store-sqlite", "pml-example-by-role"),
+)
 
 
 def inside(built: Built, distribution: Distribution) -> dict[str, str]:
@@ -127,9 +130,9 @@ def test_the_doctor_finds_every_plugin_of_every_wheel_well(
     doctor = everything.run("pml", "plugins", "doctor")
     assert doctor.status == 0, doctor.said
     listed = everything.run("pml", "plugins", "list").out
-    groups = [
-        g for one in distributions for k, g in one.project.get("entry-points", {}).items() if k.startswith("pml.")
-    ]
+    # Defaults of a pack and tables at the top of a configuration are no plugins.
+    points = [(k, g) for one in distributions for k, g in one.project.get("entry-points", {}).items()]
+    groups = [g for k, g in points if k.startswith("pml.") and k not in ("pml.defaults", "pml.sections")]
     assert groups
     assert [name for group in groups for name in group if name not in listed] == []
 
@@ -155,8 +158,8 @@ def test_a_client_is_told_to_start_what_is_still_there_when_the_cache_of_uvx_was
 
 
 def test_a_plugin_from_its_wheel_is_well_alone(built: Built, environment: Any, plugin: Distribution) -> None:
-    """With the newest of what it needs: found, loaded, its settings explained."""
-    made: Environment = environment([built.wheel(one) for one in built.named(plugin.name, "pml-testing")])
+    """With the newest of what it needs, and pml-admin, which lists plugins: found, loaded, its settings explained."""
+    made: Environment = environment([built.wheel(one) for one in built.named(plugin.name, "pml-admin", "pml-testing")])
     shutil.copy(ROOT / "tests" / "architecture" / "test_installed.py", made.work)
     done = made.run("pytest", "-q", "-p", "no:cacheprovider", "test_installed.py")
     assert done.status == 0, done.said

@@ -67,8 +67,10 @@ class Site:
         """What the gateway's process needs besides what is always there."""
         return {"PML_HOME": str(self.folder / "home"), "PATH": os.environ["PATH"]}
 
-    typed: ClassVar = [sys.executable, str(SERVERS / "typed.py")]
-    """How to start the server made with the SDK: ``add``."""
+    typed: ClassVar = [sys.executable, str(SERVERS / "plain.py"), "--add"]
+    """How to start a server whose results have a schema: ``add``."""
+    sdk: ClassVar = [sys.executable, str(SERVERS / "typed.py")]
+    """The same, made with the SDK, whose import takes longer than a gateway's start."""
 
     def plain(self, *arguments: str) -> list[str]:
         """How to start the server of the standard library: ``echo``, ``write_note``, ``fail``."""
@@ -139,6 +141,14 @@ class Site:
     def text_of(result: Any) -> str:
         """The text of a ``CallToolResult``."""
         return "\n".join(block.text for block in result.content if block.type == "text")
+
+    @staticmethod
+    def value_of(result: Any) -> Any:
+        """The JSON that a ``CallToolResult`` holds: as structured content, or as its only text."""
+        if result.structured_content is not None:
+            return result.structured_content
+        (block,) = result.content
+        return json.loads(block.text)
 
     @staticmethod
     async def status(client: Client) -> dict[str, Any]:

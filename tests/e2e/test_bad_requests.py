@@ -21,13 +21,11 @@ def note(id, text="x", **more):
     return {"id": id, "tool": "plain:write_note", "arguments": {"text": text}, **more}
 
 
-@pytest.mark.seed("DRY-12")
 async def test_a_cycle_is_named_and_nothing_runs(site):
     message = await refused(site, [note("a", depends_on=["b"]), note("b", depends_on=["a"]), note("c")])
     assert "a → b → a" in message
 
 
-@pytest.mark.seed("DRY-12")
 async def test_a_reference_to_no_task_is_named_and_nothing_runs(site):
     message = await refused(site, [note("a"), note("b", "{{nobody.name}}")])
     assert "nobody" in message
@@ -68,7 +66,6 @@ async def test_arguments_that_fail_the_tools_schema_do_not_reach_a_server_that_i
     assert not site.notes.exists()
 
 
-@pytest.mark.seed("GAP-3")
 @pytest.mark.parametrize("mode", ["meta_only", "semantic", "hybrid", "full_proxy"])
 async def test_a_blacklisted_tool_is_neither_listed_nor_called_in_any_mode(site, mode):
     blacklist = 'plugins.hybrid.blacklisted_tools=["plain:write_*"]'

@@ -33,7 +33,6 @@ NOT_UP = {
 QUICK = ("--set", "gateway.start_timeout_s=3")
 
 
-@pytest.mark.seed("DRY-19")
 @pytest.mark.parametrize("fault", NOT_UP)
 async def test_the_status_says_which_server_is_missing_and_why(site, fault):
     site.configure(plain=site.plain(), bad=command_of(fault, site))

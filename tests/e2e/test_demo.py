@@ -37,8 +37,9 @@ def run(environment, *options):
 
 @pytest.fixture(scope="module")
 def report(home, tmp_path_factory):
+    """Of a demo without Node's servers, which the others have if they can, that keeps its folder."""
     environment = {**os.environ, "PML_HOME": str(home), "TMPDIR": str(tmp_path_factory.mktemp("tmp"))}
-    ran = run(environment, "--json")
+    ran = run(environment, "--keep", "--json", "--no-node")
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
@@ -150,10 +151,8 @@ def test_a_stopped_demo_shows_nothing_and_leaves_nothing(report, environment, nu
     assert not processes_of(temporary)
 
 
-def test_the_folder_is_kept_when_asked_for(report, environment):
-    ran = run(environment, "--keep", "--json", "--no-node")
-    assert ran.returncode == 0, ran.stderr
-    kept = Path(json.loads(ran.stdout)["kept"])
+def test_the_folder_is_kept_when_asked_for(report):
+    kept = Path(report["kept"])
     assert (kept / "station.db").is_file()
     assert (kept / "home" / "pml.db").is_file()  # the history, which is not the user's
     assert json.loads((kept / "mcp.json").read_text())["mcpServers"].keys() == {"time", "git", "sqlite"}

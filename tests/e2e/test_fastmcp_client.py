@@ -25,6 +25,7 @@ def client(site):
 
 
 async def test_the_client_lists_and_calls(site, client):
+    site.configure(plain=site.plain(), typed=site.sdk)
     async with client:
         assert sorted(t.name for t in await client.list_tools()) == ["call_tool", "execute_workflow", "search_tools"]
         echoed = await client.call_tool("plain__echo", {"text": "hello"})

@@ -24,6 +24,7 @@ GUARDS = {
     "pml-limits": '[plugins.limits.rules.all]\nper = ["principal"]\nrate = "1/hour"',
     "pml-exposure-hybrid": '[plugins.hybrid]\nblacklisted_tools = ["*:pay"]',
     "pml-argument-validation": '[plugins.argument_validation]\nrefuse = ["*"]',
+    "pml-presentation": '[plugins.presentation.tools."bank:pay"]\narguments = { amount = 1 }',
     "pml-dry-run": '[plugins.dry_run]\nlevel = "strict"',
 }
 

@@ -53,8 +53,6 @@ def fleet(request, tmp_path_factory) -> Iterator[Fleet]:
 # The checklist
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-25")
 async def test_list_recent_executions_returns_correct_results_with_a_user_key(fleet):
     async with fleet.client(*ANN) as ann, fleet.client(*CYD) as cyd, fleet.client(*BEN) as ben:
         hers, shared = await ann.chat("ruby", "Tidy up"), await ben.chat("ruby", "Tidy up for me")
@@ -76,9 +74,6 @@ async def test_list_recent_executions_returns_correct_results_with_a_user_key(fl
     }
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-26")
-@pytest.mark.seed("QRY-27")
 async def test_list_recent_executions_respects_agent_permissions_with_an_agent_key(fleet):
     async with fleet.client(*ANN) as ann, fleet.client(*CYD) as cyd, fleet.client(*PLANNER) as planner:
         permitted, own = await ann.chat("ruby", "For the list only"), await ann.chat("planner", "Make a plan")
@@ -97,12 +92,6 @@ async def test_list_recent_executions_respects_agent_permissions_with_an_agent_k
         assert "'scribe'" in await planner.refusal("chat_with_agent", agent_name="scribe", message="Please")
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-3")
-@pytest.mark.seed("QRY-4")
-@pytest.mark.seed("QRY-5")
-@pytest.mark.seed("QRY-41")
-@pytest.mark.seed("QRY-47")
 async def test_list_recent_executions_filters_by_status_trigger_and_hours(fleet):
     await asyncio.to_thread(fleet.pml, "agents", "chat", "ruby", "By hand")
     async with fleet.client(*ANN) as ann, fleet.client(*PLANNER) as planner:
@@ -132,10 +121,6 @@ async def test_list_recent_executions_filters_by_status_trigger_and_hours(fleet)
             assert limit in await ann.refusal("list_recent_executions", hours=hours)
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-8")
-@pytest.mark.seed("QRY-10")
-@pytest.mark.seed("QRY-13")
 async def test_get_execution_result_returns_full_execution_details(fleet):
     async with fleet.client(*ANN) as ann:
         id = await ann.chat("ruby", "Process daily invoices")
@@ -166,9 +151,6 @@ async def test_get_execution_result_returns_full_execution_details(fleet):
     }
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-14")
-@pytest.mark.seed("QRY-38")
 async def test_get_execution_result_includes_the_transcript_when_requested(fleet):
     async with fleet.client(*ANN) as ann:
         id = await ann.chat("ruby", "Read the papers")
@@ -179,9 +161,6 @@ async def test_get_execution_result_includes_the_transcript_when_requested(fleet
     assert told[1]["message"]["content"][0]["text"] == "I look into it: Read the papers"
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-15")
-@pytest.mark.seed("QRY-31")
 async def test_get_execution_result_blocks_access_to_unauthorised_agents(fleet):
     async with fleet.client(*CYD) as cyd, fleet.client(*ANN) as ann:
         secret = await cyd.chat("scribe", "Write the password down")
@@ -200,10 +179,6 @@ async def test_get_execution_result_blocks_access_to_unauthorised_agents(fleet):
     assert "MCP API key authentication required" in (await fleet.get("executions", key="")).text
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-18")
-@pytest.mark.seed("QRY-23")
-@pytest.mark.seed("QRY-24")
 async def test_get_agent_activity_summary_returns_correct_stats_for_a_single_agent(fleet):
     async with fleet.client(*EVE) as eve:
         empty = await eve.answer("get_agent_activity_summary", agent_name="counted")
@@ -227,9 +202,6 @@ async def test_get_agent_activity_summary_returns_correct_stats_for_a_single_age
     assert (busy["is_busy"], busy["queue_length"]) == (True, 2)
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-20")
-@pytest.mark.seed("QRY-21")
 async def test_get_agent_activity_summary_returns_a_correct_fleet_summary(fleet):
     async with fleet.client(*DORA) as dora:
         await asyncio.gather(dora.chat("one", "Work"), dora.chat("two", "Work"), dora.chat("three", "fail At work"))
@@ -253,9 +225,6 @@ async def test_get_agent_activity_summary_returns_a_correct_fleet_summary(fleet)
     assert total["running"] >= 1
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-19")
-@pytest.mark.seed("QRY-22")
 async def test_get_agent_activity_summary_includes_recent_failures(fleet):
     async with fleet.client(*EVE) as eve:
         first, second = await eve.chat("flaky", "fail Out of ink"), await eve.chat("flaky", "fail Out of paper")
@@ -269,9 +238,6 @@ async def test_get_agent_activity_summary_includes_recent_failures(fleet):
     assert {first, second} <= {failure["id"] for failure in of_all}
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-16")
-@pytest.mark.seed("QRY-46")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_async_workflow_chat_with_agent_then_poll_then_get_execution_result_works(fleet, era):
     async with fleet.client(*ANN, era=era) as ann:
@@ -284,8 +250,6 @@ async def test_async_workflow_chat_with_agent_then_poll_then_get_execution_resul
     assert fleet.told().count(f"ruby: wait async-{era}") == 1
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-28")
 async def test_a_system_scoped_key_can_query_all_executions(fleet):
     async with fleet.client(*ANN) as ann, fleet.client(*CYD) as cyd, fleet.client(*SYSTEM) as system:
         ids = {"ruby": await ann.chat("ruby", "For ann"), "scribe": await cyd.chat("scribe", "For cyd")}
@@ -297,9 +261,6 @@ async def test_a_system_scoped_key_can_query_all_executions(fleet):
     assert {"ruby", "scribe"} <= {row["agent_name"] for row in rows}
 
 
-@pytest.mark.seed("QRY-42")
-@pytest.mark.seed("QRY-43")
-@pytest.mark.seed("QRY-45")
 async def test_the_tools_are_registered_and_visible_in_the_tool_list(fleet, tmp_path):
     async def names(site: Fleet, era: str) -> set[str]:
         async with site.client(*FAY, era=era) as fay:
@@ -316,8 +277,6 @@ async def test_the_tools_are_registered_and_visible_in_the_tool_list(fleet, tmp_
 # The use cases
 
 
-@pytest.mark.seed("QRY-32")
-@pytest.mark.seed("QRY-46")
 async def test_uc1_an_orchestrator_sends_a_task_and_waits_for_its_result(fleet):
     async with fleet.client(*PLANNER) as planner:
         id = await planner.begin("ruby", "Find three papers", parallel=True)
@@ -325,7 +284,6 @@ async def test_uc1_an_orchestrator_sends_a_task_and_waits_for_its_result(fleet):
     assert (told["status"], told["response"]) == ("success", "ruby did: Find three papers")
 
 
-@pytest.mark.seed("QRY-33")
 async def test_uc2_a_system_agent_checks_the_health_of_the_fleet_every_morning(fleet):
     async with fleet.client(*EVE) as eve, fleet.client(*SYSTEM) as system:
         broken = [await eve.chat("flaky", f"fail Reason {n}") for n in range(3)]
@@ -339,7 +297,6 @@ async def test_uc2_a_system_agent_checks_the_health_of_the_fleet_every_morning(f
     assert all(f"Reason {n}" in reason for n, reason in enumerate(reasons))
 
 
-@pytest.mark.seed("QRY-34")
 async def test_uc3_a_finance_agent_tracks_what_was_spent(fleet):
     async with fleet.client(*DORA) as dora, fleet.client(*SYSTEM) as system:
 
@@ -358,7 +315,6 @@ async def test_uc3_a_finance_agent_tracks_what_was_spent(fleet):
     assert over == {"one": pytest.approx(before + 0.5)}
 
 
-@pytest.mark.seed("QRY-35")
 async def test_uc4_an_orchestrator_waits_for_all_of_its_workers(fleet):
     workers = [name for name in ("one", "two", "three") for _ in range(3)]
     async with fleet.client(*DORA) as dora:
@@ -379,8 +335,6 @@ async def test_uc4_an_orchestrator_waits_for_all_of_its_workers(fleet):
     assert all(told.count(f"{worker}: Part {number}") == 1 for number, worker in enumerate(workers))
 
 
-@pytest.mark.seed("QRY-36")
-@pytest.mark.seed("QRY-45")
 async def test_the_questions_that_started_it_all_have_answers(fleet):
     async with fleet.client(*ANN) as ann:
         begun = await ann.begin("ruby", "wait questions", parallel=True)
@@ -403,7 +357,6 @@ async def test_the_questions_that_started_it_all_have_answers(fleet):
 # The other ways in
 
 
-@pytest.mark.seed("QRY-30")
 @pytest.mark.parametrize("whose", [ANN, CYD, PLANNER, SYSTEM], ids=lambda whose: whose[-1])
 async def test_rest_and_the_client_give_each_key_the_answers_of_the_tools(fleet, whose):
     async with fleet.client(*ANN) as ann, fleet.client(*CYD) as cyd:
@@ -430,8 +383,6 @@ async def test_rest_and_the_client_give_each_key_the_answers_of_the_tools(fleet,
 # Denials
 
 
-@pytest.mark.seed("QRY-39")
-@pytest.mark.seed("QRY-40")
 async def test_every_denial_appears_in_the_audit_and_a_tampered_row_is_found(fleet):
     wrong = "pml_" + "a" * 16 + "_" + "b" * 52
     async with httpx2.AsyncClient(headers={"authorization": f"Bearer {wrong}"}) as http:

@@ -10,6 +10,7 @@ import pytest
 from gate import Gate
 
 from pml_testing import hostile_schemas
+from pml_testing.gateway import value_of
 
 from .raw_gateway import Site
 
@@ -148,7 +149,7 @@ def test_a_plan_that_multiplies_results_is_stopped(tmp_path, put_in):
         tasks.append({"id": f"t{i}", "tool": "bad:echo", "arguments": {"x": again}})
     with gateway(tmp_path, [GOOD, {"name": "echo", "inputSchema": {"type": "object"}}]) as (_, caller):
         answer = caller.ask("tools/call", name="execute_workflow", arguments={"workflow": {"tasks": tasks}})
-        told = answer["result"]["structuredContent"]["tasks"]
+        told = value_of(answer["result"])["tasks"]
         codes = [task["error"]["code"] for task in told if "error" in task]
         assert codes[0] == "reference.too_large"
         assert called(caller) == "answered good"

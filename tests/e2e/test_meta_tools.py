@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 
-import pytest
-
 MOST_TOKENS = 400
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 MESSAGES = (
@@ -36,7 +34,6 @@ def listed(site):
     return answer
 
 
-@pytest.mark.seed("EXP-44")
 def test_the_meta_tools_together_cost_at_most_four_hundred_tokens(site):
     tools = json.loads(listed(site))["result"]["tools"]
     assert len(tools) == 3

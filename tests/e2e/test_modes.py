@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-57")]
+pytestmark = pytest.mark.anyio
 META_TOOLS = {"call_tool", "execute_workflow", "search_tools"}
 TOOLS = {"plain__echo", "plain__fail", "plain__write_note", "typed__add"}
 INTENT = "add a line of text to the notebook"
@@ -43,7 +43,6 @@ async def test_a_hint_changes_nothing_in_the_other_modes(site, mode):
         assert await names(client, INTENT) == WITHOUT_HINT[mode]
 
 
-@pytest.mark.seed("EXP-12")
 @pytest.mark.parametrize("mode", WITHOUT_HINT)
 async def test_a_tool_can_be_called_directly_whether_listed_or_not(site, mode):
     async with site.connect("--mode", mode) as client:
@@ -52,7 +51,6 @@ async def test_a_tool_can_be_called_directly_whether_listed_or_not(site, mode):
     assert site.notes.read_text() == f"{mode}\n"
 
 
-@pytest.mark.seed("EXP-9")
 async def test_an_unknown_mode_is_warned_of_and_read_as_meta_only(site):
     async with site.connect("--mode", "everything") as client:
         assert await names(client) == META_TOOLS
@@ -111,7 +109,6 @@ async def test_all_modes_at_once_each_used_in_each_way(site, way, era):
     assert len(site.notes.read_text().splitlines()) == 2 * len(WITHOUT_HINT)
 
 
-@pytest.mark.seed("EXP-9")
 async def test_a_keys_unknown_mode_is_warned_of_when_it_is_used(site):
     home = site.folder / "home"
     home.mkdir()

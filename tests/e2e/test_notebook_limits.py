@@ -8,7 +8,7 @@ import sys
 import httpx2
 import pytest
 
-from pml_hookspecs.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
+from pml_kit.mcp.protocol import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="CPython's sandbox is Linux's")]
 MODERN = "2026-07-28"

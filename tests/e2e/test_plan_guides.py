@@ -3,7 +3,7 @@
 What a guide marks is run through the official SDK's client, on a gateway and servers of their own processes::
 
     <!-- call: TOOL -->       the next block has the arguments
-    <!-- answer -->           what the structured answer of the last call has, at least
+    <!-- answer -->           what the last call answered has, at least
     <!-- text -->             what the text of the answer spells, as JSON
     <!-- error -->            the text of the failure
     <!-- shell -->            commands after ``$``, each with what it prints, at least
@@ -123,7 +123,7 @@ async def test_the_examples_of_a_guide_do_what_it_says(site, guide):
             if kind == "call":
                 await called(client, reader, name, times, block)
             elif kind == "answer":
-                reader.check(json.loads(block), reader.answer.structured_content)
+                reader.check(json.loads(block), site.value_of(reader.answer))
             elif kind == "text":
                 reader.check(json.loads(block), json.loads(site.text_of(reader.answer)))
             elif kind == "error":

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from .conftest import Site
+
 pytestmark = pytest.mark.anyio
 LEARN = {
     "id": "greet",
@@ -23,19 +25,19 @@ def task(id_, tool="plain:write_note", **more):
 
 async def run(client, *tasks, **more):
     """What ``execute_workflow`` answers."""
-    return (await client.call_tool("execute_workflow", {"workflow": {"tasks": list(tasks)}, **more})).structured_content
+    workflow = {"tasks": list(tasks), "return": "all"}
+    return Site.value_of(await client.call_tool("execute_workflow", {"workflow": workflow, **more}))
 
 
 async def go_on(client, told, decision="continue", **more):
     arguments = {"workflow_id": told["workflow_id"], "decision": decision, **more}
-    return (await client.call_tool("continue_workflow", arguments)).structured_content
+    return Site.value_of(await client.call_tool("continue_workflow", arguments))
 
 
 def by_id(told):
     return {one["id"]: one for one in told["tasks"]}
 
 
-@pytest.mark.seed("DAG-4")
 async def test_tools_and_code_of_two_languages_hand_their_results_on(site):
     typescript = {
         "id": "double",
@@ -66,8 +68,6 @@ async def test_tools_and_code_of_two_languages_hand_their_results_on(site):
     assert site.notes.read_text().strip() in {"half: 5", "half: 5.0"}
 
 
-@pytest.mark.seed("DAG-8")
-@pytest.mark.seed("DAG-9")
 async def test_a_code_error_and_a_time_out_are_told_apart(site):
     def code(id_, source, **more):
         return {"id": id_, "type": "code_execution", "language": "typescript", "code": source, **more}
@@ -81,8 +81,6 @@ async def test_a_code_error_and_a_time_out_are_told_apart(site):
     assert "out of paper" in json.dumps(results["raises"]["error"])
 
 
-@pytest.mark.seed("CAP-1")
-@pytest.mark.seed("CAP-5")
 async def test_code_that_worked_is_learned_and_runs_again_by_its_id(site):
     async with site.connect() as client:
         assert (await run(client, LEARN))["status"] == "completed"
@@ -94,15 +92,12 @@ async def test_code_that_worked_is_learned_and_runs_again_by_its_id(site):
     assert by_id(told)["again"]["result"] == "hello Bob"
 
 
-@pytest.mark.seed("CAP-4")
 async def test_a_capability_that_nobody_knows_is_named(site):
     async with site.connect() as client:
         told = await run(client, {"id": "c", "type": "capability", "capability_id": "cap-nobody"})
     assert "Capability cap-nobody not found in CapabilityStore" in json.dumps(told)
 
 
-@pytest.mark.seed("DAG-10")
-@pytest.mark.seed("DAG-11")
 async def test_layers_with_code_and_a_capability_stop_go_on_and_learn(site):
     async with site.connect() as client:
         await run(client, LEARN)
@@ -124,7 +119,7 @@ async def test_layers_with_code_and_a_capability_stop_go_on_and_learn(site):
         }
         arguments = {"workflow": {"tasks": [code, capability, task("end", depends_on=["cap"])]}}
         arguments["workflow"]["per_layer_validation"] = True
-        told = (await client.call_tool("execute_workflow", arguments)).structured_content
+        told = site.value_of(await client.call_tool("execute_workflow", arguments))
         assert told["status"] == "layer_complete", told
         assert not site.notes.exists()
         told = await go_on(client, told)
@@ -137,7 +132,6 @@ async def test_layers_with_code_and_a_capability_stop_go_on_and_learn(site):
     assert len(learned if isinstance(learned, list) else learned["capabilities"]) == 2
 
 
-@pytest.mark.seed("DRY-20")
 async def test_a_task_that_wants_approval_waits_for_the_terminal_and_then_runs_once(site):
     async with site.connect() as client:
         told = await run(client, task("before"), task("asked", approve=True), task("after", depends_on=["asked"]))
@@ -178,7 +172,7 @@ async def test_the_clients_human_is_asked_where_the_client_can_ask(site):
 async def test_an_intent_without_a_plan_is_told_the_tools_of_which_one_can_be_made(site):
     async with site.connect() as client:
         answer = await client.call_tool("execute_workflow", {"intent": "write a note"})
-        told = answer.structured_content
+        told = site.value_of(answer)
         assert told["status"] == "explicit_required", told
         assert not site.notes.exists()
         tools = {tool["tool"]: tool for tool in told.get("tools", [])}

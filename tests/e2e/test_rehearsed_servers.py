@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from .conftest import Site
+
 pytestmark = pytest.mark.anyio
 MODES = [True, "reads"]
 
@@ -24,7 +26,7 @@ async def run(client, *steps, dry_run=False):
         for n, (tool, arguments) in enumerate(steps)
     ]  # fmt: skip
     ran = await client.call_tool("execute_workflow", {"workflow": {"tasks": tasks}, "dry_run": dry_run})
-    return ran.structured_content["tasks"]
+    return Site.value_of(ran)["tasks"]
 
 
 async def compared(client, *steps):

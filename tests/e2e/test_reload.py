@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import pytest
 from mcp import Client
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("EXP-10")]
+pytestmark = pytest.mark.anyio
 META_TOOLS = {"call_tool", "execute_workflow", "search_tools"}
 TOOLS = {"plain__echo", "plain__fail", "plain__write_note", "typed__add"}
 TOLD_S = 120.0
@@ -118,7 +118,6 @@ async def test_a_file_that_was_not_there_counts_from_when_it_is(site):
         assert await names(client) == TOOLS
 
 
-@pytest.mark.seed("GAP-3")
 async def test_a_tool_that_is_blacklisted_can_no_longer_be_called_and_again_when_it_is_not(site, era):
     write(site, '[gateway]\ntools_exposure = "full_proxy"')
     async with connected(site, era) as (client, told):

@@ -15,7 +15,7 @@ import pytest
 SOAK = Path(__file__).parents[1] / "soak"
 RAW = Path(__file__).parents[1] / "bench"
 IN_FLIGHT = 10_000
-LIMIT_S = 120
+LIMIT_S = 600
 
 
 def run(script, *options):
@@ -43,8 +43,6 @@ def test_twenty_thousand_calls_to_a_server_that_goes_wrong_now_and_then():
     assert ran.returncode == 0
 
 
-@pytest.mark.seed("MUX-5")
-@pytest.mark.seed("MUX-15")
 def test_ten_thousand_calls_in_flight_on_one_server(tmp_path):
     """The server answers none before it has all of them, and then all of them in disorder."""
     sys.path.insert(0, str(RAW))

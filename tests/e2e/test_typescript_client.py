@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from pml_testing.gateway import value_of
+
 SERVERS = Path(__file__).with_name("servers")
 SCRIPT = Path(__file__).with_name("clients") / "typescript.mjs"
 PML = str(Path(sys.executable).with_name("pml"))
@@ -89,9 +91,8 @@ def test_the_client_is_told_of_errors(ran):
     assert "plain__echo" in ran.seen["unknown"]["message"]
 
 
-@pytest.mark.seed("DAG-2")
 def test_the_client_runs_a_workflow(ran):
-    assert ran.seen["workflow"]["structuredContent"]["status"] == "completed"
+    assert value_of(ran.seen["workflow"])["status"] == "completed"
     assert (ran.folder / "notes.txt").read_text() == "total 42\n"
 
 

@@ -60,8 +60,8 @@ def test_the_doctor_says_which_wall_does_not_stand(without_namespaces):
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=without_namespaces.folder, env=environment
     )
-    (line,) = [line for line in done.stdout.splitlines() if "cpython: jail: names" in line]
+    (line,) = [line for line in done.stdout.splitlines() if "jail of the cpython sandbox: names" in line]
     assert line.startswith("FAIL")
     assert "stat, readlink" in line
     assert "user.max_user_namespaces" in line
-    assert "FAIL  cpython: jail: files" not in done.stdout
+    assert "FAIL  jail of the cpython sandbox: files" not in done.stdout

@@ -19,9 +19,9 @@ from pml_sandbox_cpython import CPython
 from pml_sandbox_deno import Deno
 from pml_sandbox_monty import Monty
 from pml_testing.fixtures_clock import FrozenClock
-from pml_testing.gateway import Client, ScriptedServer, running, until
+from pml_testing.gateway import Client, ScriptedServer, running, until, value_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("DRY-20")]
+pytestmark = pytest.mark.anyio
 LIMIT_S, THINKS_S = 40.0, 50.0
 """Less than the time that a server has for a call, and a person for an answer [s]."""
 SCHEMA = {"type": "object"}
@@ -77,7 +77,7 @@ async def asking(clock: FrozenClock, **executors: type[Any]):
 
 async def plan(client: Client, *tasks: dict[str, Any], **more: Any) -> dict[str, Any]:
     said = await client.call("execute_workflow", {"workflow": {"tasks": list(tasks), **more}})
-    told: dict[str, Any] = said["structuredContent"]
+    told: dict[str, Any] = value_of(said)
     return told
 
 
@@ -162,10 +162,10 @@ async def test_a_cell_whose_call_waits_for_an_approval_ends_well(sandbox, frozen
     ending = "console.log('dropped')" if language == "typescript" else "print('dropped')"
     async with asking(frozen_clock, **{sandbox: driver}) as (client, server):
         created = await client.call("notebook_create", {"title": "Drops", "language": language, "tools": ["db:*"]})
-        session = created["structuredContent"]["sessionId"]
+        session = value_of(created)["sessionId"]
         source = CALL[language].format(ending)
         cell = await client.call("cell_create", {"sessionId": session, "source": source})
-        asked = {"sessionId": session, "cellId": cell["structuredContent"]["cell"]["id"]}
+        asked = {"sessionId": session, "cellId": value_of(cell)["cell"]["id"]}
         told = await client.call("cell_execute", asked)
     assert not told.get("isError"), told
     assert "dropped" in told["content"][0]["text"]

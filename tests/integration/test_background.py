@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
+from pml_background.gateway_process import GatewayProcess
 from pml_core.gateway import Gateway
-from pml_core.mcp.client import current_client
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
-from pml_core.this_process import Process
 from pml_executor_dag import Dag, tool
 from pml_executor_dbos import Dbos
 from pml_executor_dbos import hooks as durable
-from pml_hookspecs import ExecutionId, ExecutionQuery, Scope, Session, Status, ToolCall, Workflow
+from pml_hookspecs import ExecutionId, ExecutionQuery, RunOptions, Scope, Session, Status, ToolCall, Workflow
+from pml_mcp.wire.client import current_client
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_store_sqlite import SqliteStore
-from pml_testing.gateway import Client
+from pml_testing.gateway import Client, value_of
 from pml_transport_stdio import Stdio
 
 pytestmark = pytest.mark.anyio
@@ -78,8 +78,8 @@ async def gateway(folder, *, keep=False):
 async def begun(client, plan=None):
     """The id of what runs in the background."""
     told = await client.call("execute_workflow", {"workflow": plan or ADD_HOLD_ADD, "async": True})
-    assert told["structuredContent"]["status"] == "pending"
-    return ExecutionId(told["structuredContent"]["execution_id"])
+    assert value_of(told)["status"] == "pending"
+    return ExecutionId(value_of(told)["execution_id"])
 
 
 async def ended(started, id):
@@ -130,7 +130,6 @@ def killed(folder, *, keep, waited=False):
     return ExecutionId(told["execution_id"])
 
 
-@pytest.mark.seed("QRY-46")
 async def test_the_id_comes_at_once_and_its_row_is_there(tmp_path):
     async with gateway(tmp_path) as (started, client):
         id = await begun(client)
@@ -202,7 +201,7 @@ async def test_any_other_is_recorded_as_lost_and_not_repeated(tmp_path):
 
 
 async def test_a_plan_that_somebody_waited_for_does_not_run_for_ever_in_the_history(tmp_path, monkeypatch):
-    monkeypatch.setattr("pml_core.background.executions.SKEW", timedelta())
+    monkeypatch.setattr("pml_background.executions.SKEW", timedelta())
     id = killed(tmp_path, keep=False, waited=True)
     go(tmp_path)
     async with gateway(tmp_path) as (started, _):
@@ -212,7 +211,7 @@ async def test_a_plan_that_somebody_waited_for_does_not_run_for_ever_in_the_hist
 
 
 async def test_a_durable_one_that_somebody_waited_for_is_not_taken_for_lost(tmp_path, monkeypatch):
-    monkeypatch.setattr("pml_core.background.executions.SKEW", timedelta())
+    monkeypatch.setattr("pml_background.executions.SKEW", timedelta())
     id = killed(tmp_path, keep=True, waited=True)
     go(tmp_path)
     async with gateway(tmp_path, keep=True) as (started, _):
@@ -256,7 +255,7 @@ async def test_stopping_one_cancels_it(tmp_path):
 async def test_one_that_is_stopped_before_its_first_step_is_cancelled_all_the_same(tmp_path):
     call = ToolCall(id="call", tool="one:add", arguments={"text": "never"})
     async with gateway(tmp_path) as (started, _):
-        id = await started.background.start(call, Session(key="test"), {})
+        id = await started.background.start(call, Session(key="test"), RunOptions())
         assert await started.background.stop(id)
         assert (await ended(started, id)).status is Status.CANCELLED
         assert (await started.store.documents.find("core.runs")).total == 0
@@ -275,25 +274,26 @@ async def test_nobody_is_asked_what_no_client_waits_for(tmp_path):
         client.peer.others["elicitation/create"] = answer
         await client.initialize({"elicitation": {}})
         seen = []
-        start = started.dispatcher.start
+        start = started.dispatcher.start_resolved
 
-        async def looks(task, session, **how):
+        async def looks(task, session, asked):
             seen.append(current_client.get())
-            return await start(task, session, **how)
+            return await start(task, session, asked)
 
-        started.dispatcher.start = looks
+        started.dispatcher.start_resolved = looks
         go(tmp_path)
         await ended(started, await begun(client))
-        assert seen == [None]
+        assert seen[0] is not None  # the request that it began with
+        assert seen[1:] == [None]
 
 
 async def test_an_id_that_exists_is_not_begun_again(tmp_path):
     go(tmp_path)
     call = ToolCall(id="call", tool="one:add", arguments={"text": "once"})
     async with gateway(tmp_path) as (started, _):
-        id = await started.background.start(call, Session(key="test"), {})
+        id = await started.background.start(call, Session(key="test"), RunOptions())
         await ended(started, id)
-        assert await started.background.start(call, Session(key="test"), {"id": id}) == id
+        assert await started.background.start(call, Session(key="test"), RunOptions(id=id)) == id
         assert notes(tmp_path) == ["once"]
 
 
@@ -322,15 +322,15 @@ async def test_workflows_inside_others_are_waited_for(tmp_path):
 
 
 def test_a_process_knows_whether_another_is_gone():
-    me = Process.current()
+    me = GatewayProcess.current()
     assert not me.is_surely_gone()
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         process.wait()
-        gone = Process("x", me.machine, process.pid, "1")
+        gone = GatewayProcess("x", me.machine, process.pid, "1")
     assert gone.is_surely_gone()
-    assert not Process("x", "elsewhere", process.pid, "1").is_surely_gone()
-    assert not Process.from_plain("x", {}).is_surely_gone()
-    assert Process.from_plain("x", me.plain()) == Process("x", me.machine, me.pid, me.started)
+    assert not GatewayProcess("x", "elsewhere", process.pid, "1").is_surely_gone()
+    assert not GatewayProcess.from_plain("x", {}).is_surely_gone()
+    assert GatewayProcess.from_plain("x", me.plain()) == GatewayProcess("x", me.machine, me.pid, me.started)
 
 
 async def main(folder: Path, keep: bool, plan: str, waited: bool) -> None:  # noqa: FBT001 - of the command line
@@ -349,7 +349,7 @@ async def main(folder: Path, keep: bool, plan: str, waited: bool) -> None:  # no
             print(json.dumps({"execution_id": record.id}), flush=True)
             await calling
         told = await client.call("execute_workflow", {"workflow": json.loads(plan), "async": True})
-        print(json.dumps(told["structuredContent"]), flush=True)
+        print(json.dumps(value_of(told)), flush=True)
         await asyncio.Event().wait()
 
 

@@ -17,13 +17,14 @@ import pml_access.plugin
 from pml_access.keys import Keys
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_executor_dag import Dag, tool
 from pml_executor_dbos import Dbos
 from pml_executor_dbos import hooks as durable
-from pml_hookspecs import ExecutionId, Scope, Session, Status, Step, ToolCall, Workflow
+from pml_hookspecs import ExecutionId, RunOptions, Scope, Session, Status, Step, ToolCall, Workflow
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_store_sqlite import Settings, SqliteStore
 from pml_testing.fakes import FakeServices
+from pml_testing.gateway import provided
 from pml_transport_stdio import Stdio
 
 pytestmark = pytest.mark.anyio
@@ -32,8 +33,8 @@ ADD_HOLD_ADD = Workflow(
     id="plan",
     tasks=(
         ToolCall(id="first", tool="one:add", arguments={"text": "first"}),
-        ToolCall(id="hold", tool="one:hold", needs=("first",)),
-        ToolCall(id="second", tool="one:add", arguments={"text": "second"}, needs=("hold",)),
+        ToolCall(id="hold", tool="one:hold", depends_on=("first",)),
+        ToolCall(id="second", tool="one:add", arguments={"text": "second"}, depends_on=("hold",)),
     ),
     durable=True,
 )
@@ -62,7 +63,7 @@ def found() -> list[registry.Record]:
         registry.provide("pml.executor", "dbos", Dbos),
         registry.provide("pml.plugins", "dbos", durable),
         registry.provide("pml.plugins", "workflow_tool", tool),
-        registry.provide("pml.plugins", "access", pml_access.plugin),
+        provided("guards", "access", pml_access.plugin),
     ]
 
 
@@ -109,10 +110,10 @@ async def held(folder):
 
 
 async def test_a_plan_whose_key_is_revoked_ends_at_its_next_task(tmp_path, monkeypatch):
-    monkeypatch.setattr("pml_core.kernel.identities.FRESH_S", 0.0)
+    monkeypatch.setattr("pml_background.key_recheck.FRESH_S", 0.0)
     async with gateway(tmp_path) as started:
         key, session = await key_of(started)
-        id = await started.background.start(ADD_HOLD_ADD, session, {})
+        id = await started.background.start(ADD_HOLD_ADD, session, RunOptions())
         await held(tmp_path)
         await revoke(started, key)
         (tmp_path / "notes.go").touch()
@@ -125,7 +126,7 @@ async def test_a_plan_whose_key_is_revoked_ends_at_its_next_task(tmp_path, monke
 async def test_a_durable_plan_is_not_gone_on_with_when_its_key_was_revoked_meanwhile(tmp_path):
     async with gateway(tmp_path) as started:
         key, session = await key_of(started)
-        id = await started.background.start(ADD_HOLD_ADD, session, {})
+        id = await started.background.start(ADD_HOLD_ADD, session, RunOptions())
         await held(tmp_path)
     async with SqliteStore(Settings(path=str(tmp_path / "history.db"))) as store:
         await Keys(FakeServices("access", store=store)).revoke(key, by="test")
@@ -181,7 +182,7 @@ async def main(folder: Path, *, begin: bool) -> None:
     """The process to be killed."""
     async with Gateway(config_of(folder), None, found()) as started:
         await started.servers_tried()
-        id = await started.background.start(KILLS, Session(key="test"), {}) if begin else "-"
+        id = await started.background.start(KILLS, Session(key="test"), RunOptions()) if begin else "-"
         print(id, flush=True)
         await asyncio.Event().wait()
 

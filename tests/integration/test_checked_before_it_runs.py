@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import pml_dry_run.plugin
-import pml_dry_run.preflight.plugin
 import pml_executor_dag.tool
+import pml_preflight.plugin
 from pml_executor_dag import Dag
 from pml_hookspecs import ServerStatus
 from pml_sandbox_deno import Deno
 from pml_sandbox_monty import Monty
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
 pytestmark = pytest.mark.anyio
 TEXT = {"type": "string"}
@@ -32,7 +32,7 @@ PLUGINS = {
     ("executor", "deno"): Deno,
     ("hooks", "workflow_tool"): pml_executor_dag.tool,
     ("hooks", "dry_run"): pml_dry_run.plugin,
-    ("hooks", "preflight"): pml_dry_run.preflight.plugin,
+    ("hooks", "preflight"): pml_preflight.plugin,
 }
 PATIENT = {"preflight": {"check_code_s": 60.0}}
 """A machine with much else to do needs its time to parse."""
@@ -120,7 +120,7 @@ async def test_what_may_be_right_is_run():
         },
         {"id": "last", "tool": "notes:add", "arguments": {"title": "{{first.id}}{{c}}"}},
     )
-    assert result["structuredContent"]["status"] == "completed", result
+    assert value_of(result)["status"] == "completed", result
     assert [arguments["title"] for _, arguments in calls] == ["a", "n1b"]
 
 

@@ -37,7 +37,7 @@ async def test_it_is_collected(name, tmp_path, monkeypatch):
     left = []
     for _ in range(3):
         tables = {name: TABLES[name]} if name in TABLES else {}
-        plugins = {("hooks", name): PLUGINS[name]}
+        plugins = {("guards", name): PLUGINS[name]}
         async with running({"fs": ScriptedServer(["read"])}, plugins=plugins, tables=tables) as gateway:
             session = Session(key="a", principal="alice", client="tester/1")
             await gateway.dispatcher.start(ToolCall(id="a", tool="fs:read"), session)

@@ -15,7 +15,7 @@ from pml_hookspecs import ExecutionQuery, ExecutionRecord, Scope
 from pml_sandbox_deno import Deno
 from pml_store_sqlite import SqliteStore
 from pml_testing.fixtures_clock import FrozenClock
-from pml_testing.gateway import Client, ScriptedServer, running, until
+from pml_testing.gateway import Client, ScriptedServer, running, until, value_of
 
 pytestmark = pytest.mark.anyio
 PLUGINS: dict[tuple[str, str], Any] = {
@@ -36,7 +36,7 @@ async def ran(tmp_path: Any, *tasks: Mapping[str, Any], **more: Any) -> tuple[di
         answer = await client.call("execute_workflow", {"workflow": {"tasks": list(tasks)}, **more})
         assert gateway.store is not None
         page = await gateway.store.executions.find(ExecutionQuery(scope=Scope(principals=None), limit=100))
-    told: dict[str, Any] = answer["structuredContent"]
+    told: dict[str, Any] = value_of(answer)
     return told, sorted(page.items, key=lambda record: record.id)
 
 
@@ -48,7 +48,6 @@ def ends(told: Mapping[str, Any]) -> dict[str, Any]:
     return {task["id"]: task.get("result", task.get("error")) for task in told["tasks"]}
 
 
-@pytest.mark.seed("DAG-3")
 async def test_dag_with_code_execution_task_executes_in_sandbox(tmp_path: Any) -> None:
     told, records = await ran(
         tmp_path, code("sum", "const all: number[] = [1, 2, 3]; return all.reduce((a, b) => a + b)")
@@ -61,7 +60,6 @@ async def test_dag_with_code_execution_task_executes_in_sandbox(tmp_path: Any) -
     ]
 
 
-@pytest.mark.seed("DAG-1", "DAG-4")
 async def test_dag_with_mixed_mcp_and_code_execution_tasks(tmp_path: Any) -> None:
     told, records = await ran(
         tmp_path,
@@ -74,7 +72,6 @@ async def test_dag_with_mixed_mcp_and_code_execution_tasks(tmp_path: Any) -> Non
     assert [record.request for record in records if record.target == "fs:read"][-1] == {"path": "b/c"}
 
 
-@pytest.mark.seed("DAG-7", "SBX-2")
 async def test_code_execution_task_receives_context_from_dependencies(tmp_path: Any) -> None:
     told, _ = await ran(
         tmp_path,
@@ -86,7 +83,6 @@ async def test_code_execution_task_receives_context_from_dependencies(tmp_path: 
     assert ends(told)["third"] == [["first"], "number"]
 
 
-@pytest.mark.seed("DAG-8", "DAG-9", "SBX-6")
 async def test_a_code_error_and_a_time_out_are_told_apart_with_the_sandboxs_message(tmp_path: Any) -> None:
     told, records = await ran(
         tmp_path,
@@ -100,7 +96,6 @@ async def test_a_code_error_and_a_time_out_are_told_apart_with_the_sandboxs_mess
     assert {record.status for record in records if record.kind == "code"} == {"error", "timed_out"}
 
 
-@pytest.mark.seed("SBX-7")
 async def test_tools_that_code_calls_are_recorded_as_its_children(tmp_path: Any) -> None:
     source = "await Promise.all([tools.fs.read({ path: 'a' }), tools.fs.read({ path: 'b' })]); return 'done'"
     told, records = await ran(tmp_path, code("calls", source))

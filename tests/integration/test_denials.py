@@ -17,7 +17,7 @@ from pml_hookspecs import ExecutionId, Session, Status, ToolCall
 from pml_testing.gateway import ScriptedServer, running
 from pml_transport_http import Http
 
-pytestmark = [pytest.mark.anyio, pytest.mark.seed("QRY-40")]
+pytestmark = pytest.mark.anyio
 SECRET = "hunter2-is-no-key-of-ours"
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -50,7 +50,7 @@ async def listening(*, access=True, server=None, **tables):
     plugins = {("transport", "http"): Http, ("hooks", "audit"): pml_audit.plugin}
     tables = {"audit": {"poll_s": 0.02}, **tables}
     if access:
-        plugins["hooks", "access"] = pml_access.plugin
+        plugins["guards", "access"] = pml_access.plugin
         tables["access"] = {"required": True}
     bound = asyncio.get_running_loop().create_future()
     async with running({"files": server or ScriptedServer(["a"])}, plugins=plugins, tables=tables) as gateway:
@@ -149,7 +149,7 @@ class Steps(ScriptedServer):
 
 
 async def test_work_in_the_background_ends_when_its_key_is_revoked(rows, monkeypatch):
-    monkeypatch.setattr("pml_core.kernel.identities.FRESH_S", 0.0)
+    monkeypatch.setattr("pml_background.key_recheck.FRESH_S", 0.0)
     server = Steps()
     async with listening(server=server) as (gateway, _):
         services = gateway.assembly.services("access")

@@ -7,7 +7,7 @@ import pytest
 import pml_dry_run.plugin
 import pml_executor_dag.tool
 from pml_executor_dag import Dag
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
 pytestmark = pytest.mark.anyio
 FIND = {"name": "find", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
@@ -36,7 +36,7 @@ async def rehearsed(level, tasks, **more):
         await client.initialize()
         meta = {"pml/dry_run": True, "pml/dry_run_level": level, **more}
         answer = await client.call("execute_workflow", {"workflow": {"tasks": tasks}}, _meta=meta)
-    return answer["structuredContent"], server
+    return value_of(answer), server
 
 
 def ends(report):

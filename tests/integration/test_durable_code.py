@@ -10,14 +10,14 @@ import pytest
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_executor_dag import Dag, tool
 from pml_executor_dbos import Dbos
 from pml_executor_dbos import hooks as durable
 from pml_hookspecs import Failure, Phase, Status, ToolCall
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_testing.dispatching import Code, hooks
 from pml_testing.fakes import outcome
-from pml_testing.gateway import Client
+from pml_testing.gateway import Client, value_of
 from pml_transport_stdio import Stdio
 
 pytestmark = pytest.mark.anyio
@@ -95,16 +95,14 @@ async def test_code_that_waited_goes_on_for_the_client_and_repeats_nothing(tmp_p
     Code.answers["calls"] = calling(("one:add", "a"), ("one:add", "b"), ("one:remove", "a"), ("one:add", "c"))
     approver = Approver()
     async with with_notes(tmp_path, approver) as (client, notes):
-        told = (await durably(client, CODE, {"id": "d", "tool": "one:lines", "depends_on": ["code"]}))[
-            "structuredContent"
-        ]
+        told = value_of(await durably(client, CODE, {"id": "d", "tool": "one:lines", "depends_on": ["code"]}))
         assert (told["status"], notes.read_text()) == ("input_required", "a\nb\n")
         again = await go_on(client, told)
-        assert again["structuredContent"].get("workflow_id") == told["workflow_id"], again
+        assert value_of(again).get("workflow_id") == told["workflow_id"], again
         assert not again.get("isError")
         approver.approved = True
         ended = await go_on(client, told)
-        assert (ended["structuredContent"]["status"], notes.read_text()) == ("completed", "b\nc\n")
+        assert (value_of(ended)["status"], notes.read_text()) == ("completed", "b\nc\n")
         assert (await go_on(client, told))["isError"]
 
 
@@ -113,11 +111,11 @@ async def test_code_that_takes_another_way_the_second_time_fails(tmp_path):
     Code.answers["calls"] = calling(("one:add", lambda: next(texts)), ("one:remove", "x"))
     approver = Approver()
     async with with_notes(tmp_path, approver) as (client, notes):
-        told = (await durably(client, CODE))["structuredContent"]
+        told = value_of(await durably(client, CODE))
         approver.approved = True
         ended = await go_on(client, told)
         assert ended["isError"]
-        assert ended["structuredContent"]["tasks"][0]["error"]["code"] == "durable.diverged"
+        assert value_of(ended)["tasks"][0]["error"]["code"] == "durable.diverged"
         assert notes.read_text() == "x\n"
 
 
@@ -130,11 +128,11 @@ async def test_undoing_that_waits_in_a_durable_plan_goes_on_too(tmp_path):
             {"id": "a", "tool": "one:add", "arguments": {"text": "a"}, "compensate": undo},
             {"id": "fail", "tool": "one:fail", "depends_on": ["a"]},
         )
-        told = answer["structuredContent"]
+        told = value_of(answer)
         assert (told["status"], [one["id"] for one in told["waiting"]]) == ("input_required", ["a~undo"])
         approver.approved = True
         ended = await go_on(client, told)
-        assert (ended["isError"], ended["structuredContent"]["status"], notes.read_text()) == (True, "failed", "")
+        assert (ended["isError"], value_of(ended)["status"], notes.read_text()) == (True, "failed", "")
 
 
 async def test_a_tool_that_does_not_exist_is_told_before_a_durable_plan_begins(tmp_path):

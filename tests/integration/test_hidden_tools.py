@@ -10,8 +10,8 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pml_core.catalog.bm25 import Bm25Index
-from pml_core.catalog.live import LiveCatalog, make_entry
+from pml_catalog.live import LiveCatalog, make_entry
+from pml_catalog.search.word_index import WordIndex
 from pml_search.index import Index
 from pml_search_tools.search_tools import SearchTools
 from pml_testing.fakes import FakeRun, FakeServices
@@ -33,7 +33,7 @@ TOOLS = st.lists(
     unique_by=lambda tool: tool[:2],
 )
 QUERIES = st.lists(st.sampled_from((*WORDS, "pag", "files__read", "a path")), min_size=1, max_size=4).map(" ".join)
-INDEXES = {"pml-search": Index, "BM25F": lambda _log: Bm25Index()}
+INDEXES = {"pml-search": Index, "words": lambda _log: WordIndex()}
 
 
 def catalog_of(tools: list[Any], index: Any, hidden: frozenset[str] = frozenset()) -> LiveCatalog:
@@ -60,7 +60,6 @@ async def answer(catalog: LiveCatalog, arguments: dict[str, Any]) -> bytes:
     return (await SearchTools(services)(arguments, FakeRun())).raw
 
 
-@pytest.mark.seed("EXP-19")
 @pytest.mark.parametrize("index", INDEXES)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(tools=TOOLS, query=QUERIES, reading=st.booleans())

@@ -55,7 +55,6 @@ def pml(tmp_path):
     return run
 
 
-@pytest.mark.seed("EXP-41", "EXP-53")
 def test_each_command_answers_with_one_document_and_remembers_the_catalog(pml):
     first = pml("tokens", "--json", "--connect")
     assert first.returncode == 0, first.stderr
@@ -74,7 +73,6 @@ def test_without_a_known_catalog_it_is_said_what_to_do(pml):
     assert "run this once with --connect" in done.stderr
 
 
-@pytest.mark.seed("EXP-41")
 def test_the_evaluation_counts_the_answers_of_search_and_leaves_no_trace_in_the_metrics(pml):
     done = pml("eval", "--json", "--connect")
     assert done.returncode == 0, done.stderr
@@ -85,7 +83,6 @@ def test_the_evaluation_counts_the_answers_of_search_and_leaves_no_trace_in_the_
     assert (told["total"]["search"], told["agents"]) == (0, {})
 
 
-@pytest.mark.seed("EXP-43")
 def test_metrics_are_watched_until_interrupted(pml):
     with pml.start("metrics", "--watch", "--json", "--interval", "0.2", "--connect") as process:
         first, second = json.loads(process.stdout.readline()), json.loads(process.stdout.readline())

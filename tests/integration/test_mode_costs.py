@@ -6,15 +6,14 @@ import asyncio
 import json
 import re
 from importlib.metadata import entry_points
-from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 
+from pml_clients.configuration.preset_files import offered
 from pml_demo.story import tokens_of
-from pml_hookspecs.tokens import estimate, text_of_tool
+from pml_kit.mcp.tokens import estimate, text_of_tool
 from pml_measure.counting import counter
 from pml_measure.modes import Sizes
 from pml_testing.catalogs import SIZE, large_catalog
@@ -25,14 +24,19 @@ META_TOOLS = 3
 INTENT = "create a calendar event and invite an attendee"
 CONTEXT = 100_000
 """Tokens of the context that the original's percentages are of."""
-PRESETS = yaml.safe_load(files("pml_core.cli.setup").joinpath("gateway-presets.yaml").read_text(encoding="utf-8"))
+PRESETS = {name: table["values"] for name, table in offered("presets").items()}
 KINDS = {"pml.exposure_mode": "exposure_mode", "pml.executor": "executor", "pml.plugins": "hooks"}
 LEFT_OUT = ("demo", "measure")
 
 
 def plugins():
     found = [point for group in KINDS for point in entry_points(group=group) if point.name not in LEFT_OUT]
-    return {(KINDS[point.group], point.name): point.load() for point in found}
+    guards = {point.name for point in entry_points(group="pml.guards")}
+    kinds = [KINDS[point.group] for point in found]
+    named = [
+        "guards" if kind == "hooks" and point.name in guards else kind for kind, point in zip(kinds, found, strict=True)
+    ]
+    return {(kind, point.name): point.load() for kind, point in zip(named, found, strict=True)}
 
 
 async def costs(mode, intent="", **hybrid):
@@ -68,7 +72,6 @@ async def test_the_list_the_log_the_demo_and_the_readme_count_alike(capfd):
     assert f"{SIZE} tools are some {round(counted, -3):,} tokens" in readme
 
 
-@pytest.mark.seed("EXP-28", "EXP-44")
 @pytest.mark.parametrize("intent", ["", INTENT])
 async def test_meta_only_costs_its_three_tools(intent):
     tools, tokens = await preset("meta_only", intent)
@@ -76,7 +79,6 @@ async def test_meta_only_costs_its_three_tools(intent):
     assert tokens <= 400
 
 
-@pytest.mark.seed("EXP-45", "GAP-7")
 async def test_semantic_stays_within_its_cap():
     assert await costs("semantic") == await preset("meta_only")
     tools, tokens = await costs("semantic", INTENT, max_underlying_tools=30)
@@ -84,27 +86,23 @@ async def test_semantic_stays_within_its_cap():
     assert tokens <= 5_000
 
 
-@pytest.mark.seed("EXP-6")
 async def test_semantic_lists_50_at_most_by_default():
     tools, _ = await costs("semantic", INTENT, semantic_threshold=0.0)
     assert tools == META_TOOLS + 50
 
 
-@pytest.mark.seed("EXP-29", "EXP-46")
 async def test_hybrid_balanced_stays_within_its_target():
     tools, tokens = await preset("hybrid_balanced", INTENT)
     assert META_TOOLS <= tools <= META_TOOLS + 20
     assert tokens <= 5_000
 
 
-@pytest.mark.seed("EXP-30", "EXP-47")
 async def test_hybrid_permissive_stays_within_its_target():
     tools, tokens = await preset("hybrid_permissive", INTENT)
     assert META_TOOLS < tools <= META_TOOLS + 50
     assert tokens <= 10_000
 
 
-@pytest.mark.seed("EXP-31", "EXP-48")
 async def test_full_proxy_costs_everything():
     tools, tokens = await preset("full_proxy")
     assert tools == SIZE
@@ -112,7 +110,6 @@ async def test_full_proxy_costs_everything():
     assert 0.3 <= tokens / CONTEXT <= 0.5
 
 
-@pytest.mark.seed("EXP-49")
 async def test_each_phase_of_the_migration_costs_what_was_promised():
     _, first = await preset("full_proxy")
     _, second = await preset("hybrid_permissive", INTENT)

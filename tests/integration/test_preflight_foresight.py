@@ -9,13 +9,14 @@ import pytest
 
 import pml_approvals.plugin
 import pml_dry_run.plugin
-import pml_dry_run.preflight.plugin
 import pml_executor_dag.tool
+import pml_preflight.plugin
 from pml_executor_dag import Dag
-from pml_hookspecs import CodeRun, Suggestion, ToolCall, Workflow, hookimpl
+from pml_hookspecs import CodeRun, Offer, ToolCall, Workflow, hookimpl
+from pml_kit.offers import SUGGESTER, Suggestion
 from pml_sandbox_deno import Deno
 from pml_sandbox_monty import Monty
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
 pytestmark = pytest.mark.anyio
 TEXT = {"type": "string"}
@@ -42,7 +43,7 @@ def plugins(**hooks):
         ("executor", "deno"): Deno,
         ("hooks", "workflow_tool"): pml_executor_dag.tool,
         ("hooks", "dry_run"): pml_dry_run.plugin,
-        ("hooks", "preflight"): pml_dry_run.preflight.plugin,
+        ("hooks", "preflight"): pml_preflight.plugin,
         ("hooks", "approvals"): pml_approvals.plugin,
         **{("hooks", name): module for name, module in hooks.items()},
     }
@@ -57,7 +58,7 @@ async def rehearsed(tasks, *, tables=PATIENT, meta=None, intent="", **hooks):
         arguments = {"dry_run": True, **({"intent": intent} if intent else {"workflow": {"tasks": tasks}})}
         answer = await client.call("execute_workflow", arguments, **({"_meta": meta} if meta else {}))
     assert server.calls == []
-    return answer["structuredContent"]
+    return value_of(answer)
 
 
 def code(id_, source, language="python", **more):
@@ -103,7 +104,6 @@ async def test_mistakes_in_code_are_found_with_step_and_line():
     assert report["syntax_valid"] is False
 
 
-@pytest.mark.seed("DRY-20")
 async def test_what_would_be_asked_of_a_human_is_told_and_nobody_is_asked():
     tasks = [
         LOOK,
@@ -129,7 +129,7 @@ class Suggests:
 
 def suggesting():
     made = types.ModuleType("suggesting")
-    made.pml_suggesters = hookimpl(lambda services: [Suggests()])
+    made.pml_offers = hookimpl(lambda services: [Offer(SUGGESTER, Suggests())])
     return made
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_dry_run import plugin as dry_run
-from pml_dry_run.preflight import plugin as preflight
 from pml_executor_dag import Dag, tool
+from pml_preflight import plugin as preflight
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_store_sqlite import SqliteStore
-from pml_testing.gateway import Client, until
+from pml_testing.gateway import Client, until, value_of
 from pml_transport_stdio import Stdio
 
 pytestmark = pytest.mark.anyio
@@ -71,11 +71,9 @@ async def with_notes(folder, script=SERVER, *, broken=False):
 
 async def ask(client, request, **more):
     answer = await client.call("execute_workflow", {**request, **more})
-    return answer.get("structuredContent") or answer["_meta"]["pml/failure"]
+    return answer["_meta"]["pml/failure"] if "pml/failure" in answer.get("_meta", {}) else value_of(answer)
 
 
-@pytest.mark.seed("DRY-16")
-@pytest.mark.seed("DRY-11")
 async def test_simulate_review_run_with_the_same_request(tmp_path):
     async with with_notes(tmp_path) as (client, notes):
         rehearsed = await ask(client, CALLS, dry_run=True)
@@ -93,8 +91,6 @@ async def test_simulate_review_run_with_the_same_request(tmp_path):
         assert (agreed["status"], notes.read_text()) == ("completed", "after null\nafter after null\n")
 
 
-@pytest.mark.seed("DRY-13")
-@pytest.mark.seed("DRY-25")
 async def test_what_ran_is_known_to_the_next_rehearsal(tmp_path):
     async with with_notes(tmp_path) as (client, _):
         await ask(client, CALLS)
@@ -114,8 +110,6 @@ async def test_what_ran_is_known_to_the_next_rehearsal(tmp_path):
         assert "did you mean 'last'?" in wrong[0]["message"]
 
 
-@pytest.mark.seed("DRY-12")
-@pytest.mark.seed("DRY-26")
 async def test_a_plan_that_cannot_run_is_reported_all_the_same(tmp_path):
     tasks = [
         {"id": "a", "tool": "notes:ad", "arguments": {"text": "x"}, "depends_on": ["c"]},
@@ -125,7 +119,7 @@ async def test_a_plan_that_cannot_run_is_reported_all_the_same(tmp_path):
     ]
     async with with_notes(tmp_path, broken=True) as (client, notes):
         answer = await client.call("execute_workflow", {"workflow": {"tasks": tasks}, "dry_run": True})
-        told = answer["structuredContent"]
+        told = value_of(answer)
         assert (answer["isError"], told["status"], told["error"]["code"]) == (True, "failed", "workflow.invalid")
         report = told["preflight"]
         found = {(one["task"], one["code"]) for one in report["errors"]}
@@ -142,7 +136,6 @@ async def test_a_plan_that_cannot_run_is_reported_all_the_same(tmp_path):
         assert not notes.exists()
 
 
-@pytest.mark.seed("DRY-16")
 async def test_a_digest_outlives_the_gateway_and_not_a_change_of_a_tool(tmp_path):
     script = tmp_path / "server.py"
     script.write_text(SERVER.read_text())

@@ -13,7 +13,7 @@ import pml_code_mode.plugin
 import pml_sandbox.jail
 from pml_sandbox_cpython import CPython
 from pml_sandbox_monty import Monty
-from pml_testing.gateway import Client, running
+from pml_testing.gateway import Client, running, value_of
 
 pytestmark = [
     pytest.mark.anyio,
@@ -57,12 +57,12 @@ async def test_cells_have_all_of_python_where_it_can_be_had(
         client = Client(gateway)
         await client.initialize()
         asked = {"title": "Prices", "language": "python"}
-        session = (await client.call("notebook_create", asked))["structuredContent"]["sessionId"]
+        session = value_of(await client.call("notebook_create", asked))["sessionId"]
         prices = {"sessionId": session, "source": "price = 7", "filename": "prices.py"}
         await client.call("cell_create", prices)
         made = await client.call("cell_create", {"sessionId": session, "source": SOURCE, "language": "python"})
-        ids = {"sessionId": session, "cellId": made["structuredContent"]["cell"]["id"]}
-        ran = (await client.call("cell_execute", ids))["structuredContent"]
+        ids = {"sessionId": session, "cellId": value_of(made)["cell"]["id"]}
+        ran = value_of(await client.call("cell_execute", ids))
         assert (ran["stdout"] == "7 csv\n") == cell, ran
         asked = {"language": "python", "code": "import sqlite3\nreturn sqlite3.__name__"}
         assert ("isError" not in await client.call("run_code", asked)) == code

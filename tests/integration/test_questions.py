@@ -8,7 +8,7 @@ import pml_execution_tools.plugin
 import pml_executor_dag.tool
 import pml_search_tools.plugin
 from pml_executor_dag import Dag
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
 pytestmark = pytest.mark.anyio
 GIT = [
@@ -29,7 +29,7 @@ async def found(query):
     async with running({"git": server}, plugins=plugins) as gateway:
         client = Client(gateway)
         await client.initialize()
-        answer = (await client.call("search_tools", {"query": query}))["structuredContent"]
+        answer = value_of(await client.call("search_tools", {"query": query}))
     return [tool["name"] for tool in answer["tools"]], answer
 
 

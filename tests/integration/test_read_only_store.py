@@ -10,7 +10,7 @@ from pml_executor_dag import Dag, tool
 from pml_hookspecs import ExecutionQuery, Scope
 from pml_store_sqlite import SqliteStore
 from pml_store_sqlite.database import Database
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
 pytestmark = pytest.mark.anyio
 EVERYONE = Scope(principals=None)
@@ -51,7 +51,8 @@ async def test_calls_go_on_and_their_rows_are_there_afterwards(tmp_path, connect
         refused = await client.call("execute_workflow", plan)
         assert refused["_meta"]["pml/failure"]["code"] == "execution.unrecorded"
         assert "readonly" in (await gateway.store.health())["trouble"]
-        assert await rows(gateway) == 21
+        # They wait in memory, and a list has what is in the file.
+        assert await rows(gateway) == 1
         connections[0].execute("PRAGMA query_only = OFF")
         async with asyncio.timeout(SOON_S):
             while (await gateway.store.health())["trouble"]:  # noqa: ASYNC110 - another thread writes them
@@ -59,5 +60,5 @@ async def test_calls_go_on_and_their_rows_are_there_afterwards(tmp_path, connect
         assert await rows(gateway) == 21
         assert (await gateway.store.health())["drops"] == 0
         begun = await client.call("execute_workflow", plan)
-        assert begun["structuredContent"]["status"] == "pending"
+        assert value_of(begun)["status"] == "pending"
     assert "store cannot write" in capfd.readouterr().err

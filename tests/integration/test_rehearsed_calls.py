@@ -42,7 +42,6 @@ async def test_a_call_inside_a_rehearsed_plan_stays_one():
     assert server.calls == []
 
 
-@pytest.mark.seed("EXP-44")
 def test_the_three_listed_tools_cost_less_than_400_tokens():
     definitions = [SEARCH_TOOLS, CALL_TOOL, pml_executor_dag.tool.DEFINITION]
     assert sum(len(encode(one)) for one in definitions) / 4 <= 400

@@ -19,7 +19,7 @@ from pml_executor_dag import Dag
 from pml_hookspecs import CodeRun, MetaTool, hookimpl
 from pml_sandbox_monty import Monty
 from pml_store_sqlite import SqliteStore
-from pml_testing.gateway import Client, ScriptedServer, running
+from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
 NAMES = st.sampled_from(
     ["id", "title", "result", "output", "content", "tasks", "status", "simulated", "arguments", "0"]
@@ -131,7 +131,7 @@ class Rig:
                 runner.run(started.__aexit__(None, None, None))
 
     async def _report(self, client, tasks, **how):
-        return (await client.call("execute_workflow", {"workflow": {"tasks": tasks}, **how}))["structuredContent"]
+        return value_of(await client.call("execute_workflow", {"workflow": {"tasks": tasks}, **how}))
 
 
 def found(report):
@@ -271,4 +271,4 @@ def test_the_label_of_code_stands_beside_what_it_returns_in_the_answer_to_a_clie
     assert before["_meta"]["pml/simulated"]["source"] == "placeholder"
     assert after.pop("_meta")["pml/simulated"]["source"] == "recorded"
     assert after == real
-    assert real["structuredContent"] == {"total": 7}
+    assert value_of(real) == {"total": 7}

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_dry_run import plugin as dry_run
-from pml_dry_run.preflight import plugin as preflight
 from pml_executor_dag import Dag, tool
 from pml_hookspecs import RpcError
+from pml_preflight import plugin as preflight
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_store_sqlite import SqliteStore
-from pml_testing.gateway import Client
+from pml_testing.gateway import Client, value_of
 from pml_transport_stdio import Stdio
 
 SERVER = Path(__file__).with_name("pages_server.py")
@@ -68,12 +68,12 @@ class Plans:
 
     def report(self, tasks, *, dry_run=False, **meta):
         """What the client is told."""
-        asked = {"workflow": {"tasks": tasks}, **({} if dry_run is None else {"dry_run": dry_run})}
+        asked = {"workflow": {"tasks": tasks, "return": "all"}, **({} if dry_run is None else {"dry_run": dry_run})}
         more = {"_meta": meta} if meta else {}
         answer = self._runner.run(self._client.call("execute_workflow", asked, **more))
         self.length = len(json.dumps(answer))
         self.text = answer["content"][0]["text"]
-        return answer["structuredContent"]
+        return value_of(answer)
 
     def __call__(self, *steps, dry_run=False):
         """How each step ended, all one after the other, whether those before ended well or not."""

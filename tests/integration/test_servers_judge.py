@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
+from argument_looks import ArgumentLooks
 
 import pml_argument_validation.plugin
 import pml_dry_run.plugin
-import pml_dry_run.preflight.plugin
 import pml_executor_dag.tool
+import pml_preflight.plugin
 import pml_search_tools.plugin
 from pml_executor_dag import Dag
-from pml_hookspecs import ExecutionQuery, Phase, RpcError, Scope, ToolCall, encode, hookimpl
+from pml_hookspecs import ExecutionQuery, Phase, RpcError, Scope
 from pml_sandbox_monty import Monty
-from pml_testing.gateway import Client, ScriptedServer, error_of, running
+from pml_testing.gateway import Client, ScriptedServer, error_of, running, value_of
 
 pytestmark = pytest.mark.anyio
 ADD = {
@@ -42,26 +43,6 @@ LENIENT = [
 NOTE = "Note by the gateway: the arguments do not fit the input schema of s:add, which may be why:"
 
 
-class Looks:
-    """Hooks with a wrapper in every phase, each of which keeps the arguments that it is to judge."""
-
-    def __init__(self):
-        self.seen = {}
-
-    @hookimpl
-    def pml_wrap_executor(self, services):
-        return [self.wrapper(phase) for phase in Phase]
-
-    def wrapper(self, phase):
-        async def look(task, run, call_next):
-            if isinstance(task, ToolCall) and task.tool == "s:add":
-                self.seen.setdefault(phase, []).append(encode(task.arguments))
-            return await call_next(task, run)
-
-        look.phase = phase
-        return look
-
-
 def gateway(server, *, refuse=(), looks=None):
     plugins = {
         ("executor", "dag"): Dag,
@@ -70,7 +51,7 @@ def gateway(server, *, refuse=(), looks=None):
         ("hooks", "search_tools"): pml_search_tools.plugin,
         ("hooks", "argument_validation"): pml_argument_validation.plugin,
         ("hooks", "dry_run"): pml_dry_run.plugin,
-        ("hooks", "preflight"): pml_dry_run.preflight.plugin,
+        ("hooks", "preflight"): pml_preflight.plugin,
     }
     if looks is not None:
         plugins["hooks", "looks"] = looks
@@ -124,7 +105,7 @@ async def test_what_the_schema_forbids_and_the_server_takes_runs(way, arguments)
 
 @pytest.mark.attack("What was judged is what is sent", "send arguments that are of another type than the schema says")
 async def test_the_bytes_that_a_client_sends_are_those_that_everybody_judges_and_the_server_gets():
-    server, looks = ScriptedServer([ADD]), Looks()
+    server, looks = ScriptedServer([ADD]), ArgumentLooks("s:add")
     sent = b'{ "count":"5",  "mode":null, "deep":1.50, "names":12345678901234567890123, "more":{"b":1,"a":"\\u00e9"} }'
     async with gateway(server, looks=looks) as made:
         client = await connected(made)
@@ -213,7 +194,7 @@ async def test_a_rehearsal_says_it_before_and_asks_no_server(arguments):
     server = ScriptedServer([ADD])
     async with gateway(server) as made:
         client = await connected(made)
-        report = (await client.call("execute_workflow", {**plan(arguments), "dry_run": True}))["structuredContent"]
+        report = value_of(await client.call("execute_workflow", {**plan(arguments), "dry_run": True}))
         one = await client.call("s__add", arguments, _meta={"pml/dry_run": True})
     assert [found["task"] for found in report["preflight"]["errors"]] == ["next"]
     assert one["_meta"]["pml/failure"]["code"] == "arguments.invalid"
@@ -254,5 +235,5 @@ async def test_a_step_that_fails_tells_the_servers_words_and_the_note():
     server.script = [{"content": []}, {"content": [{"type": "text", "text": "no five"}], "isError": True}]
     async with gateway(server) as made:
         answer = await (await connected(made)).call("execute_workflow", plan(LENIENT[0]))
-    (_, step) = answer["structuredContent"]["tasks"]
+    (_, step) = value_of(answer)["tasks"]
     assert f"no five\\n{NOTE}" in json.dumps(step)

@@ -9,7 +9,7 @@ import pytest
 
 import pml_executor_dag.tool
 import pml_search_tools.plugin
-from pml_core.settings.tool_rules import ToolRules
+from pml_catalog.exposure.tool_rules import ToolRules
 from pml_executor_dag import Dag
 from pml_sandbox_deno import Deno
 from pml_testing.gateway import Client, ScriptedServer, running

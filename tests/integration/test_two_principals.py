@@ -69,7 +69,7 @@ class Tools:
 
 def world(folder: Path) -> Any:
     used = {
-        ("hooks", "access"): pml_access.plugin,
+        ("guards", "access"): pml_access.plugin,
         ("hooks", "capabilities"): pml_capabilities.plugin,
         ("hooks", "execution_tools"): pml_execution_tools.plugin,
         ("hooks", "search_tools"): pml_search_tools.plugin,

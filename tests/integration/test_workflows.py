@@ -11,12 +11,12 @@ import pytest
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_executor_dag import Dag, tool
 from pml_hookspecs import Failure, Phase, Status, ToolCall
+from pml_settings.config import Config, GatewaySettings, ServerSettings, Source
 from pml_testing.dispatching import Code, hooks, records
 from pml_testing.fakes import outcome
-from pml_testing.gateway import Client
+from pml_testing.gateway import Client, value_of
 from pml_transport_stdio import Stdio
 
 pytestmark = pytest.mark.anyio
@@ -66,20 +66,18 @@ async def with_notes(folder, *wrappers):
 
 async def execute(client, *tasks, name="execute_workflow", **plan):
     """The report of a workflow."""
-    return (await client.call(name, {"workflow": {"tasks": list(tasks), **plan}}))["structuredContent"]
+    return value_of(await client.call(name, {"workflow": {"tasks": list(tasks), "return": "all", **plan}}))
 
 
-def add(id_, text, *needs, **more):
-    return {"id": id_, "tool": "one:add", "arguments": {"text": text}, "depends_on": list(needs), **more}
+def add(id_, text, *depends_on, **more):
+    return {"id": id_, "tool": "one:add", "arguments": {"text": text}, "depends_on": list(depends_on), **more}
 
 
-@pytest.mark.seed("DAG-14")
-@pytest.mark.seed("DAG-3")
 @pytest.mark.parametrize("name", ["execute_workflow", "execute_dag", "pml_execute_dag"])
 async def test_calls_code_and_conditions_in_one_plan_on_real_servers(tmp_path, name):
     async def count(task, run):
         ended = await run.dispatch(ToolCall(id="inner", tool="two:lines"))
-        return outcome(task.id, {"lines": len(ended.output["structuredContent"]["lines"]), "given": dict(task.inputs)})
+        return outcome(task.id, {"lines": len(value_of(ended.output)["lines"]), "given": dict(task.inputs)})
 
     Code.answers["count"] = count
     async with with_notes(tmp_path) as (_, client, notes):
@@ -114,7 +112,6 @@ async def test_a_plan_that_fails_is_undone_on_the_server(tmp_path):
         assert {end["status"] for end in told["compensated"]} == {"ok"}
 
 
-@pytest.mark.seed("DAG-11")
 async def test_a_plan_that_waits_goes_on_through_the_same_chain(tmp_path):
     approver = Approver("one:add")
     async with with_notes(tmp_path, approver) as (gateway, client, notes):
@@ -123,7 +120,7 @@ async def test_a_plan_that_waits_goes_on_through_the_same_chain(tmp_path):
         )
         assert (told["status"], told["waiting"][0]["approval_id"]) == ("input_required", "ap-write")
         again = {"workflow_id": told["workflow_id"], "decision": "continue"}
-        told = (await client.call("continue_workflow", again))["structuredContent"]
+        told = value_of(await client.call("continue_workflow", again))
         assert (told["status"], notes.exists() and notes.read_text()) == ("input_required", "")
         approver.approved.add("one:add")
         again["workflow_id"] = told["workflow_id"]
@@ -134,15 +131,14 @@ async def test_a_plan_that_waits_goes_on_through_the_same_chain(tmp_path):
         assert calls.count("two:lines") == 1
 
 
-@pytest.mark.seed("DAG-10")
 async def test_layer_by_layer_on_a_real_server(tmp_path):
     async with with_notes(tmp_path) as (_, client, notes):
         told = await execute(client, add("a", "a"), add("b", "b", "a"), per_layer_validation=True)
         assert (told["status"], told["next"], notes.read_text()) == ("layer_complete", ["b"], "a\n")
         new = [{"id": "c", "tool": "one:add", "arguments": {"text": "after {{a.last}}"}}]
         arguments = {"workflow_id": told["workflow_id"], "decision": "replan", "tasks": new}
-        told = (await client.call("continue_workflow", arguments))["structuredContent"]
+        told = value_of(await client.call("continue_workflow", arguments))
         assert (told["status"], notes.read_text()) == ("completed", "a\nafter a\n")
         told = await execute(client, add("a", "x"), add("b", "y", "a"), per_layer_validation=True)
-        told = (await client.call("abort_workflow", {"workflow_id": told["workflow_id"]}))["structuredContent"]
+        told = value_of(await client.call("abort_workflow", {"workflow_id": told["workflow_id"]}))
         assert (told["status"], notes.read_text()) == ("failed", "a\nafter a\nx\n")

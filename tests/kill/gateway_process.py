@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,8 @@ class KilledError(Exception):
 class GatewayProcess:
     """One life of a gateway, with one client: us."""
 
+    command: Sequence[str] = (PML,)
+
     def __init__(self, site: Site) -> None:
         self.site = site
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -102,7 +104,7 @@ class GatewayProcess:
         """Start it; it may not be ready yet."""
         with self.site.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                PML,
+                *self.command,
                 "serve",
                 "--config",
                 str(self.site.config),

@@ -61,8 +61,8 @@ def plan(name: str, chance: random.Random) -> dict[str, Any]:
             "after_ms": chance.randint(0, 20),
         }
         tool = f"counting:{TOOLS[i % len(TOOLS)]}"
-        needs = chance.sample(above, chance.randint(1, WIDTH)) if above else []
-        tasks.append({"id": f"t{i}", "tool": tool, "arguments": arguments, "depends_on": needs})
+        depends_on = chance.sample(above, chance.randint(1, WIDTH)) if above else []
+        tasks.append({"id": f"t{i}", "tool": tool, "arguments": arguments, "depends_on": depends_on})
     return {"intent": name, "workflow": {"tasks": tasks, "durable": True}}
 
 

@@ -38,7 +38,8 @@ class Scene:
     def plan(tool: str = "once", *, before_ms: int = 1000) -> dict[str, Any]:
         first = {"id": "a", "tool": f"counting:{tool}", "arguments": {"key": "a", "before_ms": before_ms}}
         then = {"id": "b", "tool": "counting:once", "arguments": {"key": "b"}, "depends_on": ["a"]}
-        return {"name": "execute_workflow", "arguments": {"workflow": {"tasks": [first, then], "durable": True}}}
+        workflow = {"tasks": [first, then], "durable": True, "return": "all"}
+        return {"name": "execute_workflow", "arguments": {"workflow": workflow}}
 
     async def begun(
         self, gateway: GatewayProcess, tool: str = "once", *, before_ms: int = 1000

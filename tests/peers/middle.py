@@ -13,7 +13,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -26,14 +26,14 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from pml_core.gateway import Gateway
-from pml_core.logs import Logs
 from pml_core.plugins import local_plugins, registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings
-from pml_hookspecs import Endpoint, Handler, Link, Transport, TransportError
-from pml_transport_stdio.connection import Connection
+from pml_hookspecs import Endpoint, Handler, Link, Transport, TransportError, replace
+from pml_kit.jsonrpc.lines import LinePeer
+from pml_kit.processes.pipes import Reader, Writer
+from pml_kit.system.logs import Logs
+from pml_settings.config import Config, GatewaySettings, ServerSettings
 from pml_transport_stdio.listener import serve_over
 from pml_transport_stdio.settings import Settings as StdioSettings
-from pml_transport_stdio.wire import Reader, Writer
 
 LONGEST_LINE = 1 << 28
 SOON_S = 10.0
@@ -126,7 +126,7 @@ class Pipes(Transport):
             async with lines(far) as (read, write):
                 await self._run(read, write)
 
-        connection = Connection(f"server {name!r}", StdioSettings(), _NoLog(), sheds=True)
+        connection = LinePeer(f"server {name!r}", StdioSettings(), _NoLog(), sheds=True)
         connection.handler = handler
 
         def lost(_error: OSError | None) -> None:
@@ -214,7 +214,7 @@ async def gateway(behind: Behind, *, one_client: bool) -> AsyncIterator[Gateway]
         server = ServerSettings(url=behind.url, options=options, **table)
     else:
         server = ServerSettings(address="inside:", sharing="auto" if one_client else "per_client", **table)
-    settings = GatewaySettings(tools_exposure="full_proxy", log_level="error")
+    settings = GatewaySettings(tools_exposure="full_proxy", log_level="error", store="sqlite", tracers=("log", "store"))
     config = Config(gateway=settings, servers={NAME: server}, tables={}, sources=())
     records = _installed()
     if behind.run is not None:

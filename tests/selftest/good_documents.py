@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from pml_hookspecs import Document, Page, RawObject, encode
+from pml_hookspecs import Document, Page, RawObject, encode, replace
 
 BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 

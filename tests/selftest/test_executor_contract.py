@@ -13,7 +13,7 @@ DRIVERS = """
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from pml_hookspecs import replace
 from datetime import UTC, datetime
 
 from pml_hookspecs import CodeRun, Failure, Outcome, Status, ToolCall, Workflow
@@ -41,7 +41,7 @@ class Durable(Good):
     durable = True
 
     async def execute(self, task, run):
-        ended = await run.dispatch(replace(task, durable=False), journal=self)
+        ended = await run.dispatch(replace(task, durable=False), journal=self.keep)
         output = {"status": ended.status.value, "tasks": ended.output}
         return over(task, ended.status, output, ended.failure)
 

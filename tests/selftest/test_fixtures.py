@@ -79,7 +79,7 @@ def run(tmp_path):
     def run(tests, *options, name="test_mine.py"):
         (tmp_path / name).write_text(HEAD + tests, encoding="utf-8")
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", *options, name]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
         return done.returncode, done.stdout + done.stderr
 
     return run
@@ -400,5 +400,5 @@ def test_fixtures_cost_nothing_where_they_are_not_used(tmp_path):
     )
     command = [sys.executable, "-P", "-c", count]
     env = {**os.environ, "PYTEST_ADDOPTS": ""}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False)
     assert "loaded ['pml_testing', 'pml_testing.plugin']" in done.stdout, done.stdout + done.stderr

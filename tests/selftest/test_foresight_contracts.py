@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from dataclasses import replace
+from pml_hookspecs import replace
 from datetime import UTC, datetime
 
-from pml_hookspecs import CodeRun, Failure, Outcome, Phase, Status, ToolCall, Verdict
+from pml_hookspecs import CodeRun, Failure, Outcome, Phase, Status, ToolCall
+from pml_kit.offers import Verdict
 
 
 class Good:

@@ -151,7 +151,7 @@ class DeliversUnfinishedSpans(Good):
         self.last = self.buffer[-1]
 
     async def deliver(self, batch):
-        from dataclasses import replace
+        from pml_hookspecs import replace
         await super().deliver(batch + [replace(self.last, span=span) for span in self.open.values()])
 
 

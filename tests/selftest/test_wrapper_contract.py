@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
+from pml_hookspecs import replace
 from datetime import UTC, datetime
 
 from pml_hookspecs import Failure, Outcome, Phase, Status, ToolCall
@@ -131,6 +131,27 @@ class MeasuresFractions(Good):
         return replace(super().refusal(task), duration_ms=0.5)
 
 
+class RedactsInPlace(Good):
+    async def passed(self, task, run, call_next):
+        ended = await call_next(task, run)
+        for block in (ended.output or {}).get("content", []):
+            block["text"] = "***" if "text" in block else ""
+        return ended
+
+
+class FillsInArguments(Good):
+    async def passed(self, task, run, call_next):
+        if isinstance(task, ToolCall):
+            task.arguments["also"] = 1
+        return await call_next(task, run)
+
+
+class LeaksATask(Good):
+    async def passed(self, task, run, call_next):
+        self.kept = asyncio.ensure_future(asyncio.sleep(3600))
+        return await call_next(task, run)
+
+
 class IsSlow(Good):
     async def passed(self, task, run, call_next):
         until = time.perf_counter() + 100e-6
@@ -171,6 +192,7 @@ CANCELLATION = "test_lets_cancellation_through"
 ONCE = "test_calls_the_next_at_most_once_unless_it_retries"
 COMPLETE = "test_an_answer_of_its_own_is_complete"
 DENIAL = "test_a_denial_carries_code_and_message"
+LEFT_AS_IT_IS = "test_what_came_in_and_what_came_back_are_left_as_they_are"
 
 EXPECTED = {
     "Good": set(),
@@ -192,6 +214,9 @@ EXPECTED = {
     "LivesInNoTimeZone": {COMPLETE},
     "MeasuresFractions": {COMPLETE},
     "BlocksRefusals": {"test_keeps_the_event_loop_for_no_task"},
+    "RedactsInPlace": {LEFT_AS_IT_IS},
+    "FillsInArguments": {LEFT_AS_IT_IS},
+    "LeaksATask": {"test_leaves_no_task_behind"},
     "IsSlow": {"test_takes_at_most_50_us_of_its_own"},
 }
 """Wrapper to the contract tests that it fails."""

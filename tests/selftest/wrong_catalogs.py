@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 
 from wrong_stores import Good, GoodSecrets
+
+from pml_hookspecs import replace
 
 
 class OrdersSpansByArrival(Good):

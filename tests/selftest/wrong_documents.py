@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from datetime import timedelta
 
 from good_documents import BEGINNING, GoodDocuments
 from wrong_stores import Good
 
-from pml_hookspecs import Page
+from pml_hookspecs import Page, replace
 
 
 class KeepsOneMark(Good):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from wrong_stores import Alters, Good
 
+from pml_hookspecs import replace
 from pml_testing.records import said, words
 
 

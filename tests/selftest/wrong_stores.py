@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from good_documents import GoodDocuments
 from good_history import GoodHistory
 
-from pml_hookspecs import AgentActivity, Page, RawObject, encode, setting
+from pml_hookspecs import Page, RawObject, Total, encode, replace, setting
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,15 @@ class Good(GoodHistory):
         running = [r for r in records if r.status in ("pending", "running")]
         good = [r for r in records if r.status in ("ok", "simulated")]
         times = [r.duration_ms for r in records if r.duration_ms is not None]
-        return AgentActivity(
-            agent=agent,
+        return Total(
+            group=agent,
             executions=len(records),
             succeeded=len(good),
             failed=len(records) - len(good) - len(running),
             running=len(running),
             cost_usd=round(sum(r.cost_usd or 0 for r in records), 6),
+            tokens_in=sum(r.tokens_in or 0 for r in records),
+            tokens_out=sum(r.tokens_out or 0 for r in records),
             mean_duration_ms=round(sum(times) / len(times)) if times else None,
             last_started_at=max(r.started_at for r in records),
         )
@@ -166,7 +168,7 @@ class Good(GoodHistory):
     async def activity(self, query):
         records = self.matching(query)
         rows = [self.activity_of(a, [r for r in records if r.agent == a]) for a in {r.agent for r in records}]
-        return sorted(rows, key=lambda row: (-row.executions, row.agent))
+        return sorted(rows, key=lambda row: (-row.executions, row.group))
 
     async def append(self, spans):
         for ended in spans:

@@ -2,7 +2,7 @@
 
     python tests/soak/fuzz_stdio.py --inputs 10_000_000
 
-The traffic and the model are those of the package's own tests. A finding ends the run: the stream is written to a file,
+The traffic and the model are those of pml-kit's own tests. A finding ends the run: the stream is written to a file,
 with the seed that makes it again, and the exit status is 1. Needs rich for the progress bar.
 """
 
@@ -26,12 +26,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from pml_hookspecs import RpcError
-from pml_transport_stdio import Settings
+from pml_kit.jsonrpc.streams import StreamLimits
 
 if TYPE_CHECKING:
     from multiprocessing.queues import Queue
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "plugins" / "pml-transport-stdio" / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "plugins" / "pml-kit" / "tests"))
 from traffic import LIMIT_BYTES, Rig, stream
 
 ANSWERS, NOTES = 8, 24
@@ -95,12 +95,12 @@ async def work(first_seed: int, inputs: int, tell: Any) -> None:
     """Do ``inputs`` inputs and report about every second."""
     kinds: Counter[str] = Counter()
     told = time.monotonic()
-    rig = Rig(Settings(max_message_bytes=LIMIT_BYTES))
+    rig = Rig(StreamLimits(max_message_bytes=LIMIT_BYTES))
     for number in range(-(-inputs // ROUND)):
         if number % ROUNDS_A_CONNECTION == 0:
             kinds.update(rig.connection.counters)
             rig.connection.end(None)
-            rig = Rig(Settings(max_message_bytes=LIMIT_BYTES))
+            rig = Rig(StreamLimits(max_message_bytes=LIMIT_BYTES))
         finding = await one_round(rig, first_seed + number, kinds)
         if finding is not None:
             tell(Report(number * ROUND, resident_mb(), kinds, finding))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pml_core.catalog.live import make_entry
+from pml_catalog.live import make_entry
 from pml_hookspecs import CatalogEntry
 
 ID = {"type": "string", "pattern": "^[a-z]{2,4}_[0-9a-f]{8}$", "description": "Identifier"}

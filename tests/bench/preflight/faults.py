@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from plans import Made, Plan, leaves
 
-from pml_hookspecs import CatalogEntry
+from pml_hookspecs import CatalogEntry, replace
 
 
 @dataclass
@@ -148,10 +148,10 @@ def required(made: Made) -> Sequence[str]:
 
 @kind("missing argument in an object")
 def _(breaker: Breaker, plan: Plan) -> Any:
-    def needs(schema: Mapping[str, Any]) -> bool:
+    def depends_on(schema: Mapping[str, Any]) -> bool:
         return schema.get("type") == "object" and bool(schema.get("required"))
 
-    if (found := breaker.argument(plan, needs)) is None:
+    if (found := breaker.argument(plan, depends_on)) is None:
         return None
     made, name = found
     made.arguments[name] = {k: v for k, v in made.arguments[name].items() if k != properties(made)[name]["required"][0]}
@@ -322,15 +322,15 @@ def _(breaker: Breaker, plan: Plan) -> Any:
         return None
     first, second = sorted(breaker.chance.sample(range(len(plan.tasks)), 2))
     one, other = plan.tasks[first], plan.tasks[second]
-    one.needs.append(other.id)
-    other.needs.append(one.id)
+    one.depends_on.append(other.id)
+    other.depends_on.append(one.id)
     return ["plan.cycle"], [task.id for task in plan.tasks]
 
 
 @kind("needs a task that is not there")
 def _(breaker: Breaker, plan: Plan) -> Any:
     made = breaker.chance.choice(plan.tasks)
-    made.needs.append(f"{made.id}_before")
+    made.depends_on.append(f"{made.id}_before")
     return ["reference.no_task"], [made.id]
 
 
@@ -338,7 +338,7 @@ def _(breaker: Breaker, plan: Plan) -> Any:
 def _(breaker: Breaker, plan: Plan) -> Any:
     if len(plan.tasks) < 2:
         return None
-    used = {word for one in plan.tasks for word in one.needs} | {plan.tasks[0].id}
+    used = {word for one in plan.tasks for word in one.depends_on} | {plan.tasks[0].id}
     last = plan.tasks[-1]
     if last.id in used or last.id in str([one.arguments for one in plan.tasks]):
         return None
@@ -398,7 +398,7 @@ def _(breaker: Breaker, plan: Plan) -> Any:
     return ["code.syntax"], [made.id]
 
 
-@kind("TypeScript that does not parse")
+@kind("TypeScript that does not parse", sandboxes=True)
 def _(breaker: Breaker, plan: Plan) -> Any:
     if (made := _code(breaker, plan, "typescript") or _code(breaker, plan, "javascript")) is None:
         return None
@@ -414,7 +414,7 @@ def _(breaker: Breaker, plan: Plan) -> Any:
     return ["code.syntax"], [made.id]
 
 
-@kind("TypeScript with a word misplaced")
+@kind("TypeScript with a word misplaced", sandboxes=True)
 def _(breaker: Breaker, plan: Plan) -> Any:
     """Brackets and quotes are right; whoever does not parse may not see it."""
     if (made := _code(breaker, plan, "typescript") or _code(breaker, plan, "javascript")) is None:
@@ -453,26 +453,21 @@ def _(breaker: Breaker, plan: Plan) -> Any:
     return ["reference.missing", "reference.undeclared"], [made.id]
 
 
-@kind("code without its dependency")
+@kind("Python without its dependency")
 def _(breaker: Breaker, plan: Plan) -> Any:
-    coded = [one for one in plan.tasks if one.language and one.needs]
+    coded = [one for one in plan.tasks if one.language == "python" and one.depends_on]
     if not coded:
         return None
     made = breaker.chance.choice(coded)
-    made.needs.clear()
+    made.depends_on.clear()
     return ["plan.missing_need"], [made.id]
 
 
-@kind("code that calls an unknown tool")
+@kind("Python that calls an unknown tool")
 def _(breaker: Breaker, plan: Plan) -> Any:
-    coded = [one for one in plan.tasks if one.language]
-    if not coded:
+    if (made := _code(breaker, plan, "python")) is None:
         return None
-    made = breaker.chance.choice(coded)
-    call = (
-        "await tools.tracker.list_isues(state='open')" if made.language == "python" else "await tools.tracker.nope({});"
-    )
-    made.source = f"{call}\n{made.source}"
+    made.source = f"await tools.tracker.list_isues(state='open')\n{made.source}"
     return ["tool.unknown"], [made.id]
 
 

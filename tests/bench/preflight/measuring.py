@@ -18,15 +18,11 @@ from typing import Any
 import code_faults  # noqa: F401 - registers kinds of faults
 from faults import IN_SANDBOXES, KINDS, STOPPED, Breaker, Planted
 from plans import Plan, Planner
-from sandboxes import WithSandboxes
+from sandboxes import WithPlans, WithSandboxes
 
-from pml_core.catalog.live import LiveCatalog
-from pml_core.identifiers import execution_id
+from pml_catalog.live import LiveCatalog
 from pml_dry_run import plugin
 from pml_dry_run.digests import shape_of
-from pml_dry_run.preflight.examination import Preflights
-from pml_dry_run.preflight.report import Report
-from pml_dry_run.preflight.settings import Settings as Chosen
 from pml_dry_run.recording import Recording
 from pml_dry_run.recordings import COLLECTION, Recordings, marks_of
 from pml_dry_run.settings import Settings
@@ -43,6 +39,11 @@ from pml_hookspecs import (
     ToolCall,
     ToolId,
 )
+from pml_kit.identifiers import execution_id
+from pml_kit.offers import RECORDED_ANSWERS
+from pml_preflight.examination import Preflights
+from pml_preflight.report import Report
+from pml_preflight.settings import Settings as Chosen
 from pml_search.index import Index
 from pml_store_sqlite import Settings as StoreSettings
 from pml_store_sqlite import SqliteStore
@@ -106,7 +107,7 @@ class Bench:
         self._denied: Collection[str] = ()
         self.catalog.filter_with(lambda entry, _session: "policy" if entry.id in self._denied else None)
         self._services = WithSandboxes(catalog=self.catalog)  # type: ignore[arg-type] - the real thing
-        self._examiner = Preflights(self._services, Recordings(self._services, Settings()), HASTY)
+        self._examiner = Preflights(self._services, HASTY)
         self._run = FakeRun(session=Session(key="bench"), dry_run=True)
 
     async def examine(self, plan: Plan, down: Collection[str] = (), denied: Collection[str] = ()) -> Report:
@@ -125,7 +126,7 @@ class Bench:
             sandboxes: Whether code is checked by what really runs it.
         """
         if sandboxes:
-            self._examiner = Preflights(self._services, Recordings(self._services, Settings()), PATIENT)
+            self._examiner = Preflights(self._services, PATIENT)
         async with self._services.open():
             return await self._measured(plans, [name for name in KINDS if sandboxes or name not in IN_SANDBOXES])
 
@@ -206,8 +207,9 @@ async def times(entries: Sequence[CatalogEntry], seed: int) -> Times:
     with tempfile.TemporaryDirectory() as folder:
         async with SqliteStore(StoreSettings(path=str(Path(folder) / "bench.db"))) as store:
             recordings = await _fill(store, entries)
-            services = FakeServices(catalog=bench.catalog, store=store)  # type: ignore[arg-type] - the real thing
-            examiner = Preflights(services, Recordings(services, Settings()), Chosen())
+            services = WithPlans(catalog=bench.catalog, store=store)  # type: ignore[arg-type] - the real thing
+            services.offer(RECORDED_ANSWERS, Recordings(services, Settings()))
+            examiner = Preflights(services, Chosen())
             taken, spent = [], []
             for _ in range(RUNS):
                 # What calls took is looked up each time; compiled schemas are kept, as they are in a gateway.

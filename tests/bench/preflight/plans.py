@@ -33,7 +33,7 @@ class Made:
     id: str
     entry: CatalogEntry | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
-    needs: list[str] = field(default_factory=list)
+    depends_on: list[str] = field(default_factory=list)
     language: str = ""
     source: str = ""
     inner: list[Made] = field(default_factory=list)
@@ -43,12 +43,12 @@ class Made:
 
     def task(self) -> Task:
         """As the gateway has it."""
-        needs, step = tuple(self.needs), Step(**self.step)
+        depends_on, step = tuple(self.depends_on), Step(**self.step)
         if self.language:
-            return CodeRun(id=self.id, language=self.language, source=self.source, needs=needs, step=step)
+            return CodeRun(id=self.id, language=self.language, source=self.source, depends_on=depends_on, step=step)
         if self.inner:
-            return Workflow(id=self.id, tasks=tuple(one.task() for one in self.inner), needs=needs, step=step)
-        return ToolCall(id=self.id, tool=self.tool, arguments=self.arguments, needs=needs, step=step)
+            return Workflow(id=self.id, tasks=tuple(one.task() for one in self.inner), depends_on=depends_on, step=step)
+        return ToolCall(id=self.id, tool=self.tool, arguments=self.arguments, depends_on=depends_on, step=step)
 
 
 @dataclass
@@ -107,7 +107,7 @@ class Planner:
                 tasks.append(self._code(id_, tasks))
             elif len(tasks) > 1 and draw < 0.18:
                 inner = [self._call(f"{id_}_{i}", []) for i in range(2)]
-                tasks.append(Made(id=id_, inner=inner, needs=[tasks[-1].id]))
+                tasks.append(Made(id=id_, inner=inner, depends_on=[tasks[-1].id]))
             else:
                 tasks.append(self._call(id_, tasks))
         return Plan(tasks)
@@ -131,7 +131,7 @@ class Planner:
         """Let some arguments come from earlier steps, and some steps only wait."""
         assert made.entry is not None
         if self._chance.random() < 0.3:
-            made.needs.append(self._chance.choice(before).id)
+            made.depends_on.append(self._chance.choice(before).id)
         schema = made.entry.definition["inputSchema"]
         for name, wanted in schema.get("properties", {}).items():
             if name not in made.arguments or self._chance.random() < 0.4 or not isinstance(wanted, Mapping):
@@ -204,4 +204,4 @@ class Planner:
         body = self._chance.choice(PYTHON if language == "python" else SCRIPT)
         if language == "javascript":
             body = body.replace("(r: any)", "(r)")
-        return Made(id=id_, language=language, source=body.format(source.id), needs=[source.id])
+        return Made(id=id_, language=language, source=body.format(source.id), depends_on=[source.id])

@@ -8,19 +8,29 @@ from contextlib import asynccontextmanager
 from pml_approvals.settings import Settings as Policy
 from pml_approvals.wrapper import Approvals
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import CodeRun, Run, Session, Task, ToolCall, Verdict
+from pml_executor_dag import Dag
+from pml_hookspecs import CodeRun, Run, Session, Task, ToolCall
+from pml_kit.offers import Verdict
 from pml_sandbox_deno import Deno
 from pml_sandbox_monty import Monty
 from pml_testing.fakes import FakeServices
 
 
-class WithSandboxes(FakeServices):
+class WithPlans(FakeServices):
+    """Services whose plans are read by the executor that runs them."""
+
+    async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
+        """Of code, nothing is known."""
+        return await Dag().check(task, session, within_s=within_s)
+
+
+class WithSandboxes(WithPlans):
     """Services that ask the real thing."""
 
     async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
-        """By whoever runs the language."""
+        """By whoever runs the plan, or the language."""
         if not isinstance(task, CodeRun):
-            return Verdict()
+            return await super().check(task, session, within_s=within_s)
         checker = self._python if task.language == "python" else self._scripts
         return await checker.check(task, session, within_s=within_s)
 

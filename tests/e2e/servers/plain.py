@@ -19,6 +19,13 @@ TOOLS = [
     {"name": "write_note", "description": "Add a line of text to the notebook.", "inputSchema": TEXT},
     {"name": "fail", "description": "Fail, always.", "inputSchema": {"type": "object"}},
 ]
+NUMBER, SUM = {"type": "integer"}, {"total": {"type": "integer"}, "parts": {"type": "array"}}
+ADD = {
+    "name": "add",
+    "description": "Add two whole numbers.",
+    "inputSchema": {"type": "object", "properties": {"a": NUMBER, "b": NUMBER}, "required": ["a", "b"]},
+    "outputSchema": {"type": "object", "properties": SUM, "required": list(SUM)},
+}
 BAD_TOOLS = {
     "empty-schema": [{"name": "shapeless", "description": "Has an empty schema.", "inputSchema": {}}],
     "duplicate": [{"name": "echo", "description": "Has a name that is taken.", "inputSchema": TEXT}],
@@ -31,6 +38,7 @@ def main() -> None:
     """Serve until the standard input ends."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bad", choices=["exit", "junk", "only-junk", "stubborn", *BAD_TOOLS])
+    parser.add_argument("--add", action="store_true", help="have the tool add, and no other")
     parser.add_argument("--pids", type=Path)
     parser.add_argument("--notes", type=Path, default=Path(os.devnull))
     parser.add_argument("--delay", type=float, default=0.0, help="how long each call takes [s]")
@@ -47,7 +55,7 @@ def main() -> None:
     if given.bad == "only-junk":
         sys.stdin.read()
         return
-    tools = TOOLS + BAD_TOOLS.get(given.bad, [])
+    tools = [ADD] if given.add else TOOLS + BAD_TOOLS.get(given.bad, [])
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:
@@ -79,6 +87,10 @@ def call(name: str, arguments: dict, notes: Path) -> dict:
     """A ``CallToolResult``."""
     if name == "fail":
         return {"content": [{"type": "text", "text": "it always fails"}], "isError": True}
+    if name == "add":
+        parts = [arguments["a"], arguments["b"]]
+        added = {"total": sum(parts), "parts": parts}
+        return {"content": [{"type": "text", "text": json.dumps(added)}], "structuredContent": added}
     if name == "write_note":
         with notes.open("a", encoding="utf-8") as file:
             file.write(arguments["text"] + "\n")

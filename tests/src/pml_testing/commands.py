@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 import stevedore
 
+from pml_clients.configuration import trust
+from pml_clients.configuration.files import PRESETS, PROJECT_FILES
 from pml_core.cli import main
-from pml_core.errors import OperatorError
-from pml_core.settings import trust
-from pml_core.settings.config_files import PRESETS, PROJECT_FILES
+from pml_core.plugins import local_plugins
+from pml_kit.errors import OperatorError
 
-OUR_API = "pml-hookspecs>=0.2,<1"
+OUR_API = "pml-hookspecs>=0.2,<0.3"
 KEPT = ("pml-core", "pml-hookspecs", "pml-testing")
 
 HOOKS = "from pml_hookspecs import hookimpl\n"
@@ -34,6 +35,27 @@ from pml_hookspecs import setting
 class Settings:
     limit: int = setting(10, "Most tools [tools].", ge=1)
     pin: str = setting("", "What opens the door.", secret=True)
+"""
+LOCAL_PLUGIN = """
+from __future__ import annotations
+from dataclasses import dataclass
+from pml_hookspecs import MetaTool, hookimpl, setting
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    greeting: str = setting("hello", "What it says.")
+    times: int = setting(1, "How often.", ge=1)
+
+settings_type = Settings
+
+async def greet(arguments, run):
+    return {"said": WORDS.greeting * WORDS.times}
+
+@hookimpl
+def pml_meta_tools(services):
+    global WORDS
+    WORDS = services.settings
+    return [MetaTool(definition={"name": "greet", "inputSchema": {"type": "object"}}, call=greet)]
 """
 STORE = (
     SETTINGS
@@ -176,7 +198,9 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: Sequence
     monkeypatch.setattr(importlib.metadata, "distributions", visible)
     # stevedore keeps the entry points of each group for as long as the process lives.
     monkeypatch.setattr(stevedore.ExtensionManager, "ENTRY_POINT_CACHE", {})
-    yield Installation(folder)
+    made = Installation(folder)
+    made.add("acme-pack", {"pml.defaults": {"store": "sqlite", "tracers.log": "log", "tracers.store": "store"}})
+    yield made
     for name in set(sys.modules) - loaded:
         if getattr(sys.modules[name], "__file__", None) and str(folder) in str(sys.modules[name].__file__):
             del sys.modules[name]
@@ -211,3 +235,20 @@ def printed(capsys: Any, *words: str) -> Any:
     """What ``pml`` prints as JSON."""
     assert main(words) == 0
     return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def no_local_modules() -> Iterator[None]:
+    """Modules of plugins that are files are gone afterwards."""
+    yield
+    for name in [name for name in sys.modules if name.startswith(local_plugins.MODULE)]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def policy(place: Place, installation: Any, no_local_modules: None) -> Path:
+    """A plugin that is a file, named in the user's configuration."""
+    path = place.users("policy.py", LOCAL_PLUGIN)
+    path.chmod(0o644)
+    place.users("config.toml", "[gateway]\nlocal = ['policy.py']\n")
+    return path

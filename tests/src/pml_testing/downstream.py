@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import ServerSettings
-from pml_hookspecs import Catalog, ExecutionQuery, ExecutionRecord, Scope, Selection, ServerStatus, Session
+from pml_hookspecs import Catalog, ExecutionQuery, ExecutionRecord, Scope, Selection, ServerStatus, Session, replace
+from pml_settings.config import ServerSettings
 
-from .gateway import ScriptedServer, ScriptedTransport, configuration
+from .gateway import ScriptedServer, ScriptedTransport, configuration, drivers_in, provided
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -121,11 +120,13 @@ async def connected(
     **gateway: Any,
 ) -> AsyncIterator[Gateway]:
     """A started gateway whose servers have settings; ``gateway`` are fields of ``[gateway]``."""
-    config = replace(configuration([], **{"tools_exposure": "all", **gateway}), servers=dict(servers))
+    config = replace(
+        configuration([], **{"tools_exposure": "all", **drivers_in(plugins or ()), **gateway}), servers=dict(servers)
+    )
     found = [registry.provide("pml.transport", scheme, transport) for scheme in ("scripted", "http")]
     found.append(registry.provide("pml.exposure_mode", "all", Everything))
     for (kind, name), plugin in (plugins or {}).items():
-        found.append(registry.provide("pml.plugins" if kind == "hooks" else f"pml.{kind}", name, plugin))
+        found.append(provided(kind, name, plugin))
     async with Gateway(config, records=found, one_client=one_client) as made:
         if not one_client:
             await made.servers_tried()

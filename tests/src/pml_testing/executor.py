@@ -6,14 +6,25 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task, ToolCall, ToolId, Workflow, encode
-from pml_hookspecs.executor import GROUP
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    Failure,
+    Outcome,
+    PluginTask,
+    Status,
+    Task,
+    ToolCall,
+    ToolId,
+    Workflow,
+    encode,
+    replace,
+)
 
 from .fakes import FakeRun, outcome
 
@@ -58,7 +69,7 @@ class ContractRun(FakeRun):
     async def _kept(self, task: Task, journal: Journal | None) -> Outcome:
         if journal is None:
             return await self.dispatch(task)
-        return await journal.keep(task.id, task, lambda: self.dispatch(task))
+        return await journal(task.id, task, lambda: self.dispatch(task))
 
     async def _answer(self, task: Task, _run: Run) -> Outcome:
         tool = task.tool if isinstance(task, ToolCall) else GOOD
@@ -100,7 +111,7 @@ class ExecutorContract:
     cancelled only may call the tool ``contract:never_ends``; if its kind cannot call tools, override ``under_way``.
     """
 
-    group = GROUP
+    group = "pml.executor"
 
     @pytest.fixture
     def executor(self) -> Executor:
@@ -150,7 +161,7 @@ class ExecutorContract:
     async def test_handles_some_of_the_three_kinds(self, executor: Executor) -> None:
         assert isinstance(executor.handles, frozenset)
         assert executor.handles
-        assert executor.handles <= {CodeRun, CapabilityRun, Workflow}
+        assert executor.handles <= {CodeRun, CapabilityRun, PluginTask, Workflow}
 
     async def test_a_good_task_ends_ok(self, executor: Executor, run: ContractRun, good_task: Task) -> None:
         ended = await executor.execute(good_task, run)

@@ -21,8 +21,7 @@ from typing import Any
 
 import pytest
 
-from pml_hookspecs import ExposureMode, Selection, Session, encode
-from pml_hookspecs.exposure_mode import GROUP
+from pml_hookspecs import ExposureMode, Selection, Session, encode, replace
 
 from .fakes import FakeCatalog, FakeServices, entry, some_entries
 
@@ -108,7 +107,7 @@ class ExposureModeContract:
     """Tests of one exposure mode with one table of settings."""
 
     pytestmark = pytest.mark.anyio
-    group = GROUP
+    group = "pml.exposure_mode"
 
     @pytest.fixture
     def mode_type(self) -> Any:
@@ -176,9 +175,9 @@ class ExposureModeContract:
         self, mode: ExposureMode, catalog: FakeCatalog, session: Session
     ) -> None:
         first = await mode.select(catalog, session)
-        for other in (ASKING, SILENT, dataclasses.replace(ASKING, key="delete", intent="delete")):
+        for other in (ASKING, SILENT, replace(ASKING, key="delete", intent="delete")):
             await mode.select(catalog, other)
-        assert await mode.select(catalog, dataclasses.replace(session)) == first
+        assert await mode.select(catalog, replace(session)) == first
 
     async def test_a_new_instance_gives_the_same_answer(
         self, mode: ExposureMode, mode_type: Any, settings: Any, session: Session
@@ -198,8 +197,8 @@ class ExposureModeContract:
         catalog = catalog_of(30)
         others = [
             ASKING,
-            dataclasses.replace(SILENT, key="delete", intent="delete thing number 5"),
-            dataclasses.replace(SILENT, key="other", principal="other", client="other/1", scopes=frozenset({"system"})),
+            replace(SILENT, key="delete", intent="delete thing number 5"),
+            replace(SILENT, key="other", principal="other", client="other/1", scopes=frozenset({"system"})),
         ]
         first = await mode.select(catalog, SILENT)
         if first.shared:

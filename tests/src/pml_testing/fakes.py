@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pml_hookspecs import (
     GATEWAY_SERVER,
@@ -18,19 +18,24 @@ from pml_hookspecs import (
     Identity,
     Match,
     Outcome,
+    RunOptions,
     Scope,
     ServerStatus,
     Session,
     Status,
     ToolCall,
     ToolId,
-    Verdict,
     encode,
 )
+from pml_kit.offers import ACCESS, STATIC_CHECKS, Verdict
+
+from .work import SPAWNED
 
 if TYPE_CHECKING:
-    from pml_hookspecs import AccessEvent, Embedder, Journal, MetaTool, Run, Store, Suggestion, Task, Views
+    from pml_hookspecs import Journal, Key, MetaTool, Offer, Run, Store, Task
+    from pml_kit.offers import AccessEvent
 
+T = TypeVar("T")
 NUMBERS = itertools.count()
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -152,7 +157,10 @@ class FakeLog:
 
 
 class FakeServices:
-    """Services with a fixed catalog, an optional store, and background tasks that the test ends with :meth:`stop`."""
+    """Services with a fixed catalog, an optional store, and background tasks that the test ends with :meth:`stop`.
+
+    It is itself what is found under ``ACCESS`` and ``STATIC_CHECKS``.
+    """
 
     def __init__(
         self,
@@ -162,18 +170,15 @@ class FakeServices:
         catalog: FakeCatalog | None = None,
         store: Store | None = None,
         answer: Callable[[Task, Session], Awaitable[Outcome]] | None = None,
-        suggestions: Sequence[Suggestion] = (),
-        views: Views | None = None,
-        embedder: Embedder | None = None,
+        offers: Iterable[Offer[Any]] = (),
     ) -> None:
-        """``answer`` says how a task ends that the plugin runs by :meth:`run`."""
+        """``answer`` says how a task ends that the plugin runs by :meth:`run`; ``offers`` are found."""
         self.plugin, self.settings, self.log = plugin, settings, FakeLog()
         self.catalog = FakeCatalog() if catalog is None else catalog
-        self._store, self._answer, self._views = store, answer, views
-        self.suggestions, self.embedder = suggestions, embedder
+        self._store, self._answer = store, answer
         self.published: dict[str, list[MetaTool]] = {}
         self.ran: list[Task] = []
-        self.started: list[tuple[ExecutionId, Task, Session, dict[str, Any]]] = []
+        self.started: list[tuple[ExecutionId, Task, Session, RunOptions]] = []
         """What was to run in the background."""
         self.stopped: list[ExecutionId] = []
         self.keys: dict[str | None, Identity] = {}
@@ -188,7 +193,28 @@ class FakeServices:
         """Why a human would have to look at a task, by its id or by the tool it calls."""
         self.judging: set[ToolId] = set()
         """Tools whose arguments are judged here and not by their servers."""
+        self.types: Sequence[str] = ()
+        """Of tasks that plugins run."""
+        self.told_of_lists = 0
         self.tasks: list[asyncio.Task[None]] = []
+        self.offered: list[tuple[Key[Any], str, Any]] = []
+        """What is found, by key: with the plugin that offers it."""
+        self.offer(ACCESS, self, "core")
+        self.offer(STATIC_CHECKS, self, "core")
+        for one in offers:
+            self.offer(one.key, one.service)
+
+    def offer(self, key: Key[T], service: T, plugin: str = "another_plugin") -> None:
+        """Have it found under ``key``."""
+        self.offered.append((key, plugin, service))
+
+    def find(self, key: Key[T]) -> T | None:
+        """What was offered last; None for nothing."""
+        found = [service for known, _, service in self.offered if known == key]
+        return found[-1] if found else None
+
+    def find_all(self, key: Key[T]) -> Sequence[tuple[str, T]]:
+        return [(plugin, service) for known, plugin, service in self.offered if known == key]
 
     @property
     def store(self) -> Store:
@@ -196,30 +222,25 @@ class FakeServices:
             raise RuntimeError("this test gave the plugin no store")
         return self._store
 
-    @property
-    def views(self) -> Views:
-        if self._views is None:
-            raise RuntimeError("this test gave the plugin no views")
-        return self._views
-
-    async def suggest(self, intent: str, run: Run, *, limit: int = 3) -> Sequence[Suggestion]:
-        return self.suggestions[:limit]
-
-    async def run(self, task: Task, session: Session, *, id: ExecutionId | None = None, **how: Any) -> Outcome:
+    async def run(self, task: Task, session: Session, options: RunOptions = RunOptions()) -> Outcome:
         self.ran.append(task)
         return outcome(task.id) if self._answer is None else await self._answer(task, session)
 
-    async def start(self, task: Task, session: Session, *, id: ExecutionId | None = None, **how: Any) -> ExecutionId:
+    async def start(self, task: Task, session: Session, options: RunOptions = RunOptions()) -> ExecutionId:
         """Keeps what was started, with how; runs nothing."""
-        id = id or ExecutionId(f"01900000-0000-7000-8000-{next(NUMBERS):012x}")
+        id = options.id or ExecutionId(f"01900000-0000-7000-8000-{next(NUMBERS):012x}")
         if all(known != id for known, *_ in self.started):
-            self.started.append((id, task, session, how))
+            self.started.append((id, task, session, options))
         return id
 
     async def check(self, task: Task, session: Session, *, within_s: float) -> Verdict:
         """Of :attr:`verdicts`."""
         self.checked.append(task)
         return self.verdicts.get(task.id, Verdict())
+
+    def task_types(self) -> Sequence[str]:
+        """Of :attr:`types`."""
+        return self.types
 
     def judges(self, entry: CatalogEntry) -> bool:
         """Of :attr:`judging`."""
@@ -234,7 +255,7 @@ class FakeServices:
         """Of :attr:`keys`; None for a token that is not there."""
         return self.keys.get(token)
 
-    async def report_access(self, event: AccessEvent) -> None:
+    async def report(self, event: AccessEvent) -> None:
         """Keeps it in :attr:`access`."""
         self.access.append(event)
 
@@ -262,11 +283,15 @@ class FakeServices:
     def publish(self, server: str, tools: Sequence[MetaTool]) -> None:
         self.published[server] = list(tools)
 
+    def lists_changed(self) -> None:
+        """Counted in :attr:`told_of_lists`."""
+        self.told_of_lists += 1
+
     def spawn(self, func: Callable[..., Awaitable[None]], *args: Any, name: str) -> None:
         async def run() -> None:
             await func(*args)
 
-        self.tasks.append(asyncio.get_running_loop().create_task(run(), name=name))
+        self.tasks.append(asyncio.get_running_loop().create_task(run(), name=SPAWNED + name))
 
     async def stop(self, id: ExecutionId | None = None) -> bool:
         """Cancel what was spawned and wait for it; with an id, keep that it was to be stopped."""

@@ -6,18 +6,18 @@ import inspect
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_core.settings.config import ServerSettings
-from pml_core.settings.endpoints import scheme_of
+from pml_hookspecs import replace
+from pml_mcp.wire.schemes import scheme_of
+from pml_settings.config import ServerSettings
 
 from .downstream import Everything
 from .fixtures_recordings import ServerRecording, over
-from .gateway import Client, ScriptedServer, ScriptedTransport, configuration
+from .gateway import Client, ScriptedServer, ScriptedTransport, configuration, provided
 
 if TYPE_CHECKING:
     from pml_core.plugins.registry import Record
@@ -95,7 +95,7 @@ def records_of(plugin: Any) -> list[Record]:
 
     Args:
         plugin: A driver's class or instance, a module or object with hooks, the name of an installed plugin, or
-            ``(kind, name, plugin)``.
+            ``(kind, name, plugin)``, where ``guards`` is the kind of hooks that are there to forbid.
 
     Raises:
         TypeError: It is none.
@@ -105,9 +105,9 @@ def records_of(plugin: Any) -> list[Record]:
         return _installed(plugin)
     kind, name, driver = plugin if isinstance(plugin, tuple) else (kind_of(plugin), None, plugin)
     name = name or _name_of(driver, kind)
-    if kind != "hooks" and not callable(driver):
-        return [registry.provide(f"pml.{kind}", name, lambda settings, services: driver)]
-    return [registry.provide("pml.plugins" if kind == "hooks" else f"pml.{kind}", name, driver)]
+    if kind not in {"hooks", "guards"} and not callable(driver):
+        return [provided(kind, name, lambda settings, services: driver)]
+    return [provided(kind, name, driver)]
 
 
 class Servers:

@@ -8,18 +8,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_hookspecs import Session, Verdict
+from pml_hookspecs import Session, replace
+from pml_kit.offers import Verdict
 
 from .fakes import FakeRun
 from .wrapper import Next, UnknownTask
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Asker, Checker, CodeRun, Task
+    from pml_hookspecs import CodeRun, Task
+    from pml_kit.offers import Asker, Checker
 
 CODE = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 """What codes of failures look like: ``code.syntax``."""

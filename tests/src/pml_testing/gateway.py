@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import fields
 from typing import Any
 
+from pml_clients.configuration.files import Source
 from pml_core.gateway import Gateway
-from pml_core.logs import Logs
 from pml_core.plugins import registry
-from pml_core.settings.config import Config, GatewaySettings, ServerSettings
-from pml_core.settings.config_files import Source
 from pml_hookspecs import Handler, Identity, Origin, Peer, RawObject, encode
-from pml_hookspecs.protocol import (
+from pml_kit.mcp.protocol import (
     META_CLIENT_CAPABILITIES,
     META_CLIENT_INFO,
     META_LOG_LEVEL,
     META_PROTOCOL_VERSION,
     MODERN_REVISIONS,
 )
+from pml_kit.system.logs import Logs
+from pml_settings.config import Config, GatewaySettings, ServerSettings
 
 from .scripted import ScriptedLink, ScriptedServer, ScriptedTransport, asks, echo, error_of, until
 
@@ -33,8 +33,10 @@ __all__ = [
     "configuration",
     "echo",
     "error_of",
+    "provided",
     "running",
     "until",
+    "value_of",
 ]
 
 ABOUT_CLIENT = {"name": "test", "version": "1"}
@@ -42,7 +44,7 @@ ABOUT_CLIENT = {"name": "test", "version": "1"}
 
 def members_of(identity: Identity) -> dict[str, Any]:
     """What a listener says of a client with that key."""
-    return {field.name: getattr(identity, field.name) for field in fields(identity)}
+    return identity.members()
 
 
 class RequestLink(ScriptedLink):
@@ -84,7 +86,7 @@ class Client:
             gateway: Whose client it is.
             modern: Its requests carry the envelope of a revision without a handshake.
             capabilities: What the envelope says that it can do.
-            info: Who the envelope says that it is.
+            info: Who the handshake or the envelope says that it is.
             log_level: From which level on it wants servers' messages, in the envelope.
             stateless: Its requests come on connections of their own, as over HTTP.
             principal: Who the listener says that it is.
@@ -143,9 +145,12 @@ class Client:
         """Close the connection."""
         self._handler.closed(None)
 
-    async def initialize(self, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def initialize(
+        self, capabilities: Mapping[str, Any] | None = None, *, protocol: str = "2025-11-25"
+    ) -> dict[str, Any]:
         """The handshake."""
-        hello = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": ABOUT_CLIENT}
+        info = self.info or ABOUT_CLIENT
+        hello = {"protocolVersion": protocol, "capabilities": capabilities or {}, "clientInfo": info}
         answer = await self.request("initialize", hello)
         self._handler.notification("notifications/initialized", RawObject(b"{}"))
         return answer
@@ -157,6 +162,12 @@ class Client:
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None, **params: Any) -> dict[str, Any]:
         """Call a tool; the CallToolResult."""
         return await self.request("tools/call", {"name": name, "arguments": arguments or {}, **params})
+
+
+def value_of(answer: Mapping[str, Any]) -> Any:
+    """The JSON that an answer to ``tools/call`` holds: as structured content, or as its only text."""
+    structured = answer.get("structuredContent")
+    return json.loads(answer["content"][0]["text"]) if structured is None else structured
 
 
 def configuration(
@@ -174,6 +185,21 @@ def configuration(
     )
 
 
+def provided(kind: str, name: str, plugin: Any) -> registry.Record:
+    """A plugin as if installed: a driver of ``kind``, ``hooks``, or ``guards`` for one that is there to forbid."""
+    record = registry.provide("pml.plugins" if kind in {"hooks", "guards"} else f"pml.{kind}", name, plugin)
+    record.guard = kind == "guards"
+    return record
+
+
+def drivers_in(plugins: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Fields of ``[gateway]`` that name the first store and all tracers among plugins; none for kinds without any."""
+    given = list(plugins)
+    named = {kind: [name for one, name in given if one == kind] for kind in ("store", "tracer")}
+    store = {"store": named["store"][0]} if named["store"] else {}
+    return {**store, "tracers": tuple(named["tracer"])} if named["tracer"] else store
+
+
 @asynccontextmanager
 async def running(
     servers: Mapping[str, ScriptedServer],
@@ -189,7 +215,8 @@ async def running(
 
     Args:
         servers: By name.
-        plugins: ``(kind, name)`` to driver class, or ``("hooks", name)`` to module or object with hooks.
+        plugins: ``(kind, name)`` to driver class, or ``("hooks", name)`` to module or object with hooks; ``("guards",
+            name)`` to one that is there to forbid. A store and tracers are used unless others are named.
         tables: ``[plugins.<name>]``.
         logs: Where to log.
         one_client: Servers wait for the client to say what it can do.
@@ -198,8 +225,8 @@ async def running(
     """
     records = [registry.provide("pml.transport", "scripted", ScriptedTransport(servers))]
     for (kind, name), plugin in (plugins or {}).items():
-        records.append(registry.provide("pml.plugins" if kind == "hooks" else f"pml.{kind}", name, plugin))
-    config = configuration(list(servers), tables, settings, **gateway)
+        records.append(provided(kind, name, plugin))
+    config = configuration(list(servers), tables, settings, **{**drivers_in(plugins or ()), **gateway})
     async with Gateway(config, logs, records, one_client=one_client) as started:
         if not one_client:
             await started.servers_tried()

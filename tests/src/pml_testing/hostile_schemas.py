@@ -1,28 +1,28 @@
 """Schemas that a bad server may list: more work than they look, or nothing that anybody expects.
 
-Whoever reads schemas is held to :data:`MOST_MS` and :data:`MOST_BYTES` for each.
+Whoever reads schemas is held to :data:`MOST_CALLS` and :data:`MOST_BYTES` for each, and gives no pattern of theirs to
+:mod:`re`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import time
+import re
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+from unittest import mock
 
-from .pace import slowness
+from .work import TooMuchWork, counted
 
-MOST_MS = 50.0
-"""CPU time that one reader may take for one schema [ms]."""
+MOST_CALLS = 500_000
+"""Calls of functions that one reader may make for one schema: some 50 ms."""
 MOST_BYTES = 20 * 1024 * 1024
 """Memory that it may take at once."""
-TOO_QUICK_MS = 1.0
-"""In which nobody takes that much."""
+TOO_FEW_CALLS = 1_000
+"""With which nobody takes that much."""
 SHORT = 10_000
-TRIES = 8
-"""Of a measurement, of which the best counts: another process may have the caches."""
 
 Schema = dict[str, Any]
 LONG = "a" * 30 + "!"
@@ -192,42 +192,67 @@ def short(schema: Schema) -> bool:
 class Cost:
     """What one reader took for one schema."""
 
-    def __init__(self, ms: float, size_bytes: int) -> None:
-        self.ms, self.size_bytes = ms, size_bytes
+    def __init__(self, calls: int, size_bytes: int, searched: Sequence[str]) -> None:
+        self.calls, self.size_bytes, self.searched = calls, size_bytes, searched
 
     @property
     def fair(self) -> bool:
         """Whether it is within the bounds."""
-        return self.ms <= MOST_MS and self.size_bytes <= MOST_BYTES
+        return self.calls <= MOST_CALLS and self.size_bytes <= MOST_BYTES and not self.searched
 
     def __repr__(self) -> str:
-        return f"{self.ms:.1f} ms, {self.size_bytes / 2**20:.1f} MiB"
+        searched = f", searched for {self.searched[0]!r}" if self.searched else ""
+        return f"{self.calls} calls, {self.size_bytes / 2**20:.1f} MiB{searched}"
 
 
-def cost(reader: Callable[[Any], Any], make: Callable[[], Any]) -> Cost:
-    """What ``reader`` takes for a schema: CPU time by the pace of the machine, the best of some tries, and memory.
+def patterns_in(schema: Any) -> set[str]:
+    """All texts in a schema that could be meant as a regular expression."""
+    found: set[str] = set()
+    waiting = [schema]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            patterns = one.get("patternProperties")
+            found |= {one["pattern"]} if isinstance(one.get("pattern"), str) else set()
+            found |= set(patterns) if isinstance(patterns, Mapping) else set()
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return found
 
-    Whatever ``reader`` raises is its caller's to judge: here it counts as an answer.
+
+def cost(readers: Sequence[Callable[[Any], Any]], make: Callable[[], Any], patterns: set[str]) -> Cost:
+    """What the busiest of ``readers`` takes for a schema, in calls and in memory.
+
+    Whatever a reader raises is its caller's to judge: here it counts as an answer. ``patterns`` are none that Python's
+    own engine may look for.
     """
-    best_ms = float("inf")
-    for _ in range(TRIES):
-        schema = make()
-        begin = time.thread_time()
-        _answer(reader, schema)
-        took_ms = (time.thread_time() - begin) * 1000
-        best_ms = min(best_ms, took_ms if took_ms <= MOST_MS else took_ms / slowness())
-        if best_ms <= MOST_MS:
-            break
-    if best_ms < TOO_QUICK_MS:
-        return Cost(best_ms, 0)
+    calls, searched = [], []
+    compiled = re._compile  # type: ignore[attr-defined]
+
+    def compiling(pattern: Any, flags: Any) -> Any:
+        if pattern in patterns:
+            searched.append(pattern)
+            raise TooMuchWork(pattern)
+        return compiled(pattern, flags)
+
+    with mock.patch.object(re, "_compile", compiling):
+        for reader in readers:
+            schema = make()
+            with contextlib.suppress(TooMuchWork), counted(MOST_CALLS) as work:
+                _answer(reader, schema)
+            calls.append(work.calls)
+    most = max(calls)
+    if most < TOO_FEW_CALLS or most > MOST_CALLS or searched:
+        return Cost(most, 0, searched)
     schema = make()
     tracemalloc.start()
     try:
-        _answer(reader, schema)
+        _answer(readers[calls.index(most)], schema)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return Cost(best_ms, peak)
+    return Cost(most, peak, searched)
 
 
 def _answer(reader: Callable[[Any], Any], schema: Any) -> None:
@@ -235,16 +260,18 @@ def _answer(reader: Callable[[Any], Any], schema: Any) -> None:
         reader(schema)
 
 
-def unfair(reader: Callable[[Any], Any], given: Callable[[Schema], Any] = dict) -> Iterator[str]:
-    """Schemas for which ``reader`` took too much, each with what it took.
+def unfair(*readers: Callable[[Any], Any], given: Callable[[Schema], Any] = dict) -> Iterator[str]:
+    """Schemas for which one of ``readers`` took too much, each with what it took.
 
-    ``given`` makes of a schema what it reads, which is not counted; what it refuses, nobody reads.
+    Several are one with several values beside the schema: the calls of each are counted, and of the busiest the memory
+    is measured, which takes ten times as long. ``given`` makes of a schema what they read, which is not counted; what
+    it refuses, nobody reads.
     """
     for name, make in HOSTILE.items():
         try:
             given(make())
         except (RecursionError, ValueError):
             continue
-        taken = cost(reader, lambda make=make: given(make()))  # type: ignore[misc]
+        taken = cost(readers, lambda make=make: given(make()), patterns_in(make()))  # type: ignore[misc]
         if not taken.fair:
             yield f"{name}: {taken}"

@@ -43,7 +43,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Know the contracts' markers, and point pytest at the contracts when they are asked for."""
     config.pluginmanager.register(Backend(), "pml_testing_backend")
-    config.addinivalue_line("markers", "seed(id): the requirement of the original documents that the test holds")
     if config.option.pml_contract is not None:
         config.args[:] = [str(Path(__file__).with_name("contracts"))]
 
@@ -93,7 +92,7 @@ def catalog() -> FakeCatalog:
 
 @pytest.fixture
 def session() -> Session:
-    """Somebody who asks, with nothing said about them; :func:`dataclasses.replace` makes others of it."""
+    """Somebody who asks, with nothing said about them; :func:`pml_hookspecs.replace` makes others of it."""
     from pml_hookspecs import Session
 
     return Session(key="test")

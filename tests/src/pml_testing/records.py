@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import timedelta
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from pml_hookspecs import (
     Scope,
     Span,
     Status,
+    defaults,
     split_tool_id,
 )
 
@@ -74,7 +74,7 @@ def plain(value: Any) -> Any:
 def assert_same(found: ExecutionRecord | None, expected: ExecutionRecord) -> None:
     """Every field is the same, JSON member by member, in order."""
     assert found is not None
-    for name in (field.name for field in fields(expected)):
+    for name in defaults(ExecutionRecord):
         ours, theirs = getattr(expected, name), getattr(found, name)
         if name in ("request", "response", "failure", "tool_calls", "transcript"):
             ours, theirs = (json.dumps(plain(json_of(value))) for value in (ours, theirs))
@@ -238,3 +238,50 @@ def some_queries() -> list[ExecutionQuery]:
 def tools(names: Sequence[str], server: str = "files") -> list[CatalogEntry]:
     """One entry per name."""
     return [entry(f"{server}:{name}", f"does {name}", annotations={"z": 1, "a": [2.5, None]}) for name in names]
+
+
+def of_earlier_version(*, as_agent: bool) -> list[ExecutionRecord]:
+    """What the databases of earlier versions have, which stores keep with their tests; the last if agents had runs."""
+    records = [
+        execution(n, intent=f"count zebras {n}", principal="alice" if n % 3 else "bob", cost_usd=0.5) for n in range(40)
+    ]
+    records += [
+        execution(100, response={"text": "a\nzebra " + "x" * 9000}),
+        execution(
+            101, status=Status.ERROR, failure=Failure("a.b", "no zebra"), request={"animal": "none"}, duration_ms=101
+        ),
+        execution(102, parent=execution(100).id, intent="zebra", tool_calls=("a:b",)),
+    ]
+    run: Any = {"agent": "r", "as_agent": True, "transcript": ({"text": "said " * 2000},)}
+    return [*records, execution(103, principal="bob", intent="zebra", **run)] if as_agent else records
+
+
+async def assert_is_of_earlier_version(store: Store, version: int, *, as_agent: bool, documents: bool) -> None:
+    """Everything is there, searched, added up and deleted as if it had been written today."""
+    records = of_earlier_version(as_agent=as_agent)
+    for record in records:
+        assert_same(await store.executions.get(record.id, EVERYONE, transcript=True), record)
+    for scope in (EVERYONE, ALICE, Scope(principals=frozenset({"alice"}), agents=frozenset({"r"}))):
+        for text in (None, "zebra", "count zeb"):
+            query = ExecutionQuery(scope=scope, text=text)
+            right = [record for record in records if matches(record, query)]
+            page = await store.executions.find(query)
+            assert page.total == len(right), (version, query)
+            newest = sorted(right, key=lambda record: (record.started_at, record.id), reverse=True)
+            assert [record.id for record in page.items] == [record.id for record in newest[:20]], (version, query)
+            for by in ("agent", "tool", "day", "principal", "key"):
+                totals = await store.executions.totals(query, by)
+                assert sum(total.executions for total in totals) == len(right), (version, query, by)
+                cost = sum(record.cost_usd or 0 for record in right)
+                assert sum(total.cost_usd for total in totals) == cost, (version, query, by)
+    assert len(await store.traces.of(execution(100).id, EVERYONE)) == 3
+    assert [status.name for status in await store.catalog.statuses()] == ["files"]
+    await store.secrets.put("http", "second", "kept")
+    assert await store.secrets.get("http", "git") == (None if version == 1 and not documents else "token")
+    found = await store.documents.get("test", "a")
+    assert (found and dict(found.value)) == ({"n": 1} if documents else None)
+    await store.executions.put(execution(0, intent="anew"))
+    assert (await store.executions.find(ExecutionQuery(scope=EVERYONE, text="anew"))).total == 1
+    assert await store.executions.prune(before=execution(1000).started_at) == len(records) - 1
+    assert (await store.executions.find(ExecutionQuery(scope=EVERYONE))).total == 0
+    assert not await store.executions.totals(ExecutionQuery(scope=EVERYONE), "day")

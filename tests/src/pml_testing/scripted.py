@@ -9,7 +9,7 @@ from contextvars import Context, ContextVar
 from typing import Any
 
 from pml_hookspecs import Endpoint, Handler, Link, Origin, RawObject, RpcError, TransportError, encode
-from pml_hookspecs.protocol import (
+from pml_kit.mcp.protocol import (
     META_CLIENT_CAPABILITIES,
     META_PROTOCOL_VERSION,
     META_SERVER_INFO,

@@ -11,13 +11,11 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_hookspecs import Ended, ExecutionId, ExecutionQuery, RawObject, ServerStatus, Status, Store, encode
-from pml_hookspecs.store import GROUP
+from pml_hookspecs import Ended, ExecutionId, ExecutionQuery, RawObject, ServerStatus, Status, Store, encode, replace
 from pml_kit.waits import STORE_S, LoopTimer
 
 from .fakes import FakeServices
@@ -33,14 +31,15 @@ if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry
 
 PUT_UNTIL_KILLED = """
-import asyncio, dataclasses, pickle, sys
+import asyncio, pickle, sys
+from pml_hookspecs import replace
 sys.path[:] = pickle.load(sys.stdin.buffer)
 store_type, settings, record, ids = pickle.load(sys.stdin.buffer)
 
 async def main():
     async with store_type(settings, None) as store:
         for id in ids:
-            await store.executions.put(dataclasses.replace(record, id=id))
+            await store.executions.put(replace(record, id=id))
             await store.secrets.put("test", "last", id)
             await store.documents.put("test", id, {"id": id}, marks={"kind": "one"})
             print(id, flush=True)
@@ -62,7 +61,7 @@ class StoreContract(
 ):
     """What the gateway relies on, whatever the store is made of."""
 
-    group = GROUP
+    group = "pml.store"
 
     @pytest.fixture
     def store_type(self) -> Any:
@@ -208,7 +207,6 @@ class StoreContract(
             (e.span.trace_id, e.span.span_id, e.status) for e in (first, other_trace, ended(2))
         )
 
-    @pytest.mark.seed("QRY-31")
     async def test_scope_limits_spans(self, store: Store) -> None:
         store.executions.record(execution(1))
         await store.traces.append([ended(1, execution(1).id)])

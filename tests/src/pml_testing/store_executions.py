@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_hookspecs import ExecutionQuery, Failure, Page, RawObject, Scope, Status, encode
+from pml_hookspecs import ExecutionQuery, Failure, Page, RawObject, Scope, Status, encode, replace
 
 from .fakes import EPOCH
 from .records import (
@@ -67,7 +66,6 @@ class ExecutionsContract:
         ],
         ids=lambda members: "+".join(members) or "defaults",
     )
-    @pytest.mark.seed("RST-8")
     async def test_every_field_of_a_record_comes_back(self, store: Store, members: dict[str, Any]) -> None:
         record = execution(2, intent="read it", **members)
         await store.executions.put(record)
@@ -161,7 +159,6 @@ class ExecutionsContract:
         pages = await every_page(store, ExecutionQuery(scope=EVERYONE, limit=100))
         assert [r.id for page in pages for r in page.items] == [execution(n).id for n in reversed(range(500))]
 
-    @pytest.mark.seed("QRY-14")
     async def test_a_transcript_is_read_only_when_asked_for(self, store: Store) -> None:
         transcript = [{"role": "user", "content": f"größe {n} " + "x" * 900, "n": [n, None]} for n in range(500)]
         record = execution(1, transcript=transcript)
@@ -180,7 +177,6 @@ class ExecutionsContract:
             found = await store.executions.get(execution(1).id, ALICE, transcript=True)
             assert_same(found, execution(1, transcript=transcript))
 
-    @pytest.mark.seed("QRY-26")
     async def test_shared_agents_are_seen_besides(self, store: Store) -> None:
         await store.executions.put(execution(1))
         await store.executions.put(execution(2, principal="bob", agent="bot", as_agent=True))
@@ -195,7 +191,6 @@ class ExecutionsContract:
             scope = Scope(principals=None if principals is None else frozenset(principals), agents=frozenset(agents))
             await self._sees_exactly(store, scope, {execution(n).id for n in expected})
 
-    @pytest.mark.seed("QRY-31")
     async def test_a_name_that_a_client_gave_itself_is_no_shared_agent(self, store: Store) -> None:
         await store.executions.put(execution(1, principal="bob", agent="bot"))
         await self._sees_exactly(store, Scope(principals=frozenset({"alice"}), agents=frozenset({"bot"})), set())
@@ -233,7 +228,6 @@ class ExecutionsContract:
         later = at + timedelta(microseconds=1)
         assert (await store.executions.find(ExecutionQuery(scope=ALICE, until=later))).total == 1
 
-    @pytest.mark.seed("QRY-15")
     async def test_get_does_not_tell_out_of_scope_from_unknown(self, store: Store) -> None:
         await store.executions.put(execution(1))
         assert await store.executions.get(execution(1).id, ALICE) is not None
@@ -241,7 +235,6 @@ class ExecutionsContract:
         assert await store.executions.get(execution(1).id, NOBODY) is None
         assert await store.executions.get(execution(2).id, EVERYONE) is None
 
-    @pytest.mark.seed("QRY-25")
     async def test_scope_limits_items_and_totals(self, store: Store) -> None:
         for n in range(9):
             await store.executions.put(execution(n, principal="bob" if n % 3 else "alice"))
@@ -250,7 +243,6 @@ class ExecutionsContract:
             assert page.total == expected
             assert all(matches(r, ExecutionQuery(scope=scope)) for r in page.items)
 
-    @pytest.mark.seed("QRY-31")
     async def test_scope_limits_summaries(self, store: Store) -> None:
         for n in range(9):
             await store.executions.put(execution(n, principal="bob" if n % 3 else "alice", cost_usd=0.25))
@@ -259,7 +251,6 @@ class ExecutionsContract:
             assert (row.executions, row.cost_usd) == (expected, expected * 0.25)
         assert not await store.executions.activity(ExecutionQuery(scope=NOBODY))
 
-    @pytest.mark.seed("QRY-8")
     async def test_find_agrees_with_a_plain_filter(self, store: Store) -> None:
         records = some_executions()
         await written(store, records)
@@ -276,13 +267,11 @@ class ExecutionsContract:
         later = at + timedelta(microseconds=1)
         assert (await store.executions.find(ExecutionQuery(scope=ALICE, since=later))).total == 0
 
-    @pytest.mark.seed("QRY-6")
     async def test_a_limit_out_of_range_is_refused(self, store: Store) -> None:
         for limit in (-1, 0, 101):
             with pytest.raises(ValueError, match="100"):
                 await store.executions.find(ExecutionQuery(scope=ALICE, limit=limit))
 
-    @pytest.mark.seed("QRY-6")
     async def test_a_page_is_as_long_as_asked_for(self, store: Store) -> None:
         for n in range(120):
             store.executions.record(execution(n))
@@ -320,7 +309,6 @@ class ExecutionsContract:
         assert [(len(page.items), page.total) for page in pages] == [(3, 9)] * 3
         assert (await every_page(store, ExecutionQuery(scope=BOB))) == [Page([], None, 0)]
 
-    @pytest.mark.seed("GAP-15")
     async def test_activity_counts_what_each_agent_did(self, store: Store) -> None:
         ends = [Status.OK, Status.OK, Status.ERROR, Status.TIMED_OUT, Status.CANCELLED, Status.DENIED]
         for n, status in enumerate(ends):
@@ -330,13 +318,13 @@ class ExecutionsContract:
         store.executions.record(execution(20, agent="zed", status="running", duration_ms=None))
         store.executions.record(execution(21, agent="abe", duration_ms=7))
         claude, abe, zed = await store.executions.activity(ExecutionQuery(scope=ALICE, limit=1, cursor="ignored"))
-        assert (claude.agent, claude.executions) == ("claude", 8)
+        assert (claude.group, claude.executions) == ("claude", 8)
         assert (claude.succeeded, claude.failed, claude.running) == (2, 4, 2)
         assert claude.cost_usd == 0.6
         assert (claude.mean_duration_ms, type(claude.mean_duration_ms)) == (26, int)
         assert claude.last_started_at == execution(11).started_at
-        assert (abe.agent, abe.executions, abe.succeeded, abe.mean_duration_ms) == ("abe", 1, 1, 7)
-        assert (zed.agent, zed.running, zed.mean_duration_ms, zed.cost_usd) == ("zed", 1, None, 0)
+        assert (abe.group, abe.executions, abe.succeeded, abe.mean_duration_ms) == ("abe", 1, 1, 7)
+        assert (zed.group, zed.running, zed.mean_duration_ms, zed.cost_usd) == ("zed", 1, None, 0)
 
     async def test_activity_agrees_with_a_plain_filter(self, store: Store) -> None:
         records = some_executions()
@@ -345,4 +333,4 @@ class ExecutionsContract:
             rows = await store.executions.activity(query)
             agents = [r.agent for r in records if matches(r, query)]
             expected = sorted(((agent, agents.count(agent)) for agent in set(agents)), key=lambda r: (-r[1], r[0]))
-            assert [(row.agent, row.executions) for row in rows] == expected, query
+            assert [(row.group, row.executions) for row in rows] == expected, query

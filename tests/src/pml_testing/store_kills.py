@@ -46,8 +46,7 @@ async def record_until_killed(
         store: Opened.
         first: The number before the first one.
         per_s: How many a second.
-        reading: Whether lists are asked for all the time, for which a batch may stand still. Otherwise some executions
-            are put, for which none does.
+        reading: Whether lists are asked for all the time. Otherwise some executions are put.
         told: Where another thread puts lines that begin with ``w`` or ``d``.
     """
     lines, n = [] if told is None else told, first
@@ -120,8 +119,8 @@ class KilledRecorder:
         late = [(float(line[1]), float(line[2])) for line in lines if line[0] == "s"]
         at_once_s = max([late_s for late_s, _ in late], default=0.0)
         of_late_s = sum(late_s for late_s, at in late if reading and at > end - LATELY_S)
-        # A server is a process of its own: what was recorded while a transaction began is written by the next one, so
-        # it waits for two of them.
+        # A server, or the disk that a log is moved on, has its own time: what was recorded while a transaction began is
+        # written by the next one, so it waits for two of them.
         sent = [float(line[1]) for line in lines if line[0] == "w"]
         answered = [float(line[1]) for line in lines if line[0] == "d"]
         took_s = [there - then for then, there in zip(sent, [*answered, end], strict=False)]

@@ -8,13 +8,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pml_hookspecs import Status
-from pml_hookspecs.tracer import GROUP
+from pml_hookspecs import Status, replace
 
 from .fakes import FakeServices
 from .records import ended, execution
@@ -69,7 +67,7 @@ def observe(tracer: Tracer, spans: Sequence[Ended]) -> None:
 class TracerContract:
     """What the gateway relies on, wherever the spans go."""
 
-    group = GROUP
+    group = "pml.tracer"
     flush_limit_s = 5.0
     """Longest that a flush may take."""
     meanwhile_s = 10.0

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import pytest
 
 from pml_hookspecs import Endpoint, Link, RawObject, RpcError, Transport, TransportError
-from pml_hookspecs.transport import GROUP
 
 from .transport_ends import (
     LONG_S,
@@ -47,7 +46,7 @@ Connect: TypeAlias = Callable[..., Any]
 class TransportContract:
     """What the gateway relies on. All of it is tested from outside, through :class:`pml_hookspecs.Transport`."""
 
-    group = GROUP
+    group = "pml.transport"
 
     @pytest.fixture
     def transport(self) -> Transport:
@@ -94,14 +93,12 @@ class TransportContract:
 
     # Requests of ours.
 
-    @pytest.mark.seed("MUX-1", "MUX-12")
     async def test_four_concurrent_requests_to_one_server_complete(self, connect: Connect) -> None:
         async with connect() as link:
             asked = [link.request("gather", {"count": 4, "n": n}, timeout_s=SOON_S) for n in range(4)]
             answers = await asyncio.gather(*asked)
         assert [answer["n"] for answer in answers] == [0, 1, 2, 3]
 
-    @pytest.mark.seed("MUX-4", "MUX-15")
     async def test_answers_out_of_order_reach_their_requests(self, connect: Connect) -> None:
         order = []
 
@@ -117,7 +114,6 @@ class TransportContract:
             assert await asyncio.gather(*(ask(link, n) for n in range(3))) == [0, 1, 2]
         assert order == [2, 1, 0]
 
-    @pytest.mark.seed("MUX-13")
     async def test_servers_are_independent(self, connect: Connect) -> None:
         async with connect(name="slow") as slow, connect(name="fast") as fast:
             waiting = asyncio.ensure_future(slow.request("hold", {}, timeout_s=LONG_S))
@@ -128,7 +124,6 @@ class TransportContract:
             await slow.request("release", {}, timeout_s=SOON_S)
             assert await waiting == {"late": True}
 
-    @pytest.mark.seed("MUX-6", "MUX-14")
     async def test_a_timeout_touches_only_its_own_request(self, connect: Connect) -> None:
         async with connect() as link:
             other = asyncio.ensure_future(link.request("hold", {}, timeout_s=LONG_S))
@@ -141,7 +136,6 @@ class TransportContract:
             await link.request("release", {}, timeout_s=SOON_S)
             assert await other == {"late": True}
 
-    @pytest.mark.seed("GAP-13")
     async def test_a_request_that_timed_out_is_taken_back(self, connect: Connect) -> None:
         async with connect() as link:
             with pytest.raises(TimeoutError):
@@ -150,7 +144,6 @@ class TransportContract:
             cancelled = await come(link, "notifications/cancelled")
         assert [params["requestId"] for params in cancelled] == [held[0]["id"]]
 
-    @pytest.mark.seed("GAP-13")
     async def test_a_request_whose_caller_is_cancelled_is_taken_back(self, connect: Connect) -> None:
         async with connect() as link:
             caller = asyncio.ensure_future(link.request("hold", {}, timeout_s=LONG_S))
@@ -162,7 +155,6 @@ class TransportContract:
             assert len(held) == 1
             assert len(await come(link, "notifications/cancelled")) == 1
 
-    @pytest.mark.seed("GAP-13")
     async def test_a_late_answer_reaches_nobody(self, connect: Connect) -> None:
         async with connect() as link:
             with pytest.raises(TimeoutError):
@@ -178,7 +170,6 @@ class TransportContract:
                 await link.request("refuse", wire, timeout_s=SOON_S)
         assert caught.value.to_wire() == wire
 
-    @pytest.mark.seed("GAP-11")
     async def test_a_malformed_line_is_skipped(self, connect: Connect) -> None:
         async with connect() as link:
             junk = asyncio.ensure_future(
@@ -200,7 +191,6 @@ class TransportContract:
         assert answer["length"] == BIG
         assert answer["text"] == "x" * BIG
 
-    @pytest.mark.seed("MUX-5")
     async def test_many_requests_leave_nothing_behind(self, connect: Connect, many: int) -> None:
         def kept() -> int:
             gc.collect()
@@ -226,7 +216,6 @@ class TransportContract:
 
     # The end.
 
-    @pytest.mark.seed("MUX-7")
     async def test_the_end_of_the_connection_fails_all_pending_requests_at_once(self, connect: Connect) -> None:
         handler = Recorder()
         async with connect(handler=handler) as link:
@@ -249,7 +238,6 @@ class TransportContract:
                 async with connect("broken") as link:
                     await link.request("initialize", {}, timeout_s=LONG_S)
 
-    @pytest.mark.seed("MUX-8")
     async def test_closing_fails_all_pending_requests(self, connect: Connect) -> None:
         handler = Recorder()
         async with connect(handler=handler) as link:
@@ -300,7 +288,6 @@ class TransportContract:
         found: Mapping[str, Any] = answer["answer"]
         return found
 
-    @pytest.mark.seed("GAP-12")
     async def test_a_request_of_the_server_with_an_id_of_ours_is_answered(self, connect: Connect) -> None:
         async with connect() as link:
             for _ in range(3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import re
 import statistics
 import time
@@ -17,6 +18,7 @@ from pml_hookspecs import Failure, Outcome, Phase, Status, ToolCall, ToolId
 from pml_kit.waits import CALL_S, call_s
 
 from .fakes import FakeRun, outcome
+from .work import left_over
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Task, Wrapper
@@ -34,12 +36,26 @@ ENDINGS = (
 )
 
 
+OUTPUT: Any = {
+    "content": [{"type": "text", "text": "mail ada@example.org"}, {"type": "image", "data": "AA=="}],
+    "structuredContent": {"a": [1, {"b": "ada@example.org"}]},
+    "_meta": {"x": 1},
+}
+"""What a server answered."""
+
+
+def _data_of(task: Any) -> Any:
+    """Of a task, what could be changed in place."""
+    given = [getattr(task, name, None) for name in ("arguments", "inputs", "extra", "params")]
+    return [dict(one) if isinstance(one, dict) else bytes(getattr(one, "raw", b"")) for one in given]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownTask:
     """A kind of task that a later version may bring."""
 
     id: str
-    needs: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
 
 
 class Next:
@@ -158,6 +174,30 @@ class WrapperContract:
                 if ended.failure is not None:
                     assert CODE.fullmatch(ended.failure.code), f"no code such as policy.denied: {ended.failure.code!r}"
                     assert ended.failure.message.strip()
+
+    async def test_what_came_in_and_what_came_back_are_left_as_they_are(
+        self, wrapper: Wrapper, tasks: Sequence[Task], unmatched: Task, runs: Sequence[FakeRun]
+    ) -> None:
+        for run in runs:
+            for task in (unmatched, *tasks):
+                given, came = copy.deepcopy(_data_of(task)), copy.deepcopy(OUTPUT)
+
+                async def following(task: Task, _run: Run, came: Any = came) -> Outcome:
+                    return outcome(task.id, came)
+
+                await wrapper(task, run, following)
+                assert _data_of(task) == given, f"the arguments of {task.id!r} were changed; make others with replace()"
+                assert came == OUTPUT, f"the output of {task.id!r} was changed in place; history has it too: replace()"
+
+    async def test_leaves_no_task_behind(
+        self, wrapper: Wrapper, tasks: Sequence[Task], unmatched: Task, runs: Sequence[FakeRun]
+    ) -> None:
+        for run in runs:
+            for task in (unmatched, *tasks):
+                before = asyncio.all_tasks()
+                await wrapper(task, run, Next())
+                left = await left_over(before)
+                assert not left, f"after {task.id!r} there goes on {left}; begin it by Services.spawn, or wait for it"
 
     async def test_takes_at_most_50_us_of_its_own(self, wrapper: Wrapper, unmatched: Task) -> None:
         run, instant = FakeRun(), outcome(unmatched.id)

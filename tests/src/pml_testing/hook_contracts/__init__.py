@@ -1,0 +1,1 @@
+"""The contracts of what hook plugins contribute besides wrappers: filters, meta-tools, the search."""
