@@ -7,6 +7,9 @@ its ``pyproject.toml``.
 The lanes of ``tox.ini`` find in variables what they install of the tree, a requirement a line: ``UNDER_TEST`` is the
 contract, the core and what tests with it, ``EVERY_PLUGIN`` and ``EVERY_EXAMPLE`` speak for themselves, and
 ``EVERY_TEST_NEED`` is what the tests of all plugins need from elsewhere.
+
+With ``PML_WHEELS``, a folder of wheels that were built from this tree, what is ours is installed from there: building
+is most of what it takes to make a lane's environment.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ ROOT = Path(__file__).parent
 ALONE = "py311-{}-lowest"
 BASE = ("pml-hookspecs", "pml-core", "pml-testing")
 INSTALLED = "tests/architecture/test_installed.py"
+LOOKING = "pml-admin"
+"""What looks at a plugin from outside: its doctor, and what lists it."""
+WHEELS = os.environ.get("PML_WHEELS", "")
 NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -48,8 +54,19 @@ class Distribution:
 
     @property
     def path(self) -> str:
-        """From the root, with slashes, as something to install."""
+        """From the root, with slashes."""
         return f"./{self.folder.relative_to(ROOT).as_posix()}"
+
+    @property
+    def installed_from(self) -> str:
+        """What an installer takes it from: its wheel where there is one, else its folder."""
+        found = sorted(Path(WHEELS).absolute().glob(f"{self.name.replace('-', '_')}-*.whl")) if WHEELS else []
+        return found[0].as_posix() if found else self.path
+
+    @property
+    def size_of_tests(self) -> int:
+        """In bytes; about how long they take, compared with others."""
+        return sum(path.stat().st_size for path in self.folder.glob("tests/**/*.py"))
 
     @property
     def factor(self) -> str:
@@ -79,19 +96,25 @@ def ours(need: str) -> Distribution | None:
 
 
 def deps(needs: Iterable[str]) -> list[str]:
-    """``needs`` with ours by path, and of ours all that they need of ours."""
+    """``needs`` with ours by path, and of ours all that they need of ours.
+
+    Of those that are installed from wheels also what they need from elsewhere: what an installer lowers to the oldest
+    is what it is asked for, and what folders ask for.
+    """
     asked = list(needs)
     installed: dict[str, None] = {}
     for need in asked:
         one = ours(need)
-        installed[need if one is None else one.path] = None
-        asked += [] if one is None else [other for other in one.needs if ours(other) and other not in asked]
+        installed[need if one is None else one.installed_from] = None
+        if one is not None:
+            built = one.installed_from != one.path
+            asked += [other for other in one.needs if (built or ours(other)) and other not in asked]
     return list(installed)
 
 
 os.environ["UNDER_TEST"] = "\n".join(deps(BASE))
-os.environ["EVERY_PLUGIN"] = "\n".join(one.path for one in PLUGINS)
-os.environ["EVERY_EXAMPLE"] = "\n".join(deps(one.name for one in EXAMPLES))
+os.environ["EVERY_PLUGIN"] = "\n".join(deps(one.name for one in PLUGINS))
+os.environ["EVERY_EXAMPLE"] = "\n".join(deps([*OURS.keys() & {LOOKING}, *(one.name for one in EXAMPLES)]))
 os.environ["EVERY_TEST_NEED"] = "\n".join(
     sorted({need for one in PLUGINS for need in one.needs_for_tests if not ours(need)})
 )
@@ -102,15 +125,15 @@ def alone(plugin: Distribution, rest: Iterable[str]) -> MemoryLoader:
     tests = f"{plugin.path.removeprefix('./')}/tests"
     return MemoryLoader(
         description=f"{plugin.name} alone: {plugin.project['description']}",
-        deps=deps([*BASE, plugin.name, *plugin.needs_for_tests]),
+        deps=deps([*BASE, *OURS.keys() & {LOOKING}, plugin.name, *plugin.needs_for_tests]),
         commands=[Command(["pytest", tests, INSTALLED, *rest]), Command(["pml", "plugins", "list"])],
     )
 
 
 @impl
 def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
-    """Add the lanes of single plugins to those that run when none is named."""
-    for plugin in PLUGINS:
+    """Add the lanes of single plugins to those that run when none is named, the longest first."""
+    for plugin in sorted(PLUGINS, key=lambda one: one.size_of_tests, reverse=True):
         if plugin.has_code:
             lane = ALONE.format(plugin.factor)
             core_conf["env_list"].envs.append(lane)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pml_hookspecs import (
     CallNext,
@@ -20,6 +20,7 @@ from pml_hookspecs import (
     Wrapper,
     encode,
     hookimpl,
+    replace,
     setting,
 )
 

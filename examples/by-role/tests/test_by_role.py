@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from pml_example_by_role import ByRole, Settings
+from pml_hookspecs import replace
 from pml_testing.exposure_mode import ExposureModeContract
 from pml_testing.fakes import FakeCatalog, entry
 from pml_testing.gateway import until

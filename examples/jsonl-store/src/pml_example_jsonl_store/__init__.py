@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Self
 
 from pml_hookspecs import Json, Services, setting
+from pml_stores.changes import Change
 from pml_stores.line_file import LineFile
 from pml_stores.lines import from_line, to_line
-from pml_stores.memory import Change, MemoryStore
+from pml_stores.memory import MemoryStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

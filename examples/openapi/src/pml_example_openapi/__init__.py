@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from pml_hookspecs import Endpoint, Handler, Link, RawObject, RpcError, Transport, TransportError
-from pml_hookspecs.protocol import HANDSHAKE_REVISIONS, INVALID_PARAMS
+from pml_kit.mcp.protocol import HANDSHAKE_REVISIONS, INVALID_PARAMS
 
 WIRE = {"mode": "json", "by_alias": True, "exclude_none": True, "exclude": {"meta", "title"}}
 GONE = (httpx2.HTTPError, RuntimeError)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Phase, ServerRequest, ToolCall, hookimpl, setting
+from pml_hookspecs import Phase, ServerRequest, ToolCall, hookimpl, replace, setting
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Outcome, Run, Services, Task, Wrapper

@@ -49,7 +49,8 @@ def pml_meta_tools(services: Services) -> list[MetaTool]:
         await services.store.documents.put(REPORTS, run.id, value, marks={"tool": entry.id})
         return {"kept": True, "report": run.id}
 
-    return [MetaTool(definition=DEFINITION, call=report)]
+    # Which tools there are is known once every server has been tried.
+    return [MetaTool(definition=DEFINITION, call=report, whole_catalog=True)]
 
 
 @hookimpl

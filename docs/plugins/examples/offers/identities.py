@@ -1,14 +1,17 @@
 """Keys that a table of SHA-256 sums knows. Whoever sends another key is not let in, and whoever sends none is left to
 others; what a caller may see of the history is its own. Work that a caller left in the background ends when its key is
-no longer in the table."""
+no longer in the table. A plugin in a file is a guard, as who offers this has to be; a distribution names itself in the
+entry points of `pml.guards`, too."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from pml_hookspecs import Identities, Identity, Scope, Services, Session, UnauthenticatedError, hookimpl, setting
+from pml_hookspecs import Identity, Offer, Scope, Services, Session, UnauthenticatedError, hookimpl, setting
+from pml_kit.offers import IDENTITIES
 
 PREFIX = "team_"
 
@@ -22,8 +25,8 @@ settings_type = Settings
 
 
 @hookimpl
-def pml_identities(services: Services) -> Iterable[Identities]:
-    return [Keys(services.settings.keys)]
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
+    return [Offer(IDENTITIES, Keys(services.settings.keys))]
 
 
 class Keys:

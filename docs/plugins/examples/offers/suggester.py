@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pml_hookspecs import Run, Services, Suggester, Suggestion, ToolCall, Workflow, hookimpl, setting
+from pml_hookspecs import Offer, Run, Services, ToolCall, Workflow, hookimpl, setting
+from pml_kit.offers import SUGGESTER, Suggestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +19,8 @@ settings_type = Settings
 
 
 @hookimpl
-def pml_suggesters(services: Services) -> Iterable[Suggester]:
-    return [Recipes(services)]
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
+    return [Offer(SUGGESTER, Recipes(services))]
 
 
 class Recipes:
@@ -39,6 +41,6 @@ class Recipes:
             if entry is None or not self._services.catalog.allows(entry, run.session):
                 return None
             before = (tasks[-1].id,) if tasks else ()
-            tasks.append(ToolCall(id=f"step{number}", tool=entry.id, needs=before))
+            tasks.append(ToolCall(id=f"step{number}", tool=entry.id, depends_on=before))
         workflow = Workflow(id="recipe", tasks=tuple(tasks))
         return Suggestion(workflow=workflow, confidence=0.95, why=f"The recipe for {words!r}.")

@@ -6,15 +6,17 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from pml_hookspecs import Embedder, hookimpl
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import EMBEDDER
 
 SIZE = 256
 
 
 @hookimpl
-def pml_embedders() -> Iterable[Embedder]:
-    return [Trigrams()]
+def pml_offers() -> Iterable[Offer[Any]]:
+    return [Offer(EMBEDDER, Trigrams())]
 
 
 class Trigrams:

@@ -6,15 +6,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
+from typing import Any
 
-from pml_hookspecs import CatalogEntry, Match, SearchIndex, Session, ToolId, hookimpl
+from pml_hookspecs import CatalogEntry, Match, Offer, Session, ToolId, hookimpl
+from pml_kit.offers import SEARCH
 
 WORD = re.compile(r"[a-z0-9]+")
 
 
 @hookimpl
-def pml_search_index() -> Iterable[SearchIndex]:
-    return [Spelling()]
+def pml_offers() -> Iterable[Offer[Any]]:
+    return [Offer(SEARCH, Spelling())]
 
 
 class Spelling:

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from pml_hookspecs import AccessEvent, AccessWatcher, Services, hookimpl, setting
+from pml_hookspecs import Offer, Services, hookimpl, setting
+from pml_kit.offers import ACCESS_WATCHERS, AccessEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +21,7 @@ settings_type = Settings
 
 
 @hookimpl
-def pml_access_watchers(services: Services) -> Iterable[AccessWatcher]:
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
     refused: Counter[str] = Counter()
 
     async def watch(event: AccessEvent) -> None:
@@ -30,4 +32,4 @@ def pml_access_watchers(services: Services) -> Iterable[AccessWatcher]:
         if refused[place] == services.settings.many:
             services.log.warning("many come without a key", place=place, target=event.target, why=event.message)
 
-    return [watch]
+    return [Offer(ACCESS_WATCHERS, watch)]
