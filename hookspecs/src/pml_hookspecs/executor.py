@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from .tasks import Task
@@ -113,6 +114,10 @@ class Run(Protocol):
             CannotAskError: There is nobody to ask, or it cannot answer such a question.
             RpcError: The client answered with an error.
         """
+        ...
+
+    def question(self) -> AbstractContextManager[None]:
+        """While it is entered, people are asked by other ways than :meth:`ask`; :attr:`asked_s` counts the time."""
         ...
 
     @property

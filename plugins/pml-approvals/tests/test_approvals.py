@@ -141,7 +141,7 @@ async def test_a_refusal_reaches_the_agent_with_its_reason():
 
 
 async def test_asking_again_while_a_request_waits_keeps_one_request():
-    async with gateway(ScriptedServer(TOOLS)) as made:
+    async with gateway(ScriptedServer(TOOLS), {"wait_s": 0}) as made:
         for _ in range(3):
             await made.dispatcher.start(plan(call()), SESSION)
         assert len(await requests(made).all(None, 10)) == 1

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -347,6 +348,10 @@ class FakeRun:
         if not self.replies:
             raise CannotAskError("this client cannot be asked")
         return self.replies.pop(0)
+
+    @contextmanager
+    def question(self) -> Iterator[None]:
+        yield
 
     def note(self, **said: Any) -> None:
         self.noted.update({name: value for name, value in said.items() if value is not None})

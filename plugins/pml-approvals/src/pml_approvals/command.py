@@ -17,7 +17,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
-    from .requests import Request, State
+    from .requests import Answer, Request
 
 
 MOST = 1000
@@ -88,7 +88,7 @@ async def _answer(arguments: argparse.Namespace, services: Services) -> int:
     request = await _one(arguments.id, services)
     if request.state != "pending":
         raise InvalidArguments(f"{request.id} is {request.state} already")
-    state: State = arguments.state
+    state: Answer = arguments.state
     if not await _requests(services).answer(request, state, by=getpass.getuser(), reason=arguments.reason):
         raise InvalidArguments(f"{request.id}: somebody else answered at the same time")
     after = "It runs when it is asked for again." if state == "approved" else "It is refused when asked for again."

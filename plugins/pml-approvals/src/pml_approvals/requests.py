@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,9 +18,17 @@ if TYPE_CHECKING:
     from .settings import Settings
     from .subject import Subject
 
-COLLECTION = "approvals.requests"
+COLLECTION, LOOKS = "approvals.requests", "approvals.looks"
 State = Literal["pending", "approved", "denied", "used"]
+Answer = Literal["approved", "denied"]
 PAGE, TOO_MANY = 1000, 2
+LOOK_S, NOTE_S = 30.0, 10.0
+"""How long a look at what waits counts, and how often one is noted [s]."""
+POLL_S = 0.5
+"""How often an answer is looked for, which another gateway may have been given [s]."""
+MOST_BEFORE = 50
+"""Requests among which the last approved one is looked for."""
+LONGEST_MARK = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,7 @@ class Request:
     principal: str
     value: dict[str, Any]
     """What is kept, secrets taken out: ``kind``, ``target``, ``request``, ``digest``, ``intent``, ``execution_id``,
-    ``agent``, ``requested_at``; and once answered ``answered_at``, ``answered_by``, ``reason``."""
+    ``agent``, ``requested_at``; and once answered ``answer``, ``answered_at``, ``answered_by``, ``reason``."""
     version: int
     expires_at: datetime | None
 
@@ -40,6 +50,7 @@ class Requests:
 
     def __init__(self, services: Services, settings: Settings) -> None:
         self._services, self._settings = services, settings
+        self._noted_at = 0.0
 
     async def of(self, digest: str, principal: str) -> list[Request]:
         """Those for the same task of the same principal, the last changed first."""
@@ -68,21 +79,38 @@ class Requests:
                 break
         return found
 
-    async def ask(self, subject: Subject, run: Run, *, state: State = "pending", by: str = "") -> Request:
-        """Keep a new request, or with another state what a human said at once."""
-        made = self._new(subject, run, state, by)
-        await self._write(made, state, made.value)
-        return made
+    async def before(self, request: Request) -> Request | None:
+        """What the same principal was last approved of the same target; None for the first time."""
+        marks = {"principal": request.principal, "target": request.value["target"][:LONGEST_MARK]}
+        page = await self._services.store.documents.find(COLLECTION, marks=marks, limit=MOST_BEFORE)
+        return next((_request(one) for one in page.items if one.value.get("answer") == "approved"), None)
 
-    def ask_soon(self, subject: Subject, run: Run) -> Request:
-        """Keep a new request without waiting until it is kept, for whoever is being cancelled."""
-        made = self._new(subject, run, "pending", "")
-        self._services.store.documents.put_soon(
-            COLLECTION, made.id, made.value, marks=_marks(made, made.state), expires_at=made.expires_at
-        )
-        return made
+    async def answered(self, request: Request) -> Request | None:
+        """The request once somebody has answered it, at whichever gateway; None when it expires before."""
+        found: Request | None = request
+        while found is not None and found.state == "pending":
+            await asyncio.sleep(POLL_S)
+            found = await self.get(request.id)
+        return found
 
-    def _new(self, subject: Subject, run: Run, state: State, by: str) -> Request:
+    def look(self) -> None:
+        """Note that somebody who may answer looks at what waits."""
+        if time.monotonic() - self._noted_at < NOTE_S and self._noted_at:
+            return
+        self._noted_at, until = time.monotonic(), datetime.now(UTC) + timedelta(seconds=LOOK_S)
+        self._services.store.documents.put_soon(LOOKS, "last", {}, expires_at=until)
+
+    async def somebody_looks(self) -> bool:
+        """Whether somebody who may answer has looked at what waits just now, at whichever gateway."""
+        return await self._services.store.documents.get(LOOKS, "last") is not None
+
+    async def ask(self, subject: Subject, run: Run) -> Request:
+        """Keep a new request."""
+        made = self._new(subject, run)
+        version = await self._write(made, "pending", made.value)
+        return replace(made, version=version or 0)
+
+    def _new(self, subject: Subject, run: Run) -> Request:
         now = datetime.now(UTC)
         value = {
             "kind": subject.kind,
@@ -94,34 +122,38 @@ class Requests:
             "agent": run.session.actor,
             "requested_at": now.isoformat(),
         }
-        if state != "pending":
-            value |= {"answered_at": now.isoformat(), "answered_by": by}
-        id = f"apr-{secrets.token_hex(8)}"
-        return Request(id, state, run.session.principal, value, 0, now + timedelta(seconds=self._settings.expires_s))
+        id, expires_at = f"apr-{secrets.token_hex(8)}", now + timedelta(seconds=self._settings.expires_s)
+        return Request(id, "pending", run.session.principal, value, 0, expires_at)
 
-    async def answer(self, request: Request, state: State, *, by: str, reason: str = "") -> bool:
-        """Note what a human said; False when somebody else was faster or it has been answered."""
-        value = {**request.value, "answered_at": datetime.now(UTC).isoformat(), "answered_by": by}
-        return await self._write(request, state, {**value, "reason": reason} if reason else value)
+    async def answer(self, request: Request, answer: Answer, *, by: str, reason: str = "", used: bool = False) -> bool:
+        """Note what a human said, and with ``used`` that it is acted on at once.
+
+        False when somebody else was faster or it has been answered.
+        """
+        about = {"answer": answer, "answered_at": datetime.now(UTC).isoformat(), "answered_by": by}
+        value = {**request.value, **about, **({"reason": reason} if reason else {})}
+        return await self._write(request, "used" if used else answer, value) is not None
 
     async def use(self, request: Request) -> bool:
-        """Spend an approval; False when it was spent already."""
-        return await self._write(request, "used", request.value)
+        """Spend an answer; False when it was spent already."""
+        return await self._write(request, "used", request.value) is not None
 
-    async def _write(self, request: Request, state: State, value: dict[str, Any]) -> bool:
-        version = await self._services.store.documents.put(
+    async def _write(self, request: Request, state: State, value: dict[str, Any]) -> int | None:
+        used_until = datetime.now(UTC) + timedelta(seconds=self._settings.kept_s)
+        return await self._services.store.documents.put(
             COLLECTION,
             request.id,
             value,
             marks=_marks(request, state),
-            expires_at=request.expires_at,
+            expires_at=used_until if state == "used" else request.expires_at,
             if_version=request.version,
         )
-        return version is not None
 
 
 def _marks(request: Request, state: State) -> dict[str, str]:
-    return {"state": state, "principal": request.principal, "digest": request.value["digest"]}
+    value = request.value
+    target = value["target"][:LONGEST_MARK]
+    return {"state": state, "principal": request.principal, "digest": value["digest"], "target": target}
 
 
 def _request(document: Document) -> Request:

@@ -31,4 +31,13 @@ class Settings:
     ask_client: bool = setting(
         default=True, description="Ask through the client where it can ask its human; else only pml approvals answers."
     )
+    wait_s: float = setting(
+        45.0,
+        "How long a call that its client's human does not answer waits for an answer from elsewhere, if somebody has "
+        "looked at what waits in the last half minute or the same was asked before [s]; many clients give up after 60.",
+        ge=0,
+    )
+    kept_s: float = setting(
+        2_592_000.0, "How long a request that was answered and used is kept, to compare later ones with [s].", ge=1
+    )
     expires_s: float = setting(86_400.0, "How long a request waits and an approval is good [s].", ge=1)

@@ -13,7 +13,7 @@ from .settings import Settings
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Services
 
-    from .requests import State
+    from .requests import Answer, Request
 
 SCOPE = "approve"
 """Without it nobody answers by tool: an agent must not approve what it asks for itself."""
@@ -39,7 +39,14 @@ LIST_DEFINITION: Mapping[str, Any] = {
     "description": "List tasks that wait for a human's answer. Needs a key with the scope 'approve'.",
     "inputSchema": {
         "type": "object",
-        "properties": {"limit": {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": 50}},
+        "properties": {
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_LISTED, "default": 50},
+            "details": {
+                "type": "boolean",
+                "default": True,
+                "description": "Also the arguments, and what of the same target was approved before.",
+            },
+        },
         "additionalProperties": False,
     },
     "annotations": {"readOnlyHint": True},
@@ -55,22 +62,41 @@ class ListApprovals:
     async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
         """``{"approvals": [...]}``, the newest first, each as it is kept, secrets taken out, with ``approval_id``.
 
+        With ``details`` each has ``before``: ``request``, ``answered_at`` and ``answered_by`` of what the same
+        principal was last approved of the same target; None for the first time. Whoever calls it is known to look: for
+        half a minute, calls wait for the answer.
+
         Raises:
-            InvalidArguments: The caller may not, or ``limit`` is out of range.
+            InvalidArguments: The caller may not, or an argument is not as it must be.
         """
         if SCOPE not in run.session.scopes:
             raise InvalidArguments("list_approvals: this key lacks the scope 'approve'; pml approvals list shows them")
         limit = arguments.get("limit", 50)
         if type(limit) is not int or not 1 <= limit <= MOST_LISTED:
             raise InvalidArguments(f"list_approvals: limit must be 1 to {MOST_LISTED}")
+        details = arguments.get("details", True)
+        if not isinstance(details, bool):
+            raise InvalidArguments("list_approvals: details must be true or false")
+        self._requests.look()
         found = await self._requests.all("pending", limit)
-        shown = ("kind", "target", "request", "intent", "execution_id", "agent", "requested_at")
-        return {
-            "approvals": [
-                {"approval_id": one.id, "principal": one.principal, **{name: one.value.get(name) for name in shown}}
-                for one in found
-            ]
-        }
+        return {"approvals": [await self._shown(one, details=details) for one in found]}
+
+    async def _shown(self, one: Request, *, details: bool) -> Mapping[str, Any]:
+        names = (
+            "kind",
+            "target",
+            "intent",
+            "execution_id",
+            "agent",
+            "requested_at",
+            *(("request",) if details else ()),
+        )
+        shown = {"approval_id": one.id, "principal": one.principal, **{name: one.value.get(name) for name in names}}
+        if not details:
+            return shown
+        before = await self._requests.before(one)
+        told = ("request", "answered_at", "answered_by")
+        return {**shown, "before": None if before is None else {name: before.value.get(name) for name in told}}
 
 
 class AnswerApproval:
@@ -96,7 +122,7 @@ class AnswerApproval:
         if request is None or request.state != "pending":
             state = "there is no such request" if request is None else f"it is {request.state}"
             raise InvalidArguments(f"answer_approval: {id}: {state}")
-        answer: State = "approved" if approve else "denied"
+        answer: Answer = "approved" if approve else "denied"
         if not await self._requests.answer(request, answer, by=run.session.principal, reason=reason):
             raise InvalidArguments(f"answer_approval: {id}: somebody else answered at the same time")
         return {"approval_id": id, "state": answer}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pml_hookspecs import CannotAskError, Failure, Outcome, Phase, RpcError, Status, replace
 
 from .policy import Policy
-from .requests import Request, Requests
+from .requests import Answer, Request, Requests
 from .subject import Subject, subject_of
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from .settings import Settings
 
+Said: TypeAlias = Answer | Literal["elsewhere", "pending"]
+"""What the client's human says, that somebody else was faster, or that nobody answers."""
 FORM = {
     "type": "object",
     "properties": {"approve": {"type": "boolean", "title": "Approve", "description": "Run it, this once"}},
@@ -28,8 +30,9 @@ FORM = {
 class Approvals:
     """Holds a task back until a human has approved exactly this one.
 
-    An approval that is kept is spent; else the client asks its human, if it can; else a request is kept, and the
-    outcome says that it waits. An approval is bound to the digest of tool, definition and arguments and good once.
+    An approval that is kept is spent; else a request is kept, and whoever answers first decides: the client's human, if
+    it can ask one, or somebody at whichever gateway. What nobody answers in time ends with an outcome that says that it
+    waits. An approval is bound to the digest of tool, definition and arguments and good once.
     """
 
     phase = Phase.APPROVE
@@ -60,26 +63,50 @@ class Approvals:
 
     async def _held(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
         subject = subject_of(task, self._services.catalog)
-        pending: Request | None = None
+        waiting: Request | None = None
         for known in await self._requests.of(subject.digest, run.session.principal):
-            if known.state == "approved" and await self._requests.use(known):
-                return await call_next(approved(task), run)
-            if known.state == "denied" and await self._requests.use(known):
-                return _denied(task, known.value.get("reason", ""))
+            if known.state in ("approved", "denied") and await self._requests.use(known):
+                return await self._ended(task, run, call_next, known)
             if known.state == "pending":
-                pending = known
+                waiting = known
+        request = waiting or await self._requests.ask(subject, run)
+        match await self._said(subject, run, request, asked_before=waiting is not None):
+            case "elsewhere":
+                return await self._held(task, run, call_next)
+            case "pending":
+                return _waiting(task, subject, request)
+            case said:
+                return await self._ended(task, run, call_next, replace(request, state=said))
+
+    async def _ended(self, task: Task, run: Run, call_next: CallNext, answered: Request) -> Outcome:
+        if answered.state == "denied":
+            return _denied(task, answered.value.get("reason", ""))
+        return await call_next(approved(task), run)
+
+    async def _said(self, subject: Subject, run: Run, request: Request, *, asked_before: bool) -> Said:
+        """What is said first: by the client's human, or elsewhere."""
+        elsewhere = asyncio.ensure_future(self._requests.answered(request))
+        client = asyncio.ensure_future(self._said_by_client(subject, run))
         try:
-            said = await self._said_by_client(subject, run)
-        except asyncio.CancelledError:
-            # The clock ran out while the human was thinking: what was asked can still be answered by command.
-            if pending is None:
-                self._requests.ask_soon(subject, run)
-            raise
-        if said is None:
-            pending = pending or await self._requests.ask(subject, run)
-            return _waiting(task, subject, pending)
-        await self._settle(subject, run, pending)
-        return await call_next(approved(task), run) if said else _denied(task, "")
+            await asyncio.wait((elsewhere, client), return_when=asyncio.FIRST_COMPLETED)
+            if elsewhere.done():
+                return "elsewhere"
+            if (yes := client.result()) is None:
+                return await self._said_elsewhere(elsewhere, run, asked_before=asked_before)
+            answer: Answer = "approved" if yes else "denied"
+            ours = await self._requests.answer(request, answer, by="client", used=True)
+            return answer if ours else "elsewhere"
+        finally:
+            elsewhere.cancel()
+            client.cancel()
+            await asyncio.gather(elsewhere, client, return_exceptions=True)
+
+    async def _said_elsewhere(self, answered: asyncio.Future[Any], run: Run, *, asked_before: bool) -> Said:
+        if not asked_before and not await self._requests.somebody_looks():
+            return "pending"
+        with run.question():
+            await asyncio.wait((answered,), timeout=self._settings.wait_s)
+        return "elsewhere" if answered.done() else "pending"
 
     async def _said_by_client(self, subject: Subject, run: Run) -> bool | None:
         """What the human behind the client says; None when nobody can be asked, or gave no answer."""
@@ -97,13 +124,6 @@ class Approvals:
             return None
         return answer.get("action") == "accept" and isinstance(content, dict) and content.get("approve") is True
 
-    async def _settle(self, subject: Subject, run: Run, pending: Request | None) -> None:
-        """Keep that a human answered, whatever it was; a request that waited is answered by it."""
-        if pending is None:
-            await self._requests.ask(subject, run, state="used", by="client")
-        else:
-            await self._requests.answer(pending, "used", by="client")
-
 
 def approved(task: Task) -> Task:
     """``task`` without the wish for an approval, which it has."""
@@ -112,8 +132,8 @@ def approved(task: Task) -> Task:
 
 def _waiting(task: Task, subject: Subject, request: Request) -> Outcome:
     message = (
-        f"{subject.named} waits for a human: pml approvals approve {request.id} (or deny). Then send the same again, "
-        "or continue the workflow."
+        f"{subject.named} waits for a human: pml approvals approve {request.id} (or deny), or pml console. Send the "
+        "same again, or continue the workflow, to wait for the answer."
     )
     details = {"approval_id": request.id, "target": request.value["target"], "request": request.value["request"]}
     return _finished_outcome(

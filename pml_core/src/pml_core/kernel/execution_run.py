@@ -194,7 +194,7 @@ class ExecutionRun:
             raise CannotAskError("no client waits for this execution" if needed else f"{method} is no such question")
         if not isinstance(client.capabilities.get(needed), Mapping):
             raise CannotAskError(f"the client does not offer {needed}")
-        with self._clocks_stand_still():
+        with self.question():
             try:
                 return await client.ask(GATEWAY, method, RawObject.of(params))
             except RpcError as exc:
@@ -203,7 +203,8 @@ class ExecutionRun:
                 raise
 
     @contextmanager
-    def _clocks_stand_still(self) -> Iterator[None]:
+    def question(self) -> Iterator[None]:
+        """The clocks of this one, and of all that it is part of, stand still: people are asked."""
         asking = [run._own_asking() for run in self._up()]  # noqa: SLF001 - of its own kind
         for each in asking:
             each.begin()
