@@ -85,13 +85,12 @@ class Requests:
         page = await self._services.store.documents.find(COLLECTION, marks=marks, limit=MOST_BEFORE)
         return next((_request(one) for one in page.items if one.value.get("answer") == "approved"), None)
 
-    async def answered(self, request: Request) -> Request | None:
-        """The request once somebody has answered it, at whichever gateway; None when it expires before."""
+    async def answered(self, request: Request) -> None:
+        """Wait until somebody has answered it, at whichever gateway: for ever, if it expires before."""
         found: Request | None = request
-        while found is not None and found.state == "pending":
+        while found is None or found.state == "pending":
             await asyncio.sleep(POLL_S)
             found = await self.get(request.id)
-        return found
 
     def look(self) -> None:
         """Note that somebody who may answer looks at what waits."""

@@ -90,12 +90,14 @@ class Approvals:
         try:
             await asyncio.wait((elsewhere, client), return_when=asyncio.FIRST_COMPLETED)
             if elsewhere.done():
+                elsewhere.result()
                 return "elsewhere"
             if (yes := client.result()) is None:
                 return await self._said_elsewhere(elsewhere, run, asked_before=asked_before)
             answer: Answer = "approved" if yes else "denied"
-            ours = await self._requests.answer(request, answer, by="client", used=True)
-            return answer if ours else "elsewhere"
+            if await self._requests.answer(request, answer, by="client", used=True):
+                return answer
+            return answer if await self._requests.get(request.id) is None else "elsewhere"
         finally:
             elsewhere.cancel()
             client.cancel()
