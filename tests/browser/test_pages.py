@@ -14,6 +14,7 @@ PAGES = (
     "/console/tools",
     "/console/tools?query=read+something",
     "/console/tools/desk:read",
+    "/console/plans",
 )
 SIZES = {"narrow": (390, 844), "wide": (1280, 900)}
 THREE = [

@@ -62,11 +62,19 @@ class History:
         Raises:
             RefusedError: The reader's key does not count any more.
         """
-        found = await self._services.store.executions.get(ExecutionId(id), await self._scope())
+        found = await self.look(id)
         kind: Literal["query", "refused"] = "refused" if found is None else "query"
         event = AccessEvent(kind=kind, target=f"console {id}"[:LONGEST_TARGET], session=self._session, execution=id)
         await required(self._services, ACCESS).report(event)
         return found
+
+    async def look(self, id: str) -> ExecutionRecord | None:
+        """As :meth:`record`, of what the reader has just begun: nobody hears of it.
+
+        Raises:
+            RefusedError: The reader's key does not count any more.
+        """
+        return await self._services.store.executions.get(ExecutionId(id), await self._scope())
 
     async def inside(self, id: str) -> Sequence[ExecutionRecord]:
         """What ran inside an execution, oldest first.

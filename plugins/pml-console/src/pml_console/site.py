@@ -16,8 +16,9 @@ from pml_hookspecs import UnauthenticatedError
 
 from .history import History, RefusedError
 from .pages import approvals, executions, login, overview, tools, updates
+from .plans import plan_page
 from .security import COOKIE, HEADERS, is_ours
-from .visit import Site, Visit, form_of
+from .visit import FORM_BYTES, Site, Visit, form_of, is_too_long
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 CLIENT = "console"
 """Whom the history names for what people do here."""
-SEE_OTHER, BAD_REQUEST, FORBIDDEN = 303, 400, 403
+SEE_OTHER, BAD_REQUEST, FORBIDDEN, TOO_LARGE = 303, 400, 403, 413
 
 Page: TypeAlias = Callable[[Visit], Awaitable[Response]]
 GET: Mapping[str, Page] = {
@@ -39,12 +40,14 @@ GET: Mapping[str, Page] = {
     "/approvals": approvals.waiting,
     "/report": executions.report,
     "/live/{part}": updates.events,
+    "/plans": plan_page.plan,
     "/tools": tools.tools,
     "/tools/{id:path}": tools.tool,
 }
 POST: Mapping[str, Page] = {
     "/approvals/{id}": approvals.answer,
     "/logout": login.log_out,
+    "/plans": plan_page.attempt,
     "/tools/{id:path}": tools.attempt,
 }
 
@@ -74,6 +77,9 @@ async def _visit(site: Site, page: Page, request: Request) -> Response:
         identity = await site.sessions.identity(browser, request.state.identify)
     except UnauthenticatedError:
         return _to_log_in(site, request)
+    if is_too_long(request):
+        problem = f"This form is longer than {FORM_BYTES:,} bytes, or does not say how long it is. Send less at once."
+        return site.page("outside.html", TOO_LARGE, problem=problem)
     form = await form_of(request)
     if request.method == "POST" and not is_ours(form, browser):
         problem = "This form is of another log-in. Load its page again and repeat it."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .sessions import BrowserSession
     from .settings import Settings
 
-FORM_BYTES = 100_000
+FORM_BYTES = 1_000_000
 
 
 @dataclass(slots=True)
@@ -58,12 +58,17 @@ class Visit:
         return self.site.page(name, status, **shared, **values)
 
 
+def is_too_long(request: Request) -> bool:
+    """Whether a form is longer than :data:`FORM_BYTES`, or does not say how long it is."""
+    if request.method != "POST":
+        return False
+    length = request.headers.get("content-length", "")
+    return not length.isdecimal() or len(length) > len(str(FORM_BYTES)) or int(length) > FORM_BYTES
+
+
 async def form_of(request: Request) -> Mapping[str, str]:
     """The texts of a form; empty where there is none, or it is too long to be one."""
-    if request.method != "POST":
-        return {}
-    length = request.headers.get("content-length", "")
-    if not length.isdecimal() or len(length) > len(str(FORM_BYTES)) or int(length) > FORM_BYTES:
+    if request.method != "POST" or is_too_long(request):
         return {}
     form = await request.form(max_files=0)
     return {name: value for name, value in form.items() if isinstance(value, str)}
