@@ -39,6 +39,11 @@ agent = "agent-token"
 token = "lead-token"
 scopes = ["approve", "system"]
 
+[plugins.schedules.schedules.hourly]
+every_s = 3600
+tool = "desk:read"
+arguments = {{ path = "/scheduled" }}
+
 [servers.desk]
 command = {python}
 args = [{server}]

@@ -15,6 +15,8 @@ PAGES = (
     "/console/tools?query=read+something",
     "/console/tools/desk:read",
     "/console/plans",
+    "/console/capabilities",
+    "/console/schedules",
 )
 SIZES = {"narrow": (390, 844), "wide": (1280, 900)}
 THREE = [

@@ -68,7 +68,7 @@ class Browser:
 
 
 @asynccontextmanager
-async def served(server=None, watching=None, *, plugins=None, **settings):
+async def served(server=None, watching=None, *, plugins=None, tables=None, **settings):
     """``plugins`` take the place of those that run tasks one after the other, or stand beside them."""
     plugins = {
         **({("executor", "in_order"): InOrder} if plugins is None else plugins),
@@ -78,7 +78,7 @@ async def served(server=None, watching=None, *, plugins=None, **settings):
     }
     if watching is not None:
         plugins["hooks", "watching"] = watching
-    async with running({"db": server or ScriptedServer(TOOLS)}, plugins=plugins) as gateway:
+    async with running({"db": server or ScriptedServer(TOOLS)}, plugins=plugins, tables=tables) as gateway:
         pages = routes(gateway.assembly.services("console"), Settings(**settings))
         made = WithIdentify(Starlette(routes=[Mount("/console", routes=pages)]))
         made.gateway = gateway

@@ -10,7 +10,7 @@ from pml_capabilities import Capabilities, Settings, plugin
 from pml_capabilities.capability import to_value
 from pml_capabilities.inputs import schema_of
 from pml_capabilities.library import COLLECTION, Library
-from pml_hookspecs import CapabilityRun, InvalidArguments
+from pml_hookspecs import CapabilityRun, InvalidArguments, replace
 from pml_testing.fakes import FakeServices
 
 pytestmark = pytest.mark.anyio
@@ -254,3 +254,43 @@ async def test_the_list_says_whose_they_are_where_several_have_some(store, capsy
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["NAME", "c2"]
     await run(store, "forget", "--all", "--principal", "bob")
     assert set(await everything(store)) == {"c1"}
+
+
+def tool(services, name):
+    (found,) = (one for one in plugin.pml_meta_tools(services) if one.definition["name"] == name)
+    return found.call
+
+
+def caller(principal, *scopes):
+    made = run_of(principal=principal)
+    made.session = replace(made.session, scopes=frozenset(scopes))
+    return made
+
+
+async def test_a_tool_tells_of_what_is_the_callers_and_operators_of_all(store):
+    await kept(store, code="return 1")
+    tell = tool(FakeServices(settings=Settings(), catalog=some_catalog(), store=store), "list_capabilities")
+    for who, total in ((caller("alice"), 1), (caller("bob"), 0), (caller("boss", "system"), 1)):
+        assert (await tell({}, who))["total"] == total
+    (one,) = (await tell({"capability_id": "c1"}, caller("alice")))["capabilities"]
+    assert (one["code"], one["disabled"]) == ("return 1", False)
+    with pytest.raises(InvalidArguments, match="no capability 'c1' of yours"):
+        await tell({"capability_id": "c1"}, caller("bob"))
+    for bad in ({"limit": 0}, {"limit": True}, {"capability_id": 1}):
+        with pytest.raises(InvalidArguments):
+            await tell(bad, caller("alice"))
+
+
+async def test_an_operator_switches_by_tool_and_it_is_reported_who(store):
+    await kept(store)
+    services = FakeServices(settings=Settings(), catalog=some_catalog(), store=store)
+    switch = tool(services, "switch_capability")
+    with pytest.raises(InvalidArguments, match="lacks the scope 'system'"):
+        await switch({"capability_id": "c1", "enabled": False}, caller("alice"))
+    boss = caller("boss", "system")
+    assert await switch({"capability_id": "c1", "enabled": False}, boss) == {"capability_id": "c1", "disabled": True}
+    assert (await everything(store))["c1"].disabled
+    assert [(event.code, event.details["by"]) for event in services.access] == [("capability.disabled", "boss")]
+    for bad in ({"capability_id": "c2", "enabled": True}, {"capability_id": "c1"}, {"enabled": True}):
+        with pytest.raises(InvalidArguments):
+            await switch(bad, boss)

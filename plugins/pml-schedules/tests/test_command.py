@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from schedules_kit import Gateway, SetClock, Store
 
-from pml_hookspecs import InvalidArguments, Status
+from pml_hookspecs import InvalidArguments, Session, Status
 from pml_schedules import plugin
 from pml_schedules.ledger import Ledger
 from pml_schedules.plan import plan_from
 from pml_schedules.settings import Schedule, Settings
+from pml_testing.fakes import FakeRun
 
 
 class Terminal:
@@ -269,3 +270,27 @@ def test_the_doctor_tells_what_declared_schedules_are_and_what_is_wrong_with_the
     assert (good.ok, good.detail) == (True, "tool s:tool, 0 3 * * * (UTC)")
     assert (bad.ok, lost.ok) == (False, False)
     assert "there is no tool 's:none'" in lost.detail
+
+
+def test_tools_tell_of_what_runs_for_the_caller_and_let_operators_steer(pml):
+    tell, steer = (one.call for one in plugin.pml_meta_tools(pml.gateway))
+
+    def ask(tool, arguments, principal="local", *scopes):
+        run = FakeRun(session=Session(key=principal, principal=principal, scopes=frozenset(scopes)))
+        return asyncio.run(tool(arguments, run))
+
+    for who, names in ((("local",), ["declared"]), (("ada",), []), (("ada", "system"), ["declared"])):
+        assert [one["name"] for one in ask(tell, {}, *who)["schedules"]] == names
+    with pytest.raises(InvalidArguments, match="lacks the scope 'system'"):
+        ask(steer, {"name": "declared", "action": "pause"})
+    boss = ("boss", "system")
+    assert ask(steer, {"name": "declared", "action": "pause"}, *boss)["state"] == "paused"
+    (shown,) = ask(tell, {}, *boss)["schedules"]
+    assert (shown["state"], shown["upcoming"]) == ("paused", [])
+    ask(steer, {"name": "declared", "action": "resume"}, *boss)
+    (shown,) = ask(tell, {}, *boss)["schedules"]
+    assert (shown["state"], len(shown["upcoming"])) == ("active", 5)
+    assert ask(steer, {"name": "declared", "action": "run_now"}, *boss)["execution_id"]
+    for bad in ({}, {"name": "declared", "action": "erase"}, {"name": "other", "action": "pause"}):
+        with pytest.raises(InvalidArguments):
+            ask(steer, bad, *boss)

@@ -1,4 +1,4 @@
-"""``pml capabilities export | import | rename | disable | enable``: what an operator does with them."""
+"""What an operator does: ``pml capabilities export | import | rename | disable | enable``, and the tools like them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pml_hookspecs import InvalidArguments, replace
 from pml_kit.offers import ACCESS, AccessEvent, required
 from pml_kit.terminal import print_json
 
-from .commands import library_in, one_named, say
+from .commands import about_one, library_in, one_named, say
 from .exchange import MOST_BYTES, NAME_RULE, exported, is_name, read
 from .normalization import owned
 from .settings import Settings
@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from pml_hookspecs import Services
+    from pml_hookspecs import Run, Services
 
     from .capability import Capability
+
+SYSTEM = "system"
+"""Scope of operators."""
+MOST_TOLD = 500
 
 
 async def export_some(arguments: argparse.Namespace, services: Services) -> int:
@@ -143,12 +147,63 @@ async def enable(arguments: argparse.Namespace, services: Services) -> int:
 
 
 async def _switch(arguments: argparse.Namespace, services: Services, *, off: bool) -> int:
-    library = library_in(services)
-    known = await one_named(arguments.id, library, arguments.principal)
-    await _report(services, "capability.disabled" if off else "capability.enabled", _about(known))
-    made = await library.change(known.id, lambda now: replace(now, disabled=off))
+    known = await one_named(arguments.id, library_in(services), arguments.principal)
+    made = await switched(known, services, off=off)
     said = f"{known.id} ({known.name}) is not run any more." if off else f"{known.id} ({known.name}) may be run again."
     return _done(arguments, made, said)
+
+
+async def switched(known: Capability, services: Services, *, off: bool, by: str = "") -> Capability | None:
+    """Switch one off or on, as ``by`` says, an operator's command if nobody; None when it is not there any more."""
+    about = {**_about(known), **({"by": by} if by else {})}
+    await _report(services, "capability.disabled" if off else "capability.enabled", about)
+    return await library_in(services).change(known.id, lambda now: replace(now, disabled=off))
+
+
+async def tell(arguments: Mapping[str, Any], run: Run, services: Services) -> Mapping[str, Any]:
+    """``{"capabilities": […], "total": N}``, those that changed last first; of one that is asked for, its code as well.
+
+    With the scope ``system`` all are told of, else those that the caller may know of.
+
+    Raises:
+        InvalidArguments: The arguments do not fit, or there is no such capability for the caller.
+    """
+    settings: Settings = services.settings or Settings()
+    library, id, limit = library_in(services), arguments.get("capability_id", ""), arguments.get("limit", MOST_TOLD)
+    if not isinstance(id, str) or type(limit) is not int or not 1 <= limit <= MOST_TOLD:
+        raise InvalidArguments(f"list_capabilities: capability_id must be a text, and limit 1 to {MOST_TOLD}")
+    known = [one for one in await library.all() if _may_know(one, run, settings)]
+    if not id:
+        return {"capabilities": [about_one(one, services) for one in known[:limit]], "total": len(known)}
+    for one in known:
+        if one.id == id:
+            more = {"code": one.code, "inputs": dict(one.inputs), "takes": takes(one)}
+            return {"capabilities": [{**about_one(one, services), **more}], "total": 1}
+    raise InvalidArguments(f"list_capabilities: there is no capability {id[:80]!r} of yours")
+
+
+def _may_know(one: Capability, run: Run, settings: Settings) -> bool:
+    return SYSTEM in run.session.scopes or one.visible(run.session.principal, settings)
+
+
+async def switch(arguments: Mapping[str, Any], run: Run, services: Services) -> Mapping[str, Any]:
+    """``{"capability_id", "disabled"}``.
+
+    Raises:
+        InvalidArguments: The caller is no operator, the arguments do not fit, or there is no such capability.
+    """
+    if SYSTEM not in run.session.scopes:
+        raise InvalidArguments(
+            "switch_capability: this key lacks the scope 'system'; an operator has pml capabilities disable"
+        )
+    id, enabled = arguments.get("capability_id"), arguments.get("enabled")
+    if not isinstance(id, str) or not isinstance(enabled, bool):
+        raise InvalidArguments("switch_capability: give capability_id (text) and enabled (true or false)")
+    known = await library_in(services).get(id)
+    made = known and await switched(known, services, off=not enabled, by=run.session.principal)
+    if made is None:
+        raise InvalidArguments(f"switch_capability: there is no capability {id[:80]!r}")
+    return {"capability_id": made.id, "disabled": made.disabled}
 
 
 def _done(arguments: argparse.Namespace, made: Capability | None, said: str) -> int:

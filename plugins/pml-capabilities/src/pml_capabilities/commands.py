@@ -32,7 +32,7 @@ async def show_list(arguments: argparse.Namespace, services: Services) -> int:
     if words := " ".join(arguments.intent):
         known = [c for c, _ in by_intent(known, words)]
     if arguments.json:
-        print_json([_plain(c, services) for c in known])
+        print_json([about_one(c, services) for c in known])
         return 0
     if not known:
         say("Nothing was learned yet: code that ends well with an intent is." if not words else "Nothing is like that.")
@@ -53,7 +53,7 @@ async def show_one(arguments: argparse.Namespace, services: Services) -> int:
     """One, with its code."""
     capability = await one_named(arguments.id, library_in(services), arguments.principal)
     if arguments.json:
-        print_json({**_plain(capability, services), "code": capability.code, "inputs": dict(capability.inputs)})
+        print_json({**about_one(capability, services), "code": capability.code, "inputs": dict(capability.inputs)})
         return 0
     say(f"{capability.id}  {capability.name}  ({_state(capability, services)})")
     for intent in capability.intents:
@@ -157,13 +157,15 @@ def _state(capability: Capability, services: Services) -> str:
     return "proven" if capability.proven(settings) else "learned"
 
 
-def _plain(capability: Capability, services: Services) -> dict[str, Any]:
+def about_one(capability: Capability, services: Services) -> dict[str, Any]:
+    """One as JSON, without its code."""
     return {
         "id": capability.id,
         "name": capability.name,
         "intents": list(capability.intents),
         "language": capability.language,
         "state": _state(capability, services),
+        "disabled": capability.disabled,
         "retired": capability.retired or staleness(capability, services.catalog) or None,
         "successes": capability.successes,
         "failures": capability.failures,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import hookimpl
+from pml_hookspecs import MetaTool, hookimpl
 from pml_kit.shared import GatewayParts
 
 from .settings import Settings
@@ -15,12 +15,36 @@ from .settings import Settings
 if TYPE_CHECKING:
     import argparse
 
-    from pml_hookspecs import Services, ToolFilter, Wrapper
+    from pml_hookspecs import Run, Services, ToolFilter, Wrapper
 
     from .learning import Learning
     from .publisher import Publisher
 
 settings_type = Settings
+LIST: Mapping[str, Any] = {
+    "name": "list_capabilities",
+    "description": "List code that worked and was learned, with how it has done; of one that is named, its code too.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "capability_id": {"type": "string"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": 500, "default": 500},
+        },
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": True},
+}
+SWITCH: Mapping[str, Any] = {
+    "name": "switch_capability",
+    "description": "Switch learned code off, whatever is learned, or on again. Needs a key with the scope 'system'.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"capability_id": {"type": "string"}, "enabled": {"type": "boolean"}},
+        "required": ["capability_id", "enabled"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True},
+}
 LAST_LESSONS_S = 2.0
 """How long the end waits for what is still being kept."""
 
@@ -50,6 +74,28 @@ def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:
 
     settings: Settings = services.settings or Settings()
     return [] if settings.shared else [OwnerFilter(_parts_of(services)[0])]
+
+
+@hookimpl
+def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
+    """``list_capabilities`` and ``switch_capability``, unlisted: what the commands do, for programs."""
+
+    async def tell(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        from . import administration
+
+        return await administration.tell(arguments, run, services)
+
+    async def switch(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        from . import administration
+
+        made = await administration.switch(arguments, run, services)
+        _parts_of(services)[0].changed()
+        return made
+
+    return [
+        MetaTool(definition=LIST, call=tell, listed=False, recorded=False),
+        MetaTool(definition=SWITCH, call=switch, listed=False),
+    ]
 
 
 @hookimpl

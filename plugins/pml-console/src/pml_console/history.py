@@ -56,6 +56,15 @@ class History:
         content = output.get("structuredContent") if isinstance(output, Mapping) else None
         return content if isinstance(content, Mapping) else {}
 
+    async def ask_installed(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """As :meth:`call`; None where no plugin brings the tool.
+
+        Raises:
+            RefusedError: It does not run.
+        """
+        id = ToolId(f"{GATEWAY_SERVER}:{tool}")
+        return None if self._services.catalog.get(id) is None else await self.call(tool, arguments)
+
     async def record(self, id: str) -> ExecutionRecord | None:
         """One execution; None when there is none that this reader may read. Whoever watches access hears of both.
 

@@ -16,7 +16,7 @@ from pml_hookspecs import UnauthenticatedError
 
 from .history import History, RefusedError
 from .pages import approvals, executions, login, overview, tools, updates
-from .plans import plan_page
+from .plans import capabilities, plan_page, schedules
 from .security import COOKIE, HEADERS, is_ours
 from .visit import FORM_BYTES, Site, Visit, form_of, is_too_long
 
@@ -41,6 +41,9 @@ GET: Mapping[str, Page] = {
     "/report": executions.report,
     "/live/{part}": updates.events,
     "/plans": plan_page.plan,
+    "/capabilities": capabilities.capabilities,
+    "/capabilities/{id}": capabilities.capability,
+    "/schedules": schedules.schedules,
     "/tools": tools.tools,
     "/tools/{id:path}": tools.tool,
 }
@@ -48,6 +51,8 @@ POST: Mapping[str, Page] = {
     "/approvals/{id}": approvals.answer,
     "/logout": login.log_out,
     "/plans": plan_page.attempt,
+    "/capabilities/{id}": capabilities.switch,
+    "/schedules/{name}": schedules.steer,
     "/tools/{id:path}": tools.attempt,
 }
 

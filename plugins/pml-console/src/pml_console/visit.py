@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 FORM_BYTES = 1_000_000
+SYSTEM = "system"
+"""Scope of operators."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,11 @@ class Visit:
     history: History
     form: Mapping[str, str]
     """What was sent with it; empty unless it is a POST."""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the reader sees everything, and may switch what only operators switch."""
+        return SYSTEM in self.session.scopes
 
     def page(self, name: str, status: int = 200, **values: Any) -> Response:
         """The page made of a template."""

@@ -9,19 +9,20 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments, replace
+from pml_hookspecs import InvalidArguments
 from pml_kit.offers import ACCESS, AccessEvent, required
 from pml_kit.terminal import print_json, print_table
 
-from .ledger import ENDED, QUEUED, Claim, Ledger, State, execution_of
-from .plan import Plan, plan_from, plan_of
+from . import operations
+from .ledger import ENDED, Claim, Ledger, State
+from .operations import go_on, ledger_of, plan_called, settings_of, summary_of, upcoming_of
+from .plan import Plan, plan_of
 from .plan_file import read_plan
 from .run_task import likely_problem
-from .settings import Schedule, Settings, to_plain
-from .terminal_output import say, summary_of
+from .settings import Schedule, to_plain
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
@@ -33,42 +34,9 @@ SOON_S = 0.2
 """How often a run that is waited for is looked at [s]."""
 
 
-def _settings(services: Services) -> Settings:
-    settings: Settings = services.settings or Settings()
-    return settings
-
-
-def _ledger(services: Services) -> Ledger:
-    return Ledger(services.store.documents, timedelta(days=_settings(services).keep_days))
-
-
-async def _plans(services: Services) -> tuple[dict[str, Plan], dict[str, str]]:
-    """All schedules, and what is wrong with those that do not fit."""
-    settings, plans, unfit = _settings(services), {}, {}
-    for document in await _ledger(services).plans():
-        try:
-            plans[document.key] = plan_from(document, settings)
-        except (ValueError, KeyError) as exc:
-            unfit[document.key] = str(exc)
-    for name, schedule in settings.schedules.items():
-        try:
-            plans[name] = plan_of(name, schedule, settings, declared=True)
-        except ValueError as exc:
-            unfit[name] = str(exc)
-    return plans, unfit
-
-
-async def _plan(services: Services, name: str) -> Plan:
-    plans, unfit = await _plans(services)
-    if name in plans:
-        return plans[name]
-    if name in unfit:
-        raise InvalidArguments(f"Schedule {name!r} does not fit: {unfit[name]}")
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, plans, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "pml schedules list shows all."
-    raise InvalidArguments(f"There is no schedule {name!r}; {hint}")
+def say(text: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{text}\n")
 
 
 # Make and remove
@@ -76,7 +44,7 @@ async def _plan(services: Services, name: str) -> Plan:
 
 async def add(arguments: argparse.Namespace, services: Services) -> int:
     """Keep a new schedule."""
-    settings, ledger, name = _settings(services), _ledger(services), arguments.name
+    settings, ledger, name = settings_of(services), ledger_of(services), arguments.name
     try:
         plan = plan_of(name, _schedule(arguments), settings, declared=False)
     except ValueError as exc:
@@ -93,7 +61,7 @@ async def add(arguments: argparse.Namespace, services: Services) -> int:
     value = {"schedule": to_plain(plan.schedule), "added_at": datetime.now(UTC).isoformat(timespec="seconds")}
     if not await ledger.keep_plan(name, value, if_version=0 if before is None else before.version):
         raise InvalidArguments(f"Somebody else changed {name!r} at the same time; look at it and try again.")
-    state = await _go_on(ledger, plan, anew=True)
+    state = await go_on(ledger, plan, anew=True)
     problem = likely_problem(plan.schedule, services.catalog)
     if problem:
         sys.stderr.write(f"pml: warning: its runs will fail unless this changes: {problem}\n")
@@ -172,14 +140,14 @@ LEAST = {"max_runs": 0, "jitter_s": 0, "most_missed": 1, "timeout_s": 0}
 async def remove(arguments: argparse.Namespace, services: Services) -> int:
     """Forget a schedule."""
     name = arguments.name
-    if name in _settings(services).schedules:
+    if name in settings_of(services).schedules:
         message = (
             f"{name!r} stands in the configuration; remove [plugins.schedules.schedules.{name}] there, or pause it"
         )
         raise InvalidArguments(message)
-    ledger = _ledger(services)
+    ledger = ledger_of(services)
     if await ledger.plan(name) is None:
-        await _plan(services, name)
+        await plan_called(services, name)
     # First, because somebody who deletes might end the command before it is through.
     await required(services, ACCESS).report(
         AccessEvent(kind="change", target="schedules", code="schedule.removed", details={"schedule": name})
@@ -194,16 +162,14 @@ async def remove(arguments: argparse.Namespace, services: Services) -> int:
 
 async def pause(arguments: argparse.Namespace, services: Services) -> int:
     """Begin no further run."""
-    plan = await _plan(services, arguments.name)
-    await _ledger(services).change(plan.name, lambda state: replace(state, paused=True))
+    plan = await operations.pause(services, arguments.name)
     _done(arguments, plan.name, "paused")
     return 0
 
 
 async def resume(arguments: argparse.Namespace, services: Services) -> int:
     """Go on from now."""
-    plan = await _plan(services, arguments.name)
-    state = await _go_on(_ledger(services), plan)
+    plan, state = await operations.resume(services, arguments.name)
     if arguments.json:
         print_json({"name": plan.name, "state": "resumed"})
     else:
@@ -211,27 +177,10 @@ async def resume(arguments: argparse.Namespace, services: Services) -> int:
     return 0
 
 
-async def _go_on(ledger: Ledger, plan: Plan, *, anew: bool = False) -> State:
-    """Nothing before now is due. ``anew``: nor has it run before, and it is paused if it says so itself."""
-    now = datetime.now(UTC)
-
-    def change(state: State) -> State:
-        if anew:
-            return replace(state, handled={plan.digest: now}, runs=0, missed=0, paused=None)
-        return replace(state, handled={**state.handled, plan.digest: now}, paused=False)
-
-    return await ledger.change(plan.name, change)
-
-
 async def run_now(arguments: argparse.Namespace, services: Services) -> int:
     """Put a run in line."""
-    plan, ledger = await _plan(services, arguments.name), _ledger(services)
-    now = datetime.now(UTC)
-    due = now.replace(microsecond=now.microsecond // 1000 * 1000)
-    execution = execution_of(plan.name, due, now)
-    claim = await ledger.claim(Claim(schedule=plan.name, due=due, execution=execution, state=QUEUED, by_hand=True))
-    if claim is None:
-        raise InvalidArguments(f"{plan.name!r} was told to run at this very moment already")
+    plan, claim = await operations.run_soon(services, arguments.name)
+    ledger, execution = ledger_of(services), claim.execution
     ended = await _ended(ledger, claim, arguments.wait_s)
     if arguments.json:
         print_json({"name": plan.name, "execution_id": execution, "status": _status(ended or claim)})
@@ -240,7 +189,7 @@ async def run_now(arguments: argparse.Namespace, services: Services) -> int:
     elif arguments.wait_s:
         say(f"{plan.name} has not ended in {arguments.wait_s:g} s. Is a gateway up? Its execution is {execution}.")
     else:
-        soon_s = _settings(services).look_s
+        soon_s = settings_of(services).look_s
         say(f"{plan.name} is in line as execution {execution}: a gateway that is up begins it within {soon_s:g} s.")
     return 0 if ended is None or ended.status == "ok" or plan.schedule.dry_run else 1
 
@@ -264,16 +213,9 @@ async def _ended(ledger: Ledger, claim: Claim, wait_s: float) -> Claim | None:
 
 async def list_all(arguments: argparse.Namespace, services: Services) -> int:
     """``pml schedules list``: all schedules."""
-    plans, unfit = await _plans(services)
-    ledger = _ledger(services)
-    states = await ledger.states()
-    rows = []
-    for name in sorted(plans):
-        state = states.get(name, State())
-        last = await ledger.claim_at(state.last) if state.last else None
-        rows.append((plans[name], state, last))
+    rows, unfit = await operations.all_rows(services)
     if arguments.json:
-        broken = [{"name": name, "problem": problem} for name, problem in sorted(unfit.items())]
+        broken = [{"name": name, "problem": problem} for name, problem in unfit.items()]
         print_json([*(summary_of(plan, state, last) for plan, state, last in rows), *broken])
         return 0
     if not rows and not unfit:
@@ -287,7 +229,7 @@ async def list_all(arguments: argparse.Namespace, services: Services) -> int:
             [[_cell(row, column) for column in columns] for row in shown],
             whole=("name", "next", "last", "ended"),
         )
-    for name, problem in sorted(unfit.items()):
+    for name, problem in unfit.items():
         sys.stderr.write(f"pml: {name}: does not fit: {problem}\n")
     return 0
 
@@ -300,17 +242,12 @@ def _cell(row: dict[str, Any], column: str) -> str:
 
 async def show(arguments: argparse.Namespace, services: Services) -> int:
     """All of one."""
-    plan, ledger = await _plan(services, arguments.name), _ledger(services)
+    plan, ledger = await plan_called(services, arguments.name), ledger_of(services)
     state = await ledger.state(plan.name)
     last = await ledger.claim_at(state.last) if state.last else None
-    upcoming = []
-    for due in plan.times.upcoming(datetime.now(UTC)):
-        upcoming.append(due.isoformat(timespec="seconds"))
-        if len(upcoming) == 5 or not summary_of(plan, state, None)["next"]:  # noqa: PLR2004 - enough to see the pattern
-            break
     about = summary_of(plan, state, last)
     more: dict[str, Any] = {
-        "upcoming": upcoming if about["next"] else [],
+        "upcoming": upcoming_of(plan, state),
         "runs": state.runs,
         "missed": state.missed,
         "under_way": [key.partition("@")[2] for key in state.going],
@@ -329,10 +266,10 @@ async def history(arguments: argparse.Namespace, services: Services) -> int:
         raise InvalidArguments(f"--limit must be 1 to {MOST}")
     from .history_view import RunView
 
-    ledger = _ledger(services)
+    ledger = ledger_of(services)
     claims = await ledger.claims({"schedule": arguments.name})
     if not claims:
-        await _plan(services, arguments.name)
+        await plan_called(services, arguments.name)
     latest = sorted(claims, key=lambda claim: claim.due, reverse=True)[: arguments.limit]
     rows = [await RunView.of(claim, services.store.executions) for claim in latest]
     if arguments.json:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Check, hookimpl
+from pml_hookspecs import Check, MetaTool, hookimpl
 
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Services
+    from pml_hookspecs import Run, Services
 
 settings_type = Settings
+LIST: Mapping[str, Any] = {
+    "name": "list_schedules",
+    "description": "List what runs at certain times, with the next and the last run of each.",
+    "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+    "annotations": {"readOnlyHint": True},
+}
+STEER: Mapping[str, Any] = {
+    "name": "steer_schedule",
+    "description": "Pause a schedule, resume it, or run it once now. Needs a key with the scope 'system'.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "action": {"enum": ["pause", "resume", "run_now"]}},
+        "required": ["name", "action"],
+        "additionalProperties": False,
+    },
+    "annotations": {"readOnlyHint": False, "destructiveHint": False},
+}
 
 
 @hookimpl
@@ -28,6 +45,26 @@ async def _scheduling(services: Services) -> AsyncIterator[None]:
 
     services.spawn(Scheduler(services, services.settings or Settings()).run, name="schedules")
     yield
+
+
+@hookimpl
+def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
+    """``list_schedules`` and ``steer_schedule``, unlisted: what the commands do, for programs."""
+
+    async def tell(_arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        from . import operations
+
+        return await operations.tell(run, services)
+
+    async def steer(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
+        from . import operations
+
+        return await operations.steer(arguments, run, services)
+
+    return [
+        MetaTool(definition=LIST, call=tell, listed=False, recorded=False),
+        MetaTool(definition=STEER, call=steer, listed=False),
+    ]
 
 
 @hookimpl
