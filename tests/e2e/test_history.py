@@ -144,6 +144,8 @@ async def test_get_execution_result_returns_full_execution_details(fleet):
         "agent_name": None,
         "status": None,
         "triggered_by": None,
+        "person": None,
+        "tool": None,
         "hours": 24,
         "since": None,
         "until": None,

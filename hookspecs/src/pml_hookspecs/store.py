@@ -45,6 +45,8 @@ class ExecutionQuery:
     since: datetime | None = None
     """UTC, inclusive."""
     agent: str | None = None
+    principal: str | None = None
+    """What this one asked for, of what the scope shows."""
     agents_only: bool = False
     """Only what configured agents did (:attr:`ExecutionRecord.as_agent`)."""
     statuses: frozenset[str] | None = None

@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from jsonschema import Draft202012Validator
 
+from pml_execution_tools.definitions import LIST_RECENT_EXECUTIONS
 from pml_hookspecs import ExecutionId, Failure, Status, UnauthenticatedError
 from pml_kit.offers import ACCESS
 from pml_testing.fakes import outcome
@@ -69,7 +70,14 @@ async def test_the_list_over_http_is_the_list_of_the_tool(filled):
     answer = await body(filled, "/api/executions", hours="1", limit=20, agent_name="ruby-agent")
     assert ids(answer) == ["mine"]
     assert answer["total_count"] == 1
-    usual = {"agent_name": "ruby-agent", "status": None, "triggered_by": None, "limit": 20}
+    usual = {
+        "agent_name": "ruby-agent",
+        "status": None,
+        "triggered_by": None,
+        "person": None,
+        "tool": None,
+        "limit": 20,
+    }
     assert answer["filters_applied"] == {**usual, "hours": 1, "since": None, "until": None}
     assert ids(await body(filled, "/api/executions", status="failed")) == ["broken"]
     assert ids(await body(filled, "/api/executions", triggered_by="schedule")) == ["mine"]
@@ -241,7 +249,7 @@ async def test_a_limit_that_is_used_up_gets_429_and_when_to_try_again(served):
         ),
         (
             {"zz": "1"},
-            "unknown parameter 'zz'; known: agent_name, status, triggered_by, hours, since, until, limit, cursor.",
+            f"unknown parameter 'zz'; known: {', '.join(LIST_RECENT_EXECUTIONS['inputSchema']['properties'])}.",
         ),
         ({"hours": ["1", "2"]}, "'hours' is given more than once."),
         (

@@ -9,8 +9,8 @@ from pml_hookspecs import InvalidArguments
 from pml_kit.mcp.arguments import checked
 
 DEFAULTS = {
-    "agent_name": None, "status": None, "triggered_by": None, "hours": 24, "since": None, "until": None, "limit": 20,
-    "cursor": None,
+    "agent_name": None, "status": None, "triggered_by": None, "person": None, "tool": None, "hours": 24, "since": None,
+    "until": None, "limit": 20, "cursor": None,
 }  # fmt: skip
 
 
@@ -49,7 +49,7 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
         ({"agent": "a"}, "unknown parameter 'agent'; did you mean 'agent_name'?."),
         (
             {"zz": "a"},
-            "unknown parameter 'zz'; known: agent_name, status, triggered_by, hours, since, until, limit, cursor.",
+            f"unknown parameter 'zz'; known: {', '.join(LIST_RECENT_EXECUTIONS['inputSchema']['properties'])}.",
         ),
         ({"agent_name": ["x" * 99]}, "'agent_name' must be a string, not ['" + "x" * 38 + "…."),
     ],

@@ -69,6 +69,8 @@ async def test_the_list_shows_everyones_executions_to_whoever_sits_at_the_termin
         (["--agent", "writer"], ["four", "two"]),
         (["--status", "failed"], ["two"]),
         (["--trigger", "schedule"], ["one"]),
+        (["--person", "alice"], ["one"]),
+        (["--tool", "nobody:*"], []),
         (["--hours", "48"], ["four", "one", "three", "two"]),
         (["--agent", "nobody"], []),
     ],

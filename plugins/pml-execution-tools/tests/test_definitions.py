@@ -52,6 +52,8 @@ def test_the_list_is_described_as_in_the_seed() -> None:
         "agent_name": "Filter by specific agent name. Omit for all accessible agents.",
         "status": "Filter by execution status",
         "triggered_by": "Filter by trigger source",
+        "person": "Filter by whose key asked for it",
+        "tool": "Calls of this tool (server:tool, or server:* for any of it), inside others as well",
         "hours": "Look back period in hours (default 24, max 168)",
         **SPAN,
         "limit": "Maximum results to return (default 20, max 100)",

@@ -12,7 +12,10 @@ pytestmark = pytest.mark.anyio
 SYSTEM = Session(key="s", principal="root", scopes=frozenset({"system"}))
 OTHER = Session(key="o", principal="other")
 NO_TIMES = {"since": None, "until": None}
-USUAL = {"agent_name": None, "status": None, "triggered_by": None, "hours": 24, **NO_TIMES, "limit": 20}
+USUAL = {
+    "agent_name": None, "status": None, "triggered_by": None, "person": None, "tool": None, "hours": 24, **NO_TIMES,
+    "limit": 20,
+}  # fmt: skip
 
 
 def zulu(time):
@@ -47,6 +50,7 @@ async def test_a_list_has_the_shape_of_the_seed(history):
 
 async def test_the_filters_that_were_used_are_repeated(history):
     given = {"agent_name": "a", "status": "failed", "triggered_by": "mcp", "hours": 2.5, "limit": 1}
+    given |= {"person": "p", "tool": "s:*"}
     assert (await history.list(**given))["filters_applied"] == {**given, **NO_TIMES}
     applied = (await history.list(**given, since="2026-01-01", until="2026-01-31"))["filters_applied"]
     times = {"since": "2026-01-01T00:00:00Z", "until": "2026-02-01T00:00:00Z"}
@@ -126,6 +130,19 @@ async def test_the_filters_narrow_the_list(history):
     assert await history.ids(triggered_by="manual") == ["manual"]
     assert await history.ids(hours=168) == ["new", "other", "manual", "old"]
     assert await history.ids(agent_name="nobody") == []
+
+
+async def test_lists_are_narrowed_to_people_and_to_tools_wherever_these_were_called(history):
+    await history.put(
+        history.record("plan", kind="workflow", target="", principal="ada"),
+        history.record("inside", parent=ExecutionId("plan"), kind="tool", target="web:get", principal="ada"),
+        history.record("direct", kind="tool", target="web:put", principal="bob"),
+    )
+    assert await history.ids(session=SYSTEM, person="ada") == ["plan"]
+    assert await history.ids(session=SYSTEM, tool="web:get") == ["inside"]
+    assert sorted(await history.ids(session=SYSTEM, tool="web:*")) == ["direct", "inside"]
+    assert await history.ids(session=SYSTEM, tool="web:*", person="bob") == ["direct"]
+    assert await history.ids(session=OTHER, person="ada") == []
 
 
 async def test_one_query_finds_what_each_trigger_made_run(history):

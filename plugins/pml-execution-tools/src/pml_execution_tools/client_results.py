@@ -48,6 +48,8 @@ class FiltersApplied(TypedDict):
     agent_name: Annotated[str | None, "Null for all"]
     status: ExecutionStatus | None
     triggered_by: TriggeredBy | None
+    person: Annotated[str | None, "Null for all"]
+    tool: Annotated[str | None, "Null for all"]
     hours: Annotated[float | None, "Null where since says from when on"]
     since: Annotated[Time | None, "Null where hours say from when on"]
     until: Annotated[Time | None, "Null for now"]

@@ -79,6 +79,10 @@ def _hours(text: str) -> float:
 
 def _add_filters(parser: argparse.ArgumentParser, *, hours: int | None) -> None:
     parser.add_argument("--agent", metavar="NAME", help="of this agent")
+    parser.add_argument("--person", metavar="NAME", help="asked for with a key of theirs")
+    parser.add_argument(
+        "--tool", metavar="ID", help="calls of this tool, inside others as well: server:tool or server:*"
+    )
     parser.add_argument("--status", choices=get_args(ExecutionStatus), help="in this state")
     parser.add_argument("--trigger", choices=get_args(TriggeredBy), help="made to run by this")
     if hours is not None:
@@ -90,6 +94,7 @@ def _given(arguments: argparse.Namespace, definition: dict[str, Any], **more: An
     from pml_kit.mcp.arguments import checked
 
     filters = {"agent_name": arguments.agent, "status": arguments.status, "triggered_by": arguments.trigger}
+    filters |= {"person": arguments.person, "tool": arguments.tool}
     times = times_of(arguments) if "since" in arguments else {}
     return checked(definition, {**filters, "hours": arguments.hours, **times, **more}, longest=LONGEST_TEXT)
 

@@ -47,6 +47,8 @@ class Filters(TypedDict, total=False):
     agent_name: Annotated[str | None, "Filter by specific agent name. Omit for all accessible agents."]
     status: Annotated[ExecutionStatus | None, "Filter by execution status"]
     triggered_by: Annotated[TriggeredBy | None, "Filter by trigger source"]
+    person: Annotated[str | None, "Filter by whose key asked for it"]
+    tool: Annotated[str | None, "Calls of this tool (server:tool, or server:* for any of it), inside others as well"]
     hours: Annotated[LookBack, f"Look back period in hours (default 24, max {LONGEST_HOURS})"]
     since: Since
     until: Until

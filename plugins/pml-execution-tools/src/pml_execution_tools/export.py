@@ -70,7 +70,9 @@ def _asked(arguments: argparse.Namespace) -> ExecutionQuery:
         agent=arguments.agent,
         statuses=None if arguments.status is None else PUBLIC[arguments.status],
         trigger=arguments.trigger,
-        top_level=not arguments.inside,
+        principal=arguments.person,
+        target=arguments.tool,
+        top_level=not (arguments.inside or arguments.tool),
         limit=PAGE,
     )
 

@@ -60,8 +60,11 @@ def query_of(given: Mapping[str, Any], scope: Scope) -> ExecutionQuery:
         agent=given["agent_name"] or None,
         statuses=None if status is None else PUBLIC[status],
         trigger=given["triggered_by"],
+        principal=given["person"] or None,
+        target=given["tool"] or None,
         text=given.get("query"),
-        top_level=True,
+        # What a plan called is of a tool as well.
+        top_level=not given["tool"],
         limit=given["limit"],
         cursor=given["cursor"],
     )
@@ -87,7 +90,7 @@ async def listing(executions: Executions, scope: Scope, given: Mapping[str, Any]
     answer = {
         "executions": [listed(record) for record in page.items],
         "total_count": page.total,
-        "filters_applied": {**filters, "agent_name": query.agent},
+        "filters_applied": {**filters, "agent_name": query.agent, "person": query.principal, "tool": query.target},
     }
     return answer if page.cursor is None else {**answer, "next_cursor": page.cursor}
 

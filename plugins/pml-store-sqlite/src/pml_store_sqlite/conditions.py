@@ -79,4 +79,4 @@ def _index(query: ExecutionQuery) -> str:
     if statuses is not None and are_failed(statuses):
         return "failed"
     # Of somebody who seldom does anything, they are not looked for among all.
-    return "by_principal" if scope.principals and len(scope.principals) == 1 and not scope.agents else "by_time"
+    return "by_principal" if query.principal or (len(scope.principals or ()) == 1 and not scope.agents) else "by_time"

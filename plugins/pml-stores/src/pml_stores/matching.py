@@ -19,9 +19,8 @@ GOOD = (Status.OK, Status.SIMULATED)
 
 def in_scope(record: ExecutionRecord, scope: Scope) -> bool:
     """Whether whoever has ``scope`` may see ``record``."""
-    if scope.principals is None or record.principal in scope.principals:
-        return True
-    return record.as_agent and record.agent in scope.agents
+    own = scope.principals is None or record.principal in scope.principals
+    return own or (record.as_agent and record.agent in scope.agents)
 
 
 def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
@@ -31,6 +30,7 @@ def matches(record: ExecutionRecord, query: ExecutionQuery) -> bool:
         and (query.since is None or record.started_at >= query.since)
         and (query.until is None or record.started_at < query.until)
         and query.agent in (None, record.agent)
+        and query.principal in (None, record.principal)
         and (record.as_agent or not query.agents_only)
         and (query.statuses is None or record.status in query.statuses)
         and query.trigger in (None, record.trigger)

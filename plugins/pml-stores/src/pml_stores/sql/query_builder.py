@@ -167,14 +167,14 @@ class QueryBuilder(ABC):
     def shared(self, query: ExecutionQuery) -> Condition:
         """All that it says of what executions and their sums have, but when and whose."""
         found = ALL
-        if query.agent is not None:
-            found &= self.any_of("agent", (query.agent,))
+        named = {"agent": query.agent, "principal": query.principal, "triggered_by": query.trigger}
+        for column, name in named.items():
+            if name is not None:
+                found &= self.any_of(column, (name,))
         if query.agents_only:
             found &= Condition(self.yes.format("as_agent"))
         if query.statuses is not None:
             found &= self._status(query.statuses)
-        if query.trigger is not None:
-            found &= self.any_of("triggered_by", (query.trigger,))
         if query.top_level:
             found &= Condition(self.no.format("nested"))
         return found if query.include_dry_runs else found & Condition(self.no.format("dry_run"))
