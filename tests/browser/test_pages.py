@@ -9,8 +9,10 @@ import pytest
 PAGES = (
     "/console/",
     "/console/history",
+    "/console/history?view=causes",
     "/console/approvals",
     "/console/report",
+    "/console/insight",
     "/console/tools",
     "/console/tools?query=read+something",
     "/console/tools/desk:read",

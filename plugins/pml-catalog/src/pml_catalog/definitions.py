@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import CatalogEntry, Documents, ToolId, encode
+from pml_hookspecs import CatalogEntry, Document, Documents, ToolId, encode
 
 from .live import make_entry
 
@@ -78,6 +78,8 @@ class Definitions:
         """By the tool's name; None before the server was ever seen."""
         self.changes: dict[str, Change] = {}
         """What nobody has looked at yet."""
+        self.noted: dict[str, dict[str, Any]] = {}
+        """Of tools that are new or have changed since, when that was last seen and what differed, accepted or not."""
         self._digests: dict[str, str] = {}
         self._entries: dict[str, CatalogEntry] = {}
         """Those that were shown in place of what was listed."""
@@ -91,6 +93,7 @@ class Definitions:
             made._digests = dict(kept["digests"])
             changes = (Change(**{**one, "fields": tuple(one["fields"])}) for one in kept["changes"])
             made.changes = {one.tool: one for one in changes}
+            made.noted = dict(kept.get("noted", {}))
         return made
 
     def kept(self) -> dict[str, Any] | None:
@@ -98,7 +101,7 @@ class Definitions:
         if self.accepted is None:
             return None
         changes = [one.kept() for one in self.changes.values()]
-        return {"tools": self.accepted, "digests": self._digests, "changes": changes}
+        return {"tools": self.accepted, "digests": self._digests, "changes": changes, "noted": self.noted}
 
     def judge(self, entries: Sequence[CatalogEntry]) -> tuple[list[CatalogEntry], list[Change]]:
         """What is shown of what a server lists now, and what has changed that was not said before."""
@@ -118,6 +121,7 @@ class Definitions:
             before = self.accepted.get(entry.name)
             fields = changed(before, entry.definition)
             if not fields or (before is None and not self.holds):
+                self._note(entry.name, fields)
                 self._take([entry])
                 shown.append(entry)
                 continue
@@ -157,9 +161,19 @@ class Definitions:
             if not changed(known.now, entry.definition):
                 return None
             before = known.before
-        seen_at = datetime.now(UTC).isoformat(timespec="seconds")
+        seen_at = self._note(entry.name, fields)
         change = self.changes[entry.name] = Change(entry.name, fields, before, dict(entry.definition), seen_at)
         return change
+
+    def _note(self, tool: str, fields: tuple[str, ...]) -> str:
+        """Keep that it is new or has changed, if it has; when this is [ISO 8601]."""
+        seen_at = datetime.now(UTC).isoformat(timespec="seconds")
+        if fields:
+            self.noted.pop(tool, None)
+            self.noted[tool] = {"at": seen_at, "fields": list(fields)}
+        while len(self.noted) > MOST_CHANGES:
+            del self.noted[next(iter(self.noted))]
+        return seen_at
 
     def _take(self, entries: Iterable[CatalogEntry]) -> None:
         accepted = {} if self.accepted is None else self.accepted
@@ -204,6 +218,25 @@ class Definitions:
             )
         if self.holds and tool not in (self.accepted or {}):
             raise HeldError("its server does not list it, so that nobody has accepted it")
+
+
+def news_in(document: Document, since: datetime, until: datetime) -> list[dict[str, Any]]:
+    """What a document of :data:`COLLECTION` says was new from ``since`` until before ``until``.
+
+    Returns:
+        ``{"what", "name", "fields", "at"}`` each: a ``server`` that was not known before, or was started from something
+        else; a ``tool`` that a known server had not had; a ``definition`` in which ``fields`` differ from before.
+    """
+    server, found = document.key.rpartition(" ")[0], []
+    if since <= document.created_at < until:
+        at = document.created_at.isoformat(timespec="seconds")
+        found.append({"what": "server", "name": server, "fields": [], "at": at})
+    for tool, note in document.value.get("noted", {}).items():
+        if since <= datetime.fromisoformat(note["at"]) < until:
+            new = note["fields"] == [NEW]
+            about = {"what": "tool" if new else "definition", "name": f"{server}:{tool}"}
+            found.append({**about, "fields": [] if new else note["fields"], "at": note["at"]})
+    return found
 
 
 async def stored_changes(documents: Documents, server: str, source: ServerSource) -> tuple[dict[str, Change], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +33,9 @@ def add(subcommands: Any) -> None:
     parser.add_argument("--until", metavar="WHEN", help="until when; now if not given")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--html", type=Path, metavar="FILE", help="write one page there that can be mailed as it is")
+    parser.add_argument(
+        "--base-url", metavar="URL", default="", help="of the gateway, such as https://pml.test: links lead there"
+    )
     form.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run_with=run)
 
@@ -45,15 +49,27 @@ async def run(arguments: argparse.Namespace, services: Services) -> int:
     until = moment(_day(arguments.until, now), "--until", now, local=True) if arguments.until else now
     if since >= until:
         raise InvalidArguments("--since must be before --until")
-    report = await report_of(services.store.executions, since, until)
+    base_url = _base_url(arguments.base_url)
+    report = await report_of(services.store, since, until)
     if arguments.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))  # noqa: T201 - the command's result
     elif arguments.html is not None:
-        arguments.html.write_text(Templates().render("mail.html", report=report), encoding="utf-8")
+        arguments.html.write_text(Templates().render("mail.html", report=report, base_url=base_url), encoding="utf-8")
         print(f"written to {arguments.html}", file=sys.stderr)  # noqa: T201
     else:
         _show(report)
     return 0
+
+
+def _base_url(text: str) -> str:
+    """What links begin with, without the last slash; ``""`` for no links.
+
+    Raises:
+        InvalidArguments: It is no address of the web.
+    """
+    if text and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", text):
+        raise InvalidArguments(f"--base-url {text[:100]!r}: give where the gateway is, such as https://pml.test")
+    return text.rstrip("/")
 
 
 def _day(text: str, now: datetime) -> str:
@@ -70,6 +86,15 @@ def _show(report: dict[str, Any]) -> None:
             cells = [[row["name"], f"{row['runs']:,}", f"{row['failed']:,}", money(row["cost_usd"])] for row in rows]
             print()  # noqa: T201
             print_table([title, "runs", "failed", "cost"], cells)
+    if rows := report["approvals"]:
+        print()  # noqa: T201
+        cells = [[one["answer"], one["by"], one["agent"] or one["for"], one["target"]] for one in rows]
+        print_table(["answer", "by", "for", "what"], cells)
+    if rows := report["news"]:
+        print()  # noqa: T201
+        print_table(
+            ["new", "name", "differs in"], [[one["what"], one["name"], ", ".join(one["fields"])] for one in rows]
+        )
     if report["failures"]:
         print()  # noqa: T201
         rows = [[f"{one['times']:,}", one["who"], one["what"], one["why"]] for one in report["failures"]]

@@ -15,7 +15,8 @@ from starlette.staticfiles import StaticFiles
 from pml_hookspecs import UnauthenticatedError
 
 from .history import History, RefusedError
-from .pages import approvals, executions, login, overview, tools, updates
+from .insight import insight_page
+from .pages import approvals, executions, history, login, overview, report, tools, updates
 from .plans import capabilities, plan_page, schedules
 from .security import COOKIE, HEADERS, is_ours
 from .visit import FORM_BYTES, Site, Visit, form_of, is_too_long
@@ -35,10 +36,12 @@ SEE_OTHER, BAD_REQUEST, FORBIDDEN, TOO_LARGE = 303, 400, 403, 413
 Page: TypeAlias = Callable[[Visit], Awaitable[Response]]
 GET: Mapping[str, Page] = {
     "/": overview.now,
-    "/history": executions.history,
+    "/history": history.history,
     "/executions/{id}": executions.execution,
+    "/executions/{id}/export": executions.export,
+    "/insight": insight_page.insight,
     "/approvals": approvals.waiting,
-    "/report": executions.report,
+    "/report": report.report,
     "/live/{part}": updates.events,
     "/plans": plan_page.plan,
     "/capabilities": capabilities.capabilities,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, Response
 
+from .insight.list_tokens import TokenSizes
 from .sessions import Sessions
 from .templates import Templates
 
@@ -33,6 +34,7 @@ class Site:
     settings: Settings
     sessions: Sessions = field(init=False)
     templates: Templates = field(default_factory=Templates)
+    sizes: TokenSizes = field(default_factory=TokenSizes)
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.settings)

@@ -1,52 +1,28 @@
-"""History: lists of what ran, one execution, and what happened since yesterday."""
+"""One execution: its plan, what ran inside, what was asked and answered, and taking it elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
 
 from pml_console.history import plain
+from pml_console.plans.plan_text import PlanTextError, text_of
+from pml_hookspecs import encode
 
 from .plan_graph import graph_of
-from .timeline import bars_of
+from .timeline import bars_of, span_s
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
-
     from pml_console.visit import Visit
+    from pml_hookspecs import ExecutionRecord
 
 NOT_FOUND = 404
 NO_SUCH = "There is no such execution, or it is not yours to read. History is kept for as long as [history] says."
-PERIODS = {"24": "24 hours", "48": "2 days", "168": "7 days"}
-FILTERS = ("query", "agent_name", "status", "triggered_by", "hours", "cursor")
-LIMIT = 50
-STATUSES = ("success", "failed", "running", "pending")
-TRIGGERS = ("mcp", "agent", "schedule", "manual")
-
-
-async def history(visit: Visit) -> Response:
-    """Executions by what the reader asks for."""
-    given = {name: value for name in FILTERS if (value := visit.request.query_params.get(name, "").strip())}
-    arguments: dict[str, Any] = {**given, "limit": LIMIT, "hours": _hours(given.get("hours"))}
-    tool = "search_executions" if "query" in given else "list_recent_executions"
-    found = await visit.history.call(tool, arguments)
-    kept = {name: value for name, value in given.items() if name != "cursor"}
-    more = found.get("next_cursor")
-    return visit.page(
-        "history.html",
-        found=found,
-        given={name: given.get(name, "") for name in FILTERS},
-        periods=PERIODS,
-        statuses=STATUSES,
-        triggers=TRIGGERS,
-        next_page=f"?{urlencode({**kept, 'cursor': more})}" if more else "",
-    )
-
-
-def _hours(given: str | None) -> int:
-    return int(given) if given in PERIODS else 24
+LONGEST_PLAN = 30_000
+"""Characters of a plan that a form sends along; in its encoding they can be three times as many bytes."""
 
 
 async def execution(visit: Visit) -> Response:
@@ -55,21 +31,37 @@ async def execution(visit: Visit) -> Response:
     if record is None:
         return visit.page("problem.html", NOT_FOUND, problem=NO_SUCH)
     inside = await visit.history.inside(record.id)
-    response = plain(record.response)
+    response, now = plain(record.response), datetime.now(UTC)
     return visit.page(
         "execution.html",
         record=record,
         request=plain(record.request),
         response=response,
         graph=graph_of(record.request, response),
-        bars=bars_of(record, inside, datetime.now(UTC)),
+        bars=bars_of(record, inside.items, now),
+        span_s=span_s(record, inside.items, now),
+        inside_left_out=inside.total - len(inside.items),
         running=record.duration_ms is None,
+        plan=_plan(record),
     )
 
 
-async def report(visit: Visit) -> Response:
-    """What happened in the last day: by agent, with failures grouped, and what it cost."""
-    given = visit.request.query_params.get("hours", "")
-    hours = _hours(given)
-    summary: Mapping[str, Any] = await visit.history.call("get_agent_activity_summary", {"hours": hours})
-    return visit.page("report.html", summary=summary, hours=str(hours), periods=PERIODS)
+def _plan(record: ExecutionRecord) -> str:
+    """What the form that rehearses it again sends; ``""`` where there is none."""
+    try:
+        text = text_of(record)
+    except PlanTextError:
+        return ""
+    return text if len(text) <= LONGEST_PLAN else ""
+
+
+async def export(visit: Visit) -> Response:
+    """One execution as a file: what ``get_execution_result`` answers, with the transcript."""
+    record = await visit.history.look(visit.request.path_params["id"])
+    if record is None:
+        return visit.page("problem.html", NOT_FOUND, problem=NO_SUCH)
+    arguments = {"agent_name": record.agent, "execution_id": record.id, "include_transcript": True}
+    found = await visit.history.call("get_execution_result", arguments)
+    name = re.sub(r"[^A-Za-z0-9-]", "-", record.id)[:64]
+    headers = {"content-disposition": f'attachment; filename="execution-{name}.json"'}
+    return Response(encode(found), headers=headers, media_type="application/json")

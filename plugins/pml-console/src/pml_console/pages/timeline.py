@@ -28,16 +28,20 @@ class Bar:
 
 def bars_of(whole: ExecutionRecord, inside: Sequence[ExecutionRecord], now: datetime) -> list[Bar]:
     """A bar for each of ``inside``, in order; of what has not ended it goes on until ``now``."""
-    end = max([_end(record, now) for record in (whole, *inside)])
-    span_s = max((end - whole.started_at).total_seconds(), 0.001)
-    bars = []
+    whole_s, bars = span_s(whole, inside, now), []
     for record in inside:
-        start = 100 * (record.started_at - whole.started_at).total_seconds() / span_s
-        length = 100 * (_end(record, now) - record.started_at).total_seconds() / span_s
+        start = 100 * (record.started_at - whole.started_at).total_seconds() / whole_s
+        length = 100 * (_end(record, now) - record.started_at).total_seconds() / whole_s
         start = min(max(start, 0.0), 100 - LEAST_PERCENT)
         length = min(max(length, LEAST_PERCENT), 100 - start)
         bars.append(Bar(record.id, record.target or record.kind, str(record.status), start, length, record.duration_ms))
     return bars
+
+
+def span_s(whole: ExecutionRecord, inside: Sequence[ExecutionRecord], now: datetime) -> float:
+    """How long it took with all of ``inside``, until ``now`` what has not ended; never nothing [s]."""
+    end = max([_end(record, now) for record in (whole, *inside)])
+    return max((end - whole.started_at).total_seconds(), 0.001)
 
 
 def _end(record: ExecutionRecord, now: datetime) -> datetime:

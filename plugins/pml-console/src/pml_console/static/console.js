@@ -25,5 +25,19 @@ const follow = (part) => {
   };
   addEventListener("pagehide", () => events.close());
 };
+// Times are typed in the reader's zone, too, and sent in UTC.
+for (const field of document.querySelectorAll("input[data-at]")) {
+  const at = new Date(field.dataset.at);
+  if (!Number.isNaN(at.valueOf())) {
+    field.value = new Date(at.valueOf() - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+  }
+  for (const zone of field.form.querySelectorAll("[data-zone]")) {
+    zone.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone || "your time";
+  }
+  field.form.addEventListener("formdata", (event) => {
+    const typed = new Date(field.value);
+    if (!Number.isNaN(typed.valueOf())) event.formData.set(field.name, typed.toISOString());
+  });
+}
 zoned(document);
 document.querySelectorAll("[data-live]").forEach(follow);

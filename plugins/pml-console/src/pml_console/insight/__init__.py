@@ -1,0 +1,1 @@
+"""What the history says in sums: tokens, times, errors, and tools that are used together."""
