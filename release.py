@@ -65,9 +65,13 @@ def entries(path: Path) -> Iterator[str]:
             yield f"- {' '.join(words)}"
 
 
-def section(version: str) -> str:
-    """All that has changed."""
-    lines = [f"## {version} ({datetime.now(UTC):%Y-%m-%d})"]
+def section(title: str) -> str:
+    """All that has changed since the last release.
+
+    Raises:
+        SystemExit: Nothing has.
+    """
+    lines = [f"## {title}"]
     for folder in folders():
         if found := fragments(folder):
             told = project(folder)
@@ -102,7 +106,7 @@ def release(version: str) -> str:
         sys.exit("something is not committed: commit it, or put it away (git stash)")
     if git("tag", "--list", tag):
         sys.exit(f"{tag} is there already: raise version in {METAPACKAGE}/pyproject.toml, and commit that")
-    told = section(version)
+    told = section(f"{version} ({datetime.now(UTC):%Y-%m-%d})")
     before = CHANGELOG.read_text(encoding="utf-8").removeprefix(TITLE) if CHANGELOG.exists() else ""
     CHANGELOG.write_text(f"{TITLE}\n{told}{before}", encoding="utf-8")
     for folder in folders():
@@ -122,7 +126,7 @@ def main() -> None:
     draft = parser.parse_args().draft
     told = project(ROOT / METAPACKAGE)
     if draft:
-        sys.stdout.write(section(told["version"]))
+        sys.stdout.write(section(f"{told['version']} ({datetime.now(UTC):%Y-%m-%d})"))
         return
     tag = release(told["version"])
     sys.stdout.write(f"{tag} is tagged. Look at it: git show {tag}. Then: git push --follow-tags\n")

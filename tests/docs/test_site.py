@@ -14,6 +14,7 @@ import pytest
 FETCHES = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 LINKS_ONLY = {"canonical", "prev", "next", "alternate"}
 """Relations that a browser does not fetch."""
+LARGEST_BYTES = 120_000
 
 
 class Page(HTMLParser):
@@ -21,7 +22,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.fetched, self.links, self.anchors = [], [], set()
+        self.fetched, self.links, self.pictures, self.anchors = [], [], [], set()
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -30,6 +31,8 @@ class Page(HTMLParser):
             self.anchors.add(given["id"])
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
+        if tag == "img":
+            self.pictures.append((given.get("src", ""), given.get("alt")))
         if tag in FETCHES and (target := given.get(FETCHES[tag])) and given.get("rel") not in LINKS_ONLY:
             self.fetched.append(target)
 
@@ -87,6 +90,40 @@ def test_every_link_leads_to_a_page_and_a_place_in_it(site, pages):
             elif not (site / path).exists():
                 lost.append(f"{name}: {link}")
     assert lost == []
+
+
+def test_what_a_page_fetches_is_there(site, pages):
+    lost = []
+    for name, page in pages.items():
+        for target in (one for one in page.fetched if name != "404.html" and urlsplit(one).scheme == ""):
+            path = unquote(urlsplit(urljoin(f"/{name}", target)).path).lstrip("/")
+            if not (site / path).is_file():
+                lost.append(f"{name}: {target}")
+    assert lost == []
+
+
+def test_every_picture_says_in_words_what_it_shows(pages):
+    shown = [(name, target, alt) for name, page in pages.items() for target, alt in page.pictures]
+    assert shown
+    assert [one for one in shown if len((one[2] or "").split()) < 4] == []
+
+
+def test_every_picture_is_shown_and_small(root, pages):
+    shown = {target.rpartition("/")[2] for page in pages.values() for target, _ in page.pictures}
+    kept = {path.name: path.stat().st_size for path in (root / "docs" / "pictures").iterdir()}
+    assert kept.keys() == shown
+    assert {name: size for name, size in kept.items() if size > LARGEST_BYTES} == {}
+
+
+def test_links_to_elsewhere_are_addresses(pages):
+    schemes = {"https", "http", "mailto", ""}
+    for name, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            assert parts.scheme in schemes, f"{name}: {link}"
+            if parts.scheme.startswith("http"):
+                assert re.fullmatch(r"[\w.-]+\.[a-z]+|127\.0\.0\.1|localhost", parts.hostname or ""), f"{name}: {link}"
+                assert not re.search(r"[\s<>\"`]", link), f"{name}: {link}"
 
 
 def test_every_distribution_has_a_page(root, pages):
