@@ -1,4 +1,4 @@
-"""Write what the documentation takes from the code: settings, commands, hooks and their examples, and all plugins.
+"""Write what the documentation takes from the code: settings, commands, clients, hooks, their examples, and plugins.
 
     python tests/docs/generate.py            # write the files anew
     python tests/docs/generate.py --check    # say which are outdated; exit status 1 if any is
@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from made import DOCS, Made
 from made_attacks import attacks
 from made_cli import cli
+from made_clients import clients
 from made_hooks import examples, hooks
 from made_plugins import plugins
 from made_settings import settings
@@ -27,6 +28,7 @@ PAGES: dict[str, Made] = {
     "reference/cli.md": cli,
     "reference/hooks.md": hooks,
     "reference/plugins.md": plugins,
+    "reference/clients.md": clients,
     "reference/attacks.md": attacks,
     "plugins/hooks.md": examples,
 }

@@ -74,3 +74,13 @@ def test_a_docstring_becomes_markdown():
         "",
         "After that.",
     ]
+
+
+def test_troubleshooting_names_codes_that_there_are(root):
+    known = set(
+        re.findall(r"^\| `([a-z_.]+)` \|", (root / "docs/reference/errors.md").read_text("utf-8"), re.MULTILINE)
+    )
+    text = (root / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z]+\.[a-z_]+)`", text))
+    assert len(named) > 8
+    assert named - known == set()
