@@ -240,3 +240,11 @@ def test_the_guides_and_the_architecture_speak_of_every_mode():
     presets = yaml.safe_load((ROOT / "config" / "gateway-presets.yaml").read_text(encoding="utf-8"))
     drawn = set(re.findall(r">(\w+)</text>", (ROOT / "docs" / "pictures" / "modes.svg").read_text(encoding="utf-8")))
     assert ends == presets.keys() <= drawn
+
+
+def test_the_first_page_has_measured_numbers_only():
+    said = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").partition('<div class="case"')[2]
+    numbers = set(re.findall(r"\d[\d.,]*\d", said.partition("</div>\n</div>")[0]))
+    known = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("results.md", "guides/modes.md"))
+    assert len(numbers) > 4
+    assert {number for number in numbers if not re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d])", known)} == set()
