@@ -43,6 +43,8 @@ MIXED = re.compile(
     "[A-Za-z][\u0370-\u03ff\u0400-\u052f\u0578-\u0585]|[\u0370-\u03ff\u0400-\u052f\u0578-\u0585][A-Za-z]"
 )
 """A Latin letter beside a Greek, Cyrillic or Armenian one."""
+SHORTEST_WORD = 3
+"""Letters of a word that may pass for another."""
 _WORD = re.compile(r"[^\W\d_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _SPACE = re.compile(r"\s+")
@@ -51,7 +53,7 @@ _LETTERS = str.maketrans({"\u0131": "i", "\u0142": "l", "\xf8": "o", "\xdf": "ss
 
 
 def visible(text: str) -> str:
-    """``text`` without what nobody sees and what a terminal obeys; line feeds, tabs and the scripts' own joiners stay."""
+    """``text`` without what nobody sees and what a terminal obeys; white space and the scripts' own joiners stay."""
     if text.isascii() and UNSEEN.search(text) is None:
         return text
     for pattern in (SEQUENCE, CONTROL, DIRECTION, TAGS, HIDDEN):
@@ -87,19 +89,19 @@ def _as_latin(word: re.Match[str]) -> str:
 
 
 def mixed_words(text: str) -> list[str]:
-    """Words that pass for Latin ones and have letters of another script: ``pаypal`` with a Cyrillic a; none as a rule.
+    """Words that pass for Latin ones and have letters of another script; none as a rule.
 
     Units and symbols (``kΩ``, ``Δt``) are none: what remains once look-alikes are Latin has to be Latin altogether, and
     three letters at least.
     """
     if text.isascii() or MIXED.search(text) is None:
         return []
-    words = (word for word in _WORD.findall(text) if len(word) > 2 and MIXED.search(word) is not None)
+    words = (word for word in _WORD.findall(text) if len(word) >= SHORTEST_WORD and MIXED.search(word) is not None)
     return [word for word in words if word.translate(_ALIKE).isascii()]
 
 
 def skeleton(name: str) -> str:
-    """The same for names that people take for one another: ``read_fi1e`` and ``read_file``, with Latin letters or not."""
+    """The same for names that people take for one another: ``read_fi1e`` and ``read_file``, in whatever script."""
     text = unicodedata.normalize("NFKC", visible(name)).translate(_ALIKE)
     text = _ACCENTS.sub("", unicodedata.normalize("NFD", text)).replace("I", "l").lower()
     for looks, like in (("0", "o"), ("1", "l"), ("rn", "m"), ("vv", "w"), ("5", "s")):

@@ -15,7 +15,6 @@ BEGINNING = 5
 """Letters by which words are compared."""
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
 _APART = bytes(byte if byte in _LETTERS else 32 for byte in range(256))
-_SPELT_OUT = ((b"\\n", b"  "), (b"\\t", b"  "), (b"\\r", b"  "))
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,10 @@ class Phrase:
     """A regular expression over :func:`~pml_kit.text.characters.folded` text, case and accents gone. Gaps in it are of
     bounded length; whoever brings one sees to that."""
     words: tuple[tuple[str, ...], ...]
-    """Of each tuple something is in whatever the pattern finds, and other texts are not searched. Words of ASCII letters
-    and digits are compared by their first :data:`BEGINNING`, all else is looked for anywhere. Not empty."""
+    """Of each tuple something is in whatever the pattern finds, and other texts are not searched. Not empty.
+
+    Words of ASCII letters and digits are compared by their first :data:`BEGINNING`, all else is looked for anywhere.
+    """
     language: str = ""
     """ISO 639-1; empty for all."""
 
@@ -41,20 +42,19 @@ class Phrase:
         return re.compile(unicodedata.normalize("NFC", self.pattern))
 
     @cached_property
-    def groups(self) -> tuple[tuple[frozenset[bytes], tuple[str, ...]], ...]:
-        """For each of ``words`` the beginnings of words, and what is looked for anywhere."""
-        return tuple(
-            (
-                frozenset(word[:BEGINNING].encode() for word in group if _is_word(word)),
-                tuple(unicodedata.normalize("NFC", word) for word in group if not _is_word(word)),
-            )
-            for group in self.words
-        )
+    def groups(self) -> tuple[tuple[frozenset[bytes], tuple[str, ...], tuple[bytes, ...]], ...]:
+        """For each of ``words`` the beginnings of words, and what is looked for anywhere, in texts and in bytes."""
+        made = []
+        for group in self.words:
+            parts = tuple(unicodedata.normalize("NFC", word) for word in group if not _is_word(word))
+            words = frozenset(word[:BEGINNING].encode() for word in group if _is_word(word))
+            made.append((words, parts, tuple(part.encode() for part in parts)))
+        return tuple(made)
 
     def possible(self, beginnings: frozenset[bytes] | set[bytes], folded: str | bytes) -> bool:
         """Whether a text has something of each group."""
-        for words, parts in self.groups:
-            if beginnings.isdisjoint(words) and not any(_is_in(part, folded) for part in parts):
+        for words, parts, in_bytes in self.groups:
+            if beginnings.isdisjoint(words) and not _has(folded, parts, in_bytes):
                 return False
         return True
 
@@ -63,8 +63,10 @@ def _is_word(word: str) -> bool:
     return word.isascii() and word.isalnum()
 
 
-def _is_in(part: str, text: str | bytes) -> bool:
-    return part in text if isinstance(text, str) else part.encode() in text
+def _has(text: str | bytes, parts: tuple[str, ...], in_bytes: tuple[bytes, ...]) -> bool:
+    if isinstance(text, bytes):
+        return any(part in text for part in in_bytes)
+    return any(part in text for part in parts)
 
 
 class Phrases:
@@ -75,38 +77,29 @@ class Phrases:
         self._by_word: dict[bytes, list[Phrase]] = {}
         self._by_part: dict[str, list[Phrase]] = {}
         for phrase in self.all:
-            words, parts = phrase.groups[0]
+            words, parts, _ = phrase.groups[0]
             for word in words:
                 self._by_word.setdefault(word, []).append(phrase)
             for part in parts:
                 self._by_part.setdefault(part, []).append(phrase)
         self._first = frozenset(self._by_word)
-        self._anywhere = tuple(self._by_part)
 
     def possible(self, folded: str | bytes) -> list[Phrase]:
         """Phrases of which a text may have one, by the words that it has; none as a rule."""
-        beginnings = _beginnings(folded if isinstance(folded, bytes) else folded.encode("ascii", "replace"))
-        return self._possible(beginnings, folded)
+        words = words_of(folded if isinstance(folded, bytes) else folded.encode("ascii", "replace"))
+        return self.possible_of(words, folded)
 
-    def _possible(self, beginnings: set[bytes], folded: str | bytes) -> list[Phrase]:
+    def possible_of(self, words: set[bytes], folded: str | bytes) -> list[Phrase]:
+        """The same for a text whose :func:`words_of` are known."""
+        beginnings = {word[:BEGINNING] for word in words}
         found: list[Phrase] = []
         for word in self._first & beginnings:
             found += (phrase for phrase in self._by_word[word] if phrase.possible(beginnings, folded))
-        if not folded.isascii():
-            for part in self._anywhere:
-                if _is_in(part, folded):
-                    found += (phrase for phrase in self._by_part[part] if phrase.possible(beginnings, folded))
+        if isinstance(folded, str) and not folded.isascii():
+            for part, phrases in self._by_part.items():
+                if part in folded:
+                    found += (phrase for phrase in phrases if phrase.possible(beginnings, folded))
         return found
-
-    def possible_in_json(self, raw: bytes) -> bool:
-        """Whether a phrase may be in a text of a JSON document in ASCII that spells no character by its number.
-
-        Takes a few nanoseconds a byte, and reads no JSON.
-        """
-        lower = raw.lower()
-        for spelt, apart in _SPELT_OUT:
-            lower = lower.replace(spelt, apart)
-        return bool(self.possible(lower))
 
     def found(self, folded: str) -> Iterator[tuple[Phrase, str]]:
         """Phrases that ``folded`` has, each with where it was found; the first of each rule."""
@@ -117,8 +110,9 @@ class Phrases:
                 yield phrase, match[0]
 
 
-def _beginnings(lower: bytes) -> set[bytes]:
-    return {word[:BEGINNING] for word in set(lower.translate(_APART).split())}
+def words_of(lower: bytes) -> set[bytes]:
+    """Words of a text in small letters: runs of ASCII letters and digits."""
+    return set(lower.translate(_APART).split())
 
 
 def phrases_from(document: Mapping[str, Any]) -> list[Phrase]:
