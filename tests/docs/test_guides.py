@@ -23,7 +23,8 @@ GUIDES = ROOT / "docs" / "guides"
 TEXTS = [ROOT / "README.md", ROOT / "docs" / "architecture.md", *sorted(GUIDES.glob("*.md"))]
 BLOCK = re.compile(r"^```(toml|yaml|json)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARIABLES = {
-    name: name.lower() * 4 for name in ("GITHUB_TOKEN", "TICKETS_TOKEN", "ALICE_TOKEN", "AGENT_TOKEN", "LEAD_TOKEN")
+    name: name.lower() * 4
+    for name in ("GITHUB_TOKEN", "TICKETS_TOKEN", "ALICE_TOKEN", "AGENT_TOKEN", "LEAD_TOKEN", "LOGIN_SECRET")
 }
 META_TOOLS = {"search_tools", "call_tool", "execute_workflow"}
 INTENT = "show the log of commits and save notes"

@@ -381,6 +381,27 @@ async def test_offered_identities(gateway):
         assert (await web.get("/routes/servers", headers={"authorization": "Bearer team_wrong"})).status_code == 401
 
 
+async def test_offered_protected_resource():
+    about = "/.well-known/oauth-protected-resource/mcp"
+    tables = {"http": {"tokens": {"ada": "the-token-of-ada"}}}
+    async with (
+        listening(offering("protected_resource"), plugin("pml_routes"), **tables) as address,
+        httpx2.AsyncClient(base_url=address) as web,
+    ):
+        said = (await web.get(about)).json()
+        assert said == {
+            "resource": "https://gateway.example/mcp",
+            "authorization_servers": ["https://login.example"],
+        }
+        refused = await web.post("/mcp", json={})
+        assert refused.headers["www-authenticate"] == f'Bearer resource_metadata="https://gateway.example{about}"'
+        ada = {"authorization": "Bearer the-token-of-ada"}
+        assert (await web.get("/routes/servers", headers=ada)).status_code == 200
+        refused = await web.post("/api/call/files:read_file", json={"path": "a"}, headers=ada)
+        assert refused.status_code == 403
+        assert refused.headers["www-authenticate"].startswith('Bearer error="insufficient_scope", scope="history"')
+
+
 async def test_offered_access_watchers(capfd):
     tables = {"access_watchers": {"many": 3}, "http": {"tokens": {"ada": "the-token-of-ada"}}}
     async with listening(offering("access_watchers"), **tables) as address, httpx2.AsyncClient(base_url=address) as web:

@@ -147,7 +147,7 @@ MISSING = "the event {} for the audit could not be written: the disk is full"
 
 def test_a_key_is_printed_though_its_event_is_missing_and_that_is_told(pml, no_events, monkeypatch):
     told = []
-    monkeypatch.setattr("pml_access.events.tell", told.append)
+    monkeypatch.setattr("pml_access.output.tell", told.append)
     no_events()
     token = tokens.read(pml("keys", "create", "--user", "alice").strip())
     assert [key["id"] for key in pml("keys", "list", "--json")] == [token.id]
@@ -157,7 +157,7 @@ def test_a_key_is_printed_though_its_event_is_missing_and_that_is_told(pml, no_e
 
 def test_what_was_revoked_or_changed_is_told_though_its_event_is_missing(pml, no_events, monkeypatch):
     told = []
-    monkeypatch.setattr("pml_access.events.tell", told.append)
+    monkeypatch.setattr("pml_access.output.tell", told.append)
     made = pml("keys", "create", "--user", "alice", "--json")
     no_events()
     assert "is revoked" in pml("keys", "revoke", made["id"])

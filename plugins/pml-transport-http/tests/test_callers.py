@@ -165,6 +165,24 @@ async def test_a_stream_ends_soon_after_its_key(knowing, believed):
         assert len(listener.script.closings) == 1
 
 
+async def test_a_stream_goes_on_with_a_newer_token_of_the_same_login_and_ends_with_the_last(knowing, believed):
+    believed(0.02)
+    knowing.keys["pml_newer"] = ADA
+    async with listening(knowing) as listener, listener.client(authorization="Bearer pml_ada") as client:
+        await client.initialize()
+        async with asyncio.timeout(SOON_S), client.listen() as standing:
+            assert (await client.post(client.calling("echo"), authorization="Bearer pml_newer")).status_code == 200
+            del knowing.keys["pml_ada"]
+            await until(lambda: "pml_ada" not in knowing.asked[-4:])
+            assert (await client.post(client.calling("echo"))).status_code == 401
+            assert (await client.post(client.calling("echo"), authorization="Bearer pml_newer")).status_code == 200
+            assert listener.script.closings == []
+            del knowing.keys["pml_newer"]
+            async for _ in events(standing):
+                pass
+        assert len(listener.script.closings) == 1
+
+
 async def test_a_subscription_and_a_call_of_a_client_without_a_session_end_soon_after_its_key(knowing, believed):
     believed(0.02)
 

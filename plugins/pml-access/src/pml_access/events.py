@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from pml_kit.terminal import printable
 
-from .output import tell
-
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
@@ -43,6 +41,8 @@ async def note_done(services: Services, kind: str, **members: Any) -> None:
     try:
         await note(services, kind, **members)
     except Exception as exc:
+        from .output import tell
+
         services.log.warning("an event for the audit is missing", kind=kind, problem=repr(exc))
         tell(printable(f"pml: warning: it is done, but the event {kind} for the audit could not be written: {exc}"))
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from pml_hookspecs import CapabilityRun, Task, ToolCall, ToolId
 
-from .plan_file import arguments_of, read_plan
-
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog
 
@@ -32,6 +30,8 @@ def task_of(schedule: Schedule, name: str) -> Task:
         return CapabilityRun(id=name, capability_id=schedule.capability, inputs=schedule.inputs)
     if schedule.tool:
         return ToolCall(id=name, tool=ToolId(schedule.tool), arguments=schedule.arguments)
+    from .plan_file import arguments_of, read_plan
+
     plan = schedule.workflow if isinstance(schedule.workflow, Mapping) else read_plan(schedule.workflow)
     return ToolCall(id=name, tool=WORKFLOW_TOOL, arguments=arguments_of(plan))
 
@@ -39,6 +39,8 @@ def task_of(schedule: Schedule, name: str) -> Task:
 def likely_problem(schedule: Schedule, catalog: Catalog) -> str:
     """Why a run would fail as things stand; ``""`` when nothing speaks against it."""
     if isinstance(schedule.workflow, str) and schedule.workflow:
+        from .plan_file import read_plan
+
         try:
             read_plan(schedule.workflow)
         except ValueError as exc:

@@ -12,7 +12,6 @@ from pml_kit.offers import Suggestion
 
 from .arguments import StepArguments, filled
 from .history import together
-from .sampling import answered, question
 from .steps import Step, steps
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ class Planner:
         candidates = await self._candidates(intent, run)
         if not candidates:
             return None
+        from .sampling import answered, question
+
         try:
             result = await run.ask("sampling/createMessage", question(intent, candidates, self._settings))
         except (CannotAskError, RpcError):

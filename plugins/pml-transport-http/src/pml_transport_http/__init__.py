@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Transport
-from pml_kit.offers import ACCESS, required
+from pml_kit.offers import ACCESS, PROTECTED_RESOURCE, required
 
 from .settings import Settings
 
@@ -122,7 +122,7 @@ class Http(Transport):
             started=started,
             routes=routes,
             settings=self._settings,
-            identify=None if access is None else access.identify,
-            report=None if access is None else access.report,
+            access=access,
+            protected=None if self._services is None else self._services.find(PROTECTED_RESOURCE),
             log=self._log,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -105,6 +105,51 @@ class OpenRoute:
     """Of Starlette."""
 
 
+class MissingScopeError(Exception):
+    """Somebody is known, and what it came with is not enough. The message is for the caller."""
+
+    def __init__(self, message: str, scopes: Sequence[str] = ()) -> None:
+        """``scopes`` are those that it would need, all of them; none where no scope gives it."""
+        super().__init__(message)
+        self.scopes = tuple(scopes)
+
+
+class ProtectedResource(Protocol):
+    """Says where callers of a listener get access tokens, and what theirs are not enough for.
+
+    Paths are those of HTTP requests, such as ``/mcp``.
+    """
+
+    def metadata(self, path: str) -> Mapping[str, Any] | None:
+        """What clients read about the resource at ``path`` (RFC 9728), as JSON; ``""`` is all of the listener.
+
+        Returns:
+            None where there is nothing at this path that takes such tokens.
+        """
+        ...
+
+    def challenge(self, path: str) -> Mapping[str, str]:
+        """Parameters of ``WWW-Authenticate: Bearer`` for a client that has no token for ``path``, in order."""
+        ...
+
+    def check(self, identity: Identity, path: str) -> None:
+        """See that what somebody came with is for ``path``; it is of no key that this one does not know.
+
+        Raises:
+            UnauthenticatedError: It is for something else.
+            MissingScopeError: It allows nothing there.
+        """
+        ...
+
+    def check_call(self, identity: Identity, params: Mapping[str, Any]) -> None:
+        """See that it is enough for a call of a tool, with the ``params`` of ``tools/call``.
+
+        Raises:
+            MissingScopeError: It is not, and would be with further scopes.
+        """
+        ...
+
+
 class AccessWatcher(Protocol):
     """Hears of access and changes that no wrapper sees.
 
@@ -150,8 +195,10 @@ class Access(Protocol):
         ...
 
 
-IDENTITIES: Key[Identities] = Key("identities", Identities, several="asked", guards=True)
+IDENTITIES: Key[Identities] = Key("identities", Identities, several="all", guards=True)
 """Asked by :class:`Access`. Without those who know keys everybody would be let in."""
+PROTECTED_RESOURCE: Key[ProtectedResource] = Key("protected_resource", ProtectedResource, guards=True)
+"""Asked by listeners for HTTP."""
 ACCESS_WATCHERS: Key[AccessWatcher] = Key("access_watchers", AccessWatcher, several="all")
 ACCESS: Key[Access] = Key("access", Access)
 """The gateway's own."""

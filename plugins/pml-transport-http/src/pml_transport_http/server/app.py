@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from pml_hookspecs import UnauthenticatedError
 from pml_kit.mcp.protocol import HANDSHAKE_REVISIONS, INTERNAL_ERROR, INVALID_REQUEST, MODERN_REVISIONS
 from pml_kit.offers import AccessEvent
 
 from . import messages
+from .access.protection import WELL_KNOWN, Protection
+from .access.quotas import Quotas, QuotaUse, too_long
 from .exchange import ActiveRequests
 from .handshake import Handshake
 from .headers import EVENTS, PLAIN, SESSION, VERSION, check_accept, check_repeated, is_json, text, unsupported
@@ -20,6 +23,7 @@ from .http import (
     LOCAL,
     OK,
     PLAIN_CODES,
+    Access,
     HttpError,
     Receive,
     Request,
@@ -30,7 +34,6 @@ from .http import (
     reply,
 )
 from .pages import PluginRoutes
-from .quotas import Quotas, QuotaUse, too_long
 from .security import Guard, for_page, preflight
 from .stateless import StatelessRequests
 
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pml_hookspecs import Accept, Identity
-    from pml_kit.offers import AccessWatcher
+    from pml_kit.offers import AccessWatcher, ProtectedResource
     from pml_transport_http.settings import Settings
 
     from .callers import Callers
@@ -63,13 +66,15 @@ class Application:
         routes: Mapping[str, Sequence[Any]],
         log: Any,
         report: AccessWatcher | None = None,
+        protected: ProtectedResource | None = None,
     ) -> None:
-        """``report`` is told of those who are not let in."""
+        """``report`` is told of those who are not let in; ``protected`` says where they get access tokens."""
         self._guard, self._callers, self._log, self._report = guard, callers, log, report
+        self._protection = Protection(protected)
         self._active_requests, self._quotas = ActiveRequests(), Quotas(settings)
         self._handshake = Handshake(accept, settings, self._active_requests, callers.open, log)
         self._stateless = StatelessRequests(accept, settings, self._active_requests, callers.open, log)
-        self._pages = PluginRoutes(routes, (MCP, HEALTH), callers.open, log)
+        self._pages = PluginRoutes(routes, (MCP, HEALTH, WELL_KNOWN), callers.open, log)
 
     async def close(self, drain_s: float) -> None:
         """Let requests end, within ``drain_s`` seconds, and then everything."""
@@ -91,6 +96,7 @@ class Application:
                     return
             await self._route(scope, receive, send, headers)
         except HttpError as refusal:
+            refusal.headers = self._protection.challenge(refusal, scope["path"])
             await self._tell(refusal, scope)
             if refusal.plain:
                 await refusal.reply_plain(send)
@@ -117,11 +123,15 @@ class Application:
         if first == HEALTH and not rest:
             await reply(send, OK, (b'{"status":"ok"}',), (JSON,))
             return
+        if first == WELL_KNOWN:
+            await self._protection.describe(scope, send)
+            return
         if self._pages.is_open(first, scope):
             await self._open_page(first, scope, receive, send)
             return
         try:
             access = await self._callers.access(headers)
+            self._protection.check(access, scope["path"])
         except HttpError as refusal:
             refusal.plain = first != MCP
             raise
@@ -146,6 +156,10 @@ class Application:
     async def _open_page(self, plugin: str, scope: Scope, receive: Receive, send: Send) -> None:
         async def identify(token: str | None) -> Identity:
             identity = await self._callers.identity(token)
+            try:
+                self._protection.check(Access.of(identity), scope["path"])
+            except HttpError as refusal:
+                raise UnauthenticatedError(refusal.message) from None
             if (admission := scope.get("extensions", {}).get(ADMISSION)) is not None:
                 admission[ADMIT]()
             return identity
@@ -177,6 +191,7 @@ class Application:
             # The body may have taken long, and the key may have ended meanwhile: then it opens nothing.
             request = request._replace(access=await self._callers.access(headers))
         id = None if message.id is UNSET else message.id
+        self._protection.check_call(request.access, message, request.scope["path"])
         check_repeated(headers, request.scope["headers"], id)
         if message.method is not UNSET and id is not None:
             use.begin()  # answers and notifications are what others wait for

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pml_hookspecs import UnauthenticatedError
 from pml_kit.mcp.protocol import INTERNAL_ERROR, INVALID_REQUEST
 
+from .access.open_work import OpenWorks
 from .http import LOCAL, Access, HttpError
-from .open_work import OpenWorks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -166,7 +166,8 @@ class Callers:
     def _forget(self, key: bytes) -> None:
         """The key does not count any more, and neither does what was begun with it."""
         known = self._known.pop(key, None)
-        if known is not None:
+        # A login that goes on with a newer token is the same caller still.
+        if known is not None and all(other.access != known.access for other in self._known.values()):
             self.open.expel(known.access)
 
     def _make_room(self, newest: bytes) -> None:

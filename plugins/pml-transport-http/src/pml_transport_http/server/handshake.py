@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pml_kit.jsonrpc.envelope import Message
     from pml_transport_http.settings import Settings
 
+    from .access.open_work import OpenWorks
     from .exchange import ActiveRequests
     from .messages import Call
-    from .open_work import OpenWorks
 
 SILENCE_S = 2.0
 """After so long an answer becomes a stream, so that a client that loses its connection can come back for it."""

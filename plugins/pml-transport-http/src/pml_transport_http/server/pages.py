@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pml_kit.mcp.protocol import INVALID_REQUEST
 from pml_kit.offers import OpenRoute
 
+from .access.open_work import OpenWork
 from .exchange import EXPELLED
 from .http import Access, HttpError, Receive, Scope, Send
-from .open_work import OpenWork
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping, Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pml_hookspecs import Identity
 
-    from .open_work import OpenWorks
-    from .quotas import QuotaUse
+    from .access.open_work import OpenWorks
+    from .access.quotas import QuotaUse
 
     Identify: TypeAlias = Callable[[str | None], Awaitable[Identity]]
 

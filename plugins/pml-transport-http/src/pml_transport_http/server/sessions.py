@@ -15,11 +15,11 @@ from pml_kit.jsonrpc.envelope import error_of, own_id
 from pml_kit.mcp.protocol import CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
 from . import messages
+from .access.open_work import OpenWork
+from .access.quotas import TOO_MANY
 from .exchange import TAKEN_BACK, ActiveRequest
 from .http import Access, HttpError, Request, owner_of
 from .listener.connections import QUIET_S
-from .open_work import OpenWork
-from .quotas import TOO_MANY
 from .streams import Replay, Stream
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pml_kit.jsonrpc.envelope import Message
     from pml_transport_http.settings import Settings
 
+    from .access.open_work import OpenWorks
     from .exchange import Exchange
-    from .open_work import OpenWorks
     from .streams import StreamResponse
 
 STANDING = "0"

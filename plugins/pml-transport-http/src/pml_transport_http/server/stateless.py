@@ -20,11 +20,11 @@ from pml_kit.mcp.protocol import (
 )
 
 from . import messages
+from .access.open_work import OpenWork
 from .exchange import EXPELLED, SUBSCRIPTION, TAKEN_BACK, ActiveRequest, Exchange
 from .handshake import no_endpoint
 from .headers import HeaderParameters, check_envelope, check_version
 from .http import ACCEPTED, OK, Access, HttpError, Request, reply
-from .open_work import OpenWork
 from .streams import PING_S, Stream
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pml_kit.jsonrpc.envelope import Message
     from pml_transport_http.settings import Settings
 
+    from .access.open_work import OpenWorks
     from .exchange import ActiveRequests
     from .messages import Call
-    from .open_work import OpenWorks
 
 STATUSES = {
     PARSE_ERROR: 400,

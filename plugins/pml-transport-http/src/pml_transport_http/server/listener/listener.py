@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from pml_hookspecs import Accept, Endpoint
-    from pml_kit.offers import AccessWatcher
+    from pml_kit.offers import Access, ProtectedResource
     from pml_transport_http.server.app import Application
     from pml_transport_http.server.callers import Identify
     from pml_transport_http.settings import Settings
@@ -42,8 +42,8 @@ async def serve(
     started: Callable[[str], None],
     routes: Mapping[str, Sequence[Any]] | None,
     settings: Settings,
-    identify: Identify | None,
-    report: AccessWatcher | None,
+    access: Access | None,
+    protected: ProtectedResource | None,
     log: Any,
 ) -> None:
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
@@ -54,12 +54,13 @@ async def serve(
     from .acceptor import Acceptor
     from .connections import Connections
 
+    identify, report = (None, None) if access is None else (access.identify, access.report)
     host, port = place(endpoint)
     check_binding(host, settings, required=await _required(identify))
     with _listen(host, port) as listening:
         host, port = listening.getsockname()[:2]
         guard, callers = Guard(settings, host, port), Callers(settings, identify, log)
-        application = Application(accept, settings, guard, callers, routes or {}, log, report)
+        application = Application(accept, settings, guard, callers, routes or {}, log, report, protected)
         connections = Connections(settings, log)
         server = _server(application, settings)
         acceptor = Acceptor(listening, partial(_protocol, server, settings, connections), connections, log)

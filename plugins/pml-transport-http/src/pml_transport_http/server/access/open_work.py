@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .http import Access
+    from pml_transport_http.server.http import Access
 
 
 class OpenWork:

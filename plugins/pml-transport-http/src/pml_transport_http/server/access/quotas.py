@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from pml_kit.mcp.protocol import INTERNAL_ERROR, INVALID_REQUEST
-
-from .http import HttpError
+from pml_transport_http.server.http import HttpError
 
 if TYPE_CHECKING:
     from pml_transport_http.settings import Settings

@@ -1,0 +1,1 @@
+"""PML plugin ``oauth``: people log in at an authorization server, and come with its access tokens."""
