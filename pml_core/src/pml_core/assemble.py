@@ -164,16 +164,8 @@ class Parts:
         return self.catalog.allows(entry_of(name, self.catalog), session)
 
     def _exposures(self, config: Config, assembly: Assembly, before: Exposures | None = None) -> Exposures:
-        return Exposures(
-            config.exposure_settings(),
-            assembly,
-            self.catalog,
-            self.filters,
-            self.supervisor,
-            self.rehearsals,
-            self.log,
-            before,
-        )
+        own = self.catalog, self.filters, self.supervisor, self.rehearsals, self.log
+        return Exposures(config.exposure_settings(), assembly, *own, before)
 
     def _server(self, name: str, settings: ServerSettings, starts: Starts) -> Server:
         limits = self.config.gateway

@@ -52,6 +52,10 @@ class Files:
         """
         self._arguments, self._installed, self._loaded = arguments, installed, loaded
 
+    @property
+    def given(self) -> Path | None:
+        return None if self._arguments.config is None else Path(self._arguments.config)
+
     def load(self, config: Path | None = None) -> Configuration:
         """See :class:`~pml_clients.configuration.view.ConfigurationFiles`, here and below."""
         return _view(load(config))

@@ -76,14 +76,14 @@ def run_presets(arguments: argparse.Namespace) -> int:
 
 def _run_preset(arguments: argparse.Namespace, files: ConfigurationFiles) -> int:
     """Make the configuration say what a preset does."""
-    from pml_clients.configuration import presets
+    from pml_clients.configuration import changes, presets
 
     from . import config_change
 
     if arguments.answers is not None or arguments.answer:
         raise OperatorError("--answers: means something only with --wizard", "Leave it out.")
     preset = presets.named(arguments.preset, Path.cwd())
-    change = config_change.make(config_change.target(arguments), preset.values, files)
+    change = changes.make(config_change.target(arguments), preset.values, files)
     if preset.mode:
         change = replace(change, notes=(*change.notes, *files.doubts(preset.mode)))
     return config_change.apply(change, arguments, {"preset": preset.name}, files)

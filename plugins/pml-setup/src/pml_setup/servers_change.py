@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_clients import edited_file, secret_values
-from pml_clients.configuration import restarts
-from pml_clients.configuration.files import home, parsed, read_file
-from pml_clients.configuration.trust import follow
-from pml_clients.configuration.view import source_of
+from pml_clients.configuration import changes, server_changes
+from pml_clients.configuration.files import parsed
 from pml_clients.trees import at
 from pml_kit.command_line.commands import add_verb, servers_command, verbs_of
 from pml_kit.errors import OperatorError
 from pml_kit.terminal import print_json
 
-from . import config_change
-
 if TYPE_CHECKING:
     import argparse
 
+    from pml_clients.configuration.changes import Change
     from pml_clients.configuration.view import ConfigurationFiles
 
-    from .config_change import Change
-
-USERS_FILES = ("config.toml", "config.yaml", "config.yml")
 TAKEN_OVER = "A running gateway takes it over within seconds."
-
-
-def target(arguments: argparse.Namespace) -> Path:
-    """The file to change: the one that was given, else the user's."""
-    if arguments.config is not None:
-        return Path(arguments.config)
-    found = [path for name in USERS_FILES if (path := home() / name).is_file()]
-    return found[0] if found else home() / USERS_FILES[0]
 
 
 def add(subcommands: Any) -> None:
@@ -73,15 +58,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def run_add(arguments: argparse.Namespace, files: ConfigurationFiles) -> int:
     """Write a section for a server."""
-    name, path = arguments.server, target(arguments)
+    name, path = arguments.server, server_changes.target(files)
     table = _table(arguments)
-    if (known := _section(path, name)) is not None and not arguments.replace:
+    if (known := server_changes.section(path, name)) is not None and not arguments.replace:
         remedy = f"Give another name, or --replace; to change one key, edit {path}."
         raise OperatorError(f"{path}: [servers.{name}] is there already", remedy)
     gone = [] if known is None else [("servers", name)]
-    changed = config_change.make(
-        path, {("servers", name, key): value for key, value in table.items()}, files, gone=gone
-    )
+    changed = changes.make(path, {("servers", name, key): value for key, value in table.items()}, files, gone=gone)
     literal = [secret.name or secret.place for secret in secret_values.found_in(table)]
     notes = [
         f"{one} is written down as it is; ${{NAME}}, ${{keyring:NAME}} or --env-file keep it out" for one in literal
@@ -91,24 +74,20 @@ def run_add(arguments: argparse.Namespace, files: ConfigurationFiles) -> int:
 
 def run_remove(arguments: argparse.Namespace, files: ConfigurationFiles) -> int:
     """Take the section of a server out."""
-    path = _having(arguments, files)
-    return _apply(config_change.make(path, {}, files, gone=[("servers", arguments.server)]), arguments, "removed")
+    path = server_changes.file_of(arguments.server, files, arguments.verb)
+    return _apply(changes.make(path, {}, files, gone=[("servers", arguments.server)]), arguments, "removed")
 
 
 def run_enable(arguments: argparse.Namespace, files: ConfigurationFiles) -> int:
     """Have a server started, or not."""
     enabled = arguments.verb == "enable"
-    changed = config_change.make(_having(arguments, files), {("servers", arguments.server, "enabled"): enabled}, files)
+    changed = server_changes.switched(arguments.server, files, enabled=enabled)
     return _apply(changed, arguments, f"{arguments.verb}d")
 
 
 def run_restart(arguments: argparse.Namespace, files: ConfigurationFiles) -> int:
     """Have every running gateway of this user start a server anew."""
-    configuration = files.from_options()
-    for name in arguments.server:
-        if not configuration.server(name)["enabled"]:
-            raise OperatorError(f"server {name!r} is disabled", f"First: pml servers enable {name}")
-    restarts.ask(arguments.server)
+    server_changes.restart(arguments.server, files)
     if arguments.json:
         print_json({"servers": arguments.server, "asked": True})
     else:
@@ -150,29 +129,6 @@ def _pairs(texts: list[str], option: str, sign: str) -> dict[str, str]:
     return found
 
 
-def _section(path: Path, name: str) -> Any:
-    """What a file says of a server; None for nothing."""
-    return at(read_file(path)[0], ("servers", name)) if path.is_file() else None
-
-
-def _having(arguments: argparse.Namespace, files: ConfigurationFiles) -> Path:
-    """The file to change, which has the server.
-
-    Raises:
-        OperatorError: It does not; the message says which one has.
-    """
-    path, name = target(arguments), arguments.server
-    if _section(path, name) is not None:
-        return path
-    configuration = files.load(arguments.config)
-    configuration.server(name)
-    where = source_of(configuration.sources, ("servers", name))
-    raise OperatorError(
-        f"{path} has no [servers.{name}]; it is in {where}",
-        f"Have that file changed: pml servers {arguments.verb} {name} --config {where}",
-    )
-
-
 def _apply(change: Change, arguments: argparse.Namespace, done: str, notes: list[str] | None = None) -> int:
     """Show, ask, write, say what was done; the exit status."""
     path, machine = change.file.path, arguments.json
@@ -183,10 +139,8 @@ def _apply(change: Change, arguments: argparse.Namespace, done: str, notes: list
     if write and not edited_file.agreed(f"Write {path}?", yes=arguments.yes or machine):
         print("Nothing is written.")
         return 1
-    if write:
-        edited_file.replace(change.file, change.file.encoded(change.text))
-        if why := follow(path, change.file.raw, change.file.encoded(change.text)):
-            print(f"pml: {why}", file=sys.stderr)
+    if write and (why := change.write()[1]):
+        print(f"pml: {why}", file=sys.stderr)
     if machine:
         print_json(
             {

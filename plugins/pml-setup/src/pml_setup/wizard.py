@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_clients.configuration import presets
+from pml_clients.configuration import changes, presets
 from pml_clients.configuration.files import read_file
 from pml_clients.configuration.preset_files import offered
 from pml_clients.trees import KeyPath
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace, files: ConfigurationFiles) -> int:
         return 130
     if arguments.to is None and arguments.config is None and not arguments.project and not arguments.user:
         setattr(arguments, answers["where"], True)
-    change = config_change.make(config_change.target(arguments), values_of(answers, form), files)
+    change = changes.make(config_change.target(arguments), values_of(answers, form), files)
     return config_change.apply(change, arguments, {"answers": answers, "preset": form.preset(answers)}, files)
 
 

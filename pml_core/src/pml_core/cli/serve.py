@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         read = functools.partial(_owned, read)
     files = [*candidates(Path.cwd(), arguments.config), store(), restarts.file()]
     known = state_of(files)  # before they are read, so that no change is missed
-    source = ConfigFiles(read(), read, files, known, restarts.asked())
+    source = ConfigFiles(read(), read, files, known, restarts.asked(), arguments)
     address = arguments.listen if arguments.http is None else f"http://{arguments.http}"
     if address is not None:
         where = functools.partial(_say_where, path="" if arguments.http is None else "/mcp")
@@ -105,6 +105,17 @@ class ConfigFiles(NamedTuple):
     """How the files were when the configuration was read."""
     restarts: Mapping[str, str]
     """The restarts that had been asked for by then, as :func:`pml_clients.configuration.restarts.asked` has them."""
+    options: argparse.Namespace
+    """The command's own."""
+
+
+def _to_change(options: argparse.Namespace) -> Any:
+    """See :data:`pml_clients.configuration.view.SERVED_FILES`."""
+    from pml_core.plugins.local_plugins import found
+    from pml_settings.command_files import Files
+
+    # What is loaded runs here: to load it anew would run users' files of Python once more.
+    return Files(options, found, lambda _config: ())
 
 
 def _say_where(bound: str, path: str) -> None:
@@ -114,8 +125,10 @@ def _say_where(bound: str, path: str) -> None:
 async def _serve(
     source: ConfigFiles, address: str, *, one_client: bool, started: Callable[[str], None] | None = None
 ) -> int:  # fmt: skip
+    from pml_clients.configuration.view import SERVED_FILES
     from pml_core.gateway import Gateway
     from pml_core.plugins import local_plugins
+    from pml_hookspecs import Offer
     from pml_kit.system.garbage import seldom_collected
 
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -137,7 +150,9 @@ async def _serve(
     loop.add_signal_handler(signal.SIGHUP, hang_up)
     try:
         with seldom_collected() as up:
-            async with Gateway(source.config, one_client=one_client) as gateway:
+            gateway = Gateway(source.config, one_client=one_client)
+            gateway.offers.add(Offer(SERVED_FILES, functools.partial(_to_change, source.options)))
+            async with gateway:
                 up()
                 gateway.soon(_follow, gateway, source, asked)
                 if source.config.gateway.local:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pml_clients.trees import at
+from pml_hookspecs import Key
 from pml_kit.errors import OperatorError
 from pml_kit.order import near
 
@@ -37,6 +38,11 @@ class Configuration:
 class ConfigurationFiles(Protocol):
     """The files of the configuration, as the gateway here would understand them."""
 
+    @property
+    def given(self) -> Path | None:
+        """The file that the command's options name; None for none."""
+        ...
+
     def load(self, config: Path | None = None) -> Configuration:
         """What counts here, with ``config`` in the place of the project's files.
 
@@ -60,6 +66,18 @@ class ConfigurationFiles(Protocol):
     def doubts(self, mode: str) -> list[str]:
         """What else has to be said for ``mode`` as that of all clients to list anything, under :meth:`from_options`."""
         ...
+
+
+class ServedFiles(Protocol):
+    """The files that a running gateway follows."""
+
+    def __call__(self) -> ConfigurationFiles:
+        """They find nothing wrong with tables of plugins: the gateway has checked those, and loads nothing anew."""
+        ...
+
+
+SERVED_FILES: Key[ServedFiles] = Key("served_files", ServedFiles)
+"""The gateway's own; nobody offers it where a program made the gateway of a configuration that is in no file."""
 
 
 def source_of(sources: Iterable[Source], path: Sequence[str]) -> str | None:
