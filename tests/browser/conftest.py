@@ -37,7 +37,7 @@ agent = "agent-token"
 
 [plugins.http.tokens.lead]
 token = "lead-token"
-scopes = ["approve", "system"]
+scopes = ["approve", "operate", "system"]
 
 [plugins.schedules.schedules.hourly]
 every_s = 3600
@@ -47,14 +47,18 @@ arguments = {{ path = "/scheduled" }}
 [servers.desk]
 command = {python}
 args = [{server}]
+
+[servers.spare]
+command = {python}
+args = [{server}]
 """
 
 
 class Gateway:
     """One that serves over HTTP, and an agent that calls its tools."""
 
-    def __init__(self, process, url):
-        self.process, self.url = process, url
+    def __init__(self, process, url, database):
+        self.process, self.url, self.database = process, url, database
 
     def call(self, name, arguments, token="agent-token"):
         message = {
@@ -97,7 +101,7 @@ def gateway(tmp_path_factory):
     with said.open("w") as log:
         process = subprocess.Popen(command, env={**kept, "PML_HOME": str(folder / "home")}, stderr=log, stdout=log)
         try:
-            yield Gateway(process, address_in(said, process))
+            yield Gateway(process, address_in(said, process), folder / "pml.db")
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):

@@ -90,6 +90,22 @@ class History:
         await required(self._services, ACCESS).report(event)
         return found
 
+    async def mark(self, hours: float, statuses: frozenset[str] | None = None) -> tuple[Any, ...]:
+        """How many executions of the last ``hours`` this reader may see, and the newest: a cheap way to see a change.
+
+        Args:
+            hours: How far back.
+            statuses: Only these; None for any.
+
+        Raises:
+            RefusedError: The reader's key does not count any more.
+        """
+        since = datetime.now(UTC) - timedelta(hours=hours)
+        scope = await self._scope(results=False)
+        query = ExecutionQuery(scope=scope, since=since, statuses=statuses, top_level=True, limit=1)
+        found = await self._services.store.executions.find(query)
+        return found.total, *((one.id, one.status) for one in found.items)
+
     async def look(self, id: str) -> ExecutionRecord | None:
         """As :meth:`record`, of what the reader has just begun: nobody hears of it.
 

@@ -16,8 +16,8 @@ from pml_hookspecs import Identity, UnauthenticatedError
 from .settings import Settings
 
 Identify: TypeAlias = Callable[[str | None], Awaitable[Identity]]
-OPERATOR = Identity(principal="local", scopes=frozenset({"system", "approve"}))
-"""Who starts the gateway on a machine of their own: sees and answers everything, as the command line does."""
+OPERATOR = Identity(principal="local", scopes=frozenset({"system", "approve", "operate"}))
+"""Who starts the gateway on a machine of their own: sees, answers and changes everything, as the command line does."""
 ATTEMPTS, ATTEMPTS_S = 10, 60.0
 """Log-ins that one address may fail in so many seconds."""
 MOST_ADDRESSES = 10_000

@@ -16,7 +16,7 @@ from pml_hookspecs import UnauthenticatedError
 
 from .history import History, RefusedError
 from .insight import insight_page
-from .pages import approvals, executions, history, login, overview, report, tools, updates
+from .pages import approvals, executions, history, login, overview, report, servers, tools, updates
 from .plans import capabilities, plan_page, schedules
 from .security import COOKIE, HEADERS, is_ours
 from .visit import FORM_BYTES, Site, Visit, form_of, is_too_long
@@ -52,6 +52,7 @@ GET: Mapping[str, Page] = {
 }
 POST: Mapping[str, Page] = {
     "/approvals/{id}": approvals.answer,
+    "/servers/{name:path}": servers.change,
     "/logout": login.log_out,
     "/plans": plan_page.attempt,
     "/capabilities/{id}": capabilities.switch,

@@ -63,8 +63,12 @@ class Visit:
 
     def page(self, name: str, status: int = 200, **values: Any) -> Response:
         """The page made of a template."""
+        return HTMLResponse(self.render(name, **values), status)
+
+    def render(self, name: str, **values: Any) -> str:
+        """A template with what all pages share."""
         shared = {"principal": self.session.principal, "form_token": self.browser.form_token}
-        return self.site.page(name, status, **shared, **values)
+        return self.site.templates.render(name, **shared, **values)
 
 
 def is_too_long(request: Request) -> bool:

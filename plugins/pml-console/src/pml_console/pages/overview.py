@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pml_console.history import RefusedError
 
 from .approvals import requests_of
+from .servers import may_operate, notice_of, servers_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -15,28 +16,40 @@ if TYPE_CHECKING:
     from pml_console.visit import Visit
 
 HOURS, MOST_RUNNING, MOST_RECENT = 24, 50, 20
+RUNNING_HOURS = 168
+RUNNING = frozenset({"running"})
 
 
 async def now(visit: Visit) -> Response:
     """The first page."""
-    return visit.page("now.html", **await state_of(visit))
+    return visit.page("now.html", notice=notice_of(visit), **await state_of(visit))
 
 
 async def state_of(visit: Visit) -> Mapping[str, Any]:
     """What the first page shows, and goes on showing."""
     running = await visit.history.call(
-        "list_recent_executions", {"status": "running", "hours": 168, "limit": MOST_RUNNING}
+        "list_recent_executions", {"status": "running", "hours": RUNNING_HOURS, "limit": MOST_RUNNING}
     )
     recent = await visit.history.call("list_recent_executions", {"hours": HOURS, "limit": MOST_RECENT})
-    servers = visit.site.services.catalog.servers(visit.session)
     return {
         "running": running["executions"],
         "running_total": running["total_count"],
         "recent": [one for one in recent["executions"] if one["status"] != "running"],
-        "servers": sorted(servers, key=lambda server: (server.state == "up", server.name)),
+        "servers": servers_of(visit),
+        "operates": may_operate(visit),
         "waiting": await _waiting(visit),
         "hours": HOURS,
     }
+
+
+async def mark_of(visit: Visit) -> Hashable:
+    """Differs whenever :func:`state_of` says something new, and costs a fraction of it.
+
+    But for what one of two executions does while another does the opposite, and what only time makes different.
+    """
+    begun = await visit.history.mark(HOURS)
+    running = await visit.history.mark(RUNNING_HOURS, statuses=RUNNING)
+    return begun, running, tuple(servers_of(visit)), may_operate(visit), await _waiting(visit)
 
 
 async def _waiting(visit: Visit) -> int | None:

@@ -6,6 +6,7 @@ Each event is the part as HTML, sent when it has changed. Without a script the p
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from starlette.responses import StreamingResponse
 from pml_console.history import RefusedError
 from pml_hookspecs import UnauthenticatedError
 
-from .overview import state_of
+from .overview import mark_of, state_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from pml_console.visit import Visit
 
 EVERY_S = 2.0
-SILENT_S = 20.0
-"""After so long without a change a comment says that the page is still being served [s]."""
+RENDERED_S = 20.0
+"""After so long it is rendered although nothing says that it differs, and a comment sent if it does not [s]."""
 
 
 async def events(visit: Visit) -> Response:
@@ -34,21 +35,24 @@ async def events(visit: Visit) -> Response:
 
 
 async def _changes(visit: Visit) -> AsyncIterator[str]:
-    shown, silent_s = "", 0.0
+    shown, mark, rendered_s = "", None, -RENDERED_S
     while not await visit.request.is_disconnected():
         browser = visit.site.sessions.of(visit.browser.id)
         if browser is None:
             return
         try:
             await visit.site.sessions.identity(browser, visit.request.state.identify)
-            html = visit.site.templates.render("now_part.html", **await state_of(visit))
+            now = await mark_of(visit)
+            if now != mark or time.monotonic() >= rendered_s + RENDERED_S:
+                # Of before it was asked for: what comes meanwhile makes a difference next time.
+                mark, rendered_s = now, time.monotonic()
+                html = visit.render("now_part.html", **await state_of(visit))
+                yield _event(html) if html != shown else ": nothing new\n\n"
+                shown = html
         except (UnauthenticatedError, RefusedError):
             return
-        silent_s += EVERY_S
-        if html != shown:
-            shown, silent_s = html, 0.0
-            yield "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"
-        elif silent_s >= SILENT_S:
-            silent_s = 0.0
-            yield ": nothing new\n\n"
         await asyncio.sleep(EVERY_S)
+
+
+def _event(html: str) -> str:
+    return "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"

@@ -9,17 +9,19 @@ const zoned = (root) => {
     }
   }
 };
+// What a link or a button does, by which it is found again.
+const deed = (one) => one.getAttribute("href") || (one.form ? one.form.getAttribute("action") + " " + one.value : "");
 // Parts that go on by themselves: each event is the part as the server rendered it.
 const follow = (part) => {
   const events = new EventSource(part.dataset.live);
   events.onmessage = (event) => {
     const focus = document.activeElement;
-    const href = part.contains(focus) ? focus.getAttribute("href") : null;
+    const before = part.contains(focus) ? deed(focus) : "";
     part.innerHTML = event.data;
     zoned(part);
-    if (href) {
-      for (const link of part.querySelectorAll("a")) {
-        if (link.getAttribute("href") === href) { link.focus(); break; }
+    if (before) {
+      for (const one of part.querySelectorAll("a, button")) {
+        if (deed(one) === before) { one.focus(); break; }
       }
     }
   };

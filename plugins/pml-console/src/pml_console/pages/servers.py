@@ -1,0 +1,93 @@
+"""Servers started anew, enabled and disabled, as ``pml servers`` does it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from starlette.responses import RedirectResponse
+
+from pml_clients.configuration import server_changes
+from pml_clients.configuration.view import SERVED_FILES
+from pml_console.history import RefusedError
+from pml_hookspecs import InvalidArguments
+from pml_kit.errors import OperatorError
+from pml_kit.offers import ACCESS, AccessEvent, required
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from pml_clients.configuration.view import ConfigurationFiles
+    from pml_console.visit import Visit
+    from pml_hookspecs import ServerStatus
+
+SCOPE = "operate"
+"""What a key needs to change servers."""
+SEE_OTHER = 303
+DONE = {
+    "restart": "is started anew by every running gateway with this configuration, within seconds.",
+    "enable": "is enabled. Running gateways with this configuration start it within seconds.",
+    "disable": "is disabled. Running gateways with this configuration stop it within seconds.",
+}
+CODES = {"restart": "servers.restart_asked", "enable": "servers.enabled", "disable": "servers.disabled"}
+
+
+def may_operate(visit: Visit) -> bool:
+    """Whether the reader may change servers, and the gateway follows files that say which there are."""
+    return SCOPE in visit.session.scopes and visit.site.services.find(SERVED_FILES) is not None
+
+
+def servers_of(visit: Visit) -> Sequence[ServerStatus]:
+    """Those that the reader may know of; all for whoever may change them. What is not up comes first."""
+    known = visit.site.services.catalog.servers(None if SCOPE in visit.session.scopes else visit.session)
+    return sorted(known, key=lambda server: (server.state == "up", server.name))
+
+
+def notice_of(visit: Visit) -> str:
+    """What was done by the form that led here; ``""`` for nothing."""
+    given = visit.request.query_params
+    server, done = given.get("server", ""), DONE.get(given.get("done", ""), "")
+    return f"{server} {done}" if done and server in {one.name for one in servers_of(visit)} else ""
+
+
+async def change(visit: Visit) -> Response:
+    """Start one anew, enable or disable it.
+
+    Raises:
+        RefusedError: The reader may not, there is no such server, or its file cannot be changed.
+    """
+    server, action = visit.request.path_params["name"], visit.form.get("action", "")
+    access = required(visit.site.services, ACCESS)
+    if SCOPE not in visit.session.scopes:
+        problem = f"This key lacks the scope '{SCOPE}', which changing servers needs: pml keys create --scope {SCOPE}"
+        await access.report(AccessEvent(
+            kind="denied", target=f"server {server}"[:200], session=visit.session, code="access.denied", message=problem
+        ))  # fmt: skip
+        raise RefusedError(problem)
+    if action not in DONE:
+        raise RefusedError("There is no such action: restart, enable or disable a server.")
+    served = visit.site.services.find(SERVED_FILES)
+    if served is None:
+        raise RefusedError("No file says which servers this gateway has, so it cannot be changed here.")
+    try:
+        file = await asyncio.to_thread(_changed, served(), server, action)
+    except (OperatorError, InvalidArguments) as exc:
+        raise RefusedError(str(exc)) from None
+    details = {"server": server, "by": visit.session.principal, **({"file": file} if file else {})}
+    await access.report(AccessEvent(
+        kind="change", target=f"server {server}", session=visit.session, code=CODES[action], details=details
+    ))  # fmt: skip
+    return RedirectResponse(f"/console/?{urlencode({'done': action, 'server': server})}", SEE_OTHER)
+
+
+def _changed(files: ConfigurationFiles, server: str, action: str) -> str:
+    """Do it; the file that was written, ``""`` for none."""
+    if action == "restart":
+        server_changes.restart([server], files)
+        return ""
+    change = server_changes.switched(server, files, enabled=action == "enable")
+    if change.needed:
+        change.write()
+    return str(change.file.path) if change.needed else ""
