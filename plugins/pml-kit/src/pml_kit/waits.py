@@ -89,7 +89,13 @@ def _rehearsal() -> Any:
     """A run in which nothing may have effects."""
     about = {"id": "doctor", "parent": None, "indirect": False, "session": Session(key="doctor"), "intent": ""}
     more = {"meta": {}, "dry_run": True, "reads_for_real": False, "deadline": None, "path": "doctor", "asked_s": 0.0}
-    said = {"question": nullcontext, "durable": False, "wants_progress": False, "note": lambda **_: None, "progress": lambda *_, **__: None}
+    said = {
+        "question": nullcontext,
+        "durable": False,
+        "wants_progress": False,
+        "note": lambda **_: None,
+        "progress": lambda *_, **__: None,
+    }
     return SimpleNamespace(**about, **more, **said)
 
 
