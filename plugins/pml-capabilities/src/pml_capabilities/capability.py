@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import replace
 
-from .generalization import Generalization, widened
 from .normalization import whole_ms
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ class Capability:
 
 def learned(before: Capability | None, lesson: SuccessfulRun, name: str) -> Capability:
     """What is known after ``lesson``. With other tools than before, or retired, it has to prove itself again."""
+    from .generalization import Generalization, widened
+
     if before is None or before.retired or _others(before.tools, lesson.tools):
         return Capability(
             id=lesson.id,

@@ -10,7 +10,6 @@ from pml_kit.shared.change import Write, change
 
 from .capability import Capability, SuccessfulRun, from_value, learned, to_value
 from .normalization import LONGEST_NAME, slug
-from .similarity import likeness
 
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Documents, Services
@@ -130,5 +129,7 @@ class Library:
 
 def by_intent(capabilities: Sequence[Capability], intent: str) -> list[tuple[Capability, float]]:
     """Those whose intents are like ``intent``, with how much in ``(0, 1]``, best first; ties by successes, then id."""
+    from .similarity import likeness
+
     scored = [(c, max(likeness(intent, known) for known in c.intents)) for c in capabilities]
     return sorted(((c, score) for c, score in scored if score > 0), key=lambda s: (-s[1], -s[0].successes, s[0].id))

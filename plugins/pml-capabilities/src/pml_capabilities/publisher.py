@@ -14,7 +14,6 @@ from pml_kit.schema.members import properties
 from .inputs import problems
 from .library import Library, library_of
 from .normalization import one_line, owned
-from .similarity import likeness
 from .tools import floor, staleness, takes, usable
 
 if TYPE_CHECKING:
@@ -140,6 +139,8 @@ def best_of_alike(proven: Sequence[Capability], settings: Settings) -> list[Capa
 
 def alike(one: Capability, other: Capability, settings: Settings) -> bool:
     """Whether clients would take one for the other: same tools, same inputs, intents that say the same."""
+    from .similarity import likeness
+
     return (
         one.tools.keys() == other.tools.keys()
         and properties(one.inputs).keys() == properties(other.inputs).keys()
