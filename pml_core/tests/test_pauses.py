@@ -23,7 +23,7 @@ async def test_after_five_failures_status_and_calls_say_so_and_when_it_is_tried_
     transport = Connections({"fs": lambda: server})
     async with connected(transport, {"fs": ServerSettings(address="scripted:fs")}) as made:
         advance, client = moving_clock(monkeypatch), Client(made)
-        failures = made.servers["fs"]._main._backoff
+        failures = made.servers["fs"].backoff
         for failure in range(1, GIVES_UP_AFTER):
             await until(lambda failure=failure: failures.failures == failure)
             assert state(made).reason == "no such host"

@@ -61,8 +61,8 @@ def test_a_stop_in_good_order_is_the_end_of_all_failures():
 
 def test_an_open_circuit_says_so_and_when_it_ends():
     pauses = Backoff()
-    assert pauses.explain("no such host", pauses.failed()) == "no such host"
+    assert pauses.pause("no such host", pauses.failed()) == "no such host"
     for _ in range(GIVES_UP_AFTER - 1):
         pauses.failed()
-    said = pauses.explain("no such host", 60)
+    said = pauses.pause("no such host", 60)
     assert re.fullmatch(r"no such host \(failed 5 times in a row; the next attempt is at \d\d:\d\d:\d\d UTC\)", said)

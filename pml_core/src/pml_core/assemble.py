@@ -15,12 +15,12 @@ from pml_catalog.naming import entry_of
 from pml_catalog.own_tools import OwnTools
 from pml_hookspecs import Offer, Store, TransportError
 from pml_kit.errors import OperatorError
-from pml_kit.offers import ACCESS, STATIC_CHECKS, VIEWS
+from pml_kit.offers import ACCESS, CONNECTIONS, STATIC_CHECKS, VIEWS
 from pml_kit.system.logs import Logs
 from pml_kit.system.redaction import Redactor
 from pml_mcp.clients.guides import Guides
 from pml_mcp.clients.pending_input import PendingInput
-from pml_mcp.clients.status import StatusResource
+from pml_mcp.clients.status import LiveConnections, StatusResource
 from pml_mcp.servers import Server
 from pml_mcp.servers.catalog_cache import CatalogCache
 from pml_mcp.servers.extensions import Extensions
@@ -128,6 +128,7 @@ class Parts:
         self.checks = LiveChecks(log)
         access = LiveAccess(self.identities, self.access_watchers)
         self.offers.add(Offer(VIEWS, views), Offer(ACCESS, access), Offer(STATIC_CHECKS, self.checks))
+        self.offers.add(Offer(CONNECTIONS, LiveConnections(self.conversations, self.servers)))
 
     def _services_for(self, plugin: str, settings: Any) -> PluginServices:
         return PluginServices(self._services, plugin, settings)

@@ -36,6 +36,8 @@ APPROVE = "approve"
 LONGEST_TARGET = 200
 """Characters of what was asked for that are reported."""
 PAGE = 100
+MOST_LATEST = 100
+"""Executions that are looked at to say what one takes."""
 MOST_INSIDE = 300
 """Executions inside one that are shown."""
 
@@ -89,6 +91,15 @@ class History:
         event = AccessEvent(kind=kind, target=f"console {id}"[:LONGEST_TARGET], session=self._session, execution=id)
         await required(self._services, ACCESS).report(event)
         return found
+
+    async def latest(self) -> Sequence[ExecutionRecord]:
+        """The latest that this reader may read of what clients asked for, the newest first.
+
+        Raises:
+            RefusedError: The reader's key does not count any more.
+        """
+        query = ExecutionQuery(scope=await self._scope(), top_level=True, include_dry_runs=False, limit=MOST_LATEST)
+        return (await self._services.store.executions.find(query)).items
 
     async def mark(self, hours: float, statuses: frozenset[str] | None = None) -> tuple[Any, ...]:
         """How many executions of the last ``hours`` this reader may see, and the newest: a cheap way to see a change.

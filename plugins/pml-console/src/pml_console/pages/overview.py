@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pml_console.history import RefusedError
 
 from .approvals import requests_of
-from .servers import may_operate, notice_of, servers_of
+from .clients import clients_of, ways_in_of
+from .servers import may_operate, next_attempts_of, notice_of, servers_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -36,6 +37,8 @@ async def state_of(visit: Visit) -> Mapping[str, Any]:
         "running_total": running["total_count"],
         "recent": [one for one in recent["executions"] if one["status"] != "running"],
         "servers": servers_of(visit),
+        "next_attempts": next_attempts_of(visit),
+        "ways_in": await ways_in_of(visit),
         "operates": may_operate(visit),
         "waiting": await _waiting(visit),
         "hours": HOURS,
@@ -49,7 +52,8 @@ async def mark_of(visit: Visit) -> Hashable:
     """
     begun = await visit.history.mark(HOURS)
     running = await visit.history.mark(RUNNING_HOURS, statuses=RUNNING)
-    return begun, running, tuple(servers_of(visit)), may_operate(visit), await _waiting(visit)
+    servers, attempts = tuple(servers_of(visit)), tuple(next_attempts_of(visit).items())
+    return begun, running, servers, attempts, tuple(clients_of(visit)), may_operate(visit), await _waiting(visit)
 
 
 async def _waiting(visit: Visit) -> int | None:

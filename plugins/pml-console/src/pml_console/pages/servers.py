@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -14,9 +14,11 @@ from pml_clients.configuration.view import SERVED_FILES
 from pml_console.history import RefusedError
 from pml_hookspecs import InvalidArguments
 from pml_kit.errors import OperatorError
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import ACCESS, CONNECTIONS, AccessEvent, required
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from starlette.responses import Response
 
     from pml_clients.configuration.view import ConfigurationFiles
@@ -43,6 +45,13 @@ def servers_of(visit: Visit) -> Sequence[ServerStatus]:
     """Those that the reader may know of; all for whoever may change them. What is not up comes first."""
     known = visit.site.services.catalog.servers(None if SCOPE in visit.session.scopes else visit.session)
     return sorted(known, key=lambda server: (server.state == "up", server.name))
+
+
+def next_attempts_of(visit: Visit) -> Mapping[str, datetime]:
+    """When servers that are down are tried again, of those whose reasons the reader is told."""
+    told = {server.name for server in servers_of(visit) if server.reason}
+    attempts = required(visit.site.services, CONNECTIONS).next_attempts()
+    return {name: at for name, at in attempts.items() if name in told}
 
 
 def notice_of(visit: Visit) -> str:

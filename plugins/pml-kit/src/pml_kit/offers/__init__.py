@@ -40,7 +40,7 @@ from .search import EMBEDDER, SEARCH, Embedder, SearchIndex
 from .static_checks import STATIC_CHECKS, Asker, Checker, Judge, StaticChecks, Verdict
 from .tool_names import TOOL_NAMES, NamedTools, ToolNames
 from .tool_notes import TOOL_NOTES, ToolNote, ToolNotes, note_of
-from .views import VIEWS, View, Views
+from .views import CONNECTIONS, VIEWS, ClientConnection, Connections, View, Views
 
 T = TypeVar("T")
 OF_PLUGINS: frozenset[Key[Any]] = frozenset(
@@ -82,6 +82,7 @@ __all__ = [
     "ACCESS",
     "ACCESS_WATCHERS",
     "ANSWERS",
+    "CONNECTIONS",
     "EMBEDDER",
     "GUIDES",
     "IDENTITIES",
@@ -106,6 +107,8 @@ __all__ = [
     "AnswerSelector",
     "Asker",
     "Checker",
+    "ClientConnection",
+    "Connections",
     "CurrentKeys",
     "Embedder",
     "Guide",

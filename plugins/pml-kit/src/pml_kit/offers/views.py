@@ -1,4 +1,4 @@
-"""What clients are shown, for plugins that measure or explain it."""
+"""What clients are shown and which there are, for plugins that measure or explain it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from pml_hookspecs import Key
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CatalogEntry
+    from datetime import datetime
+
+    from pml_hookspecs import CatalogEntry, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +50,31 @@ class Views(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ClientConnection:
+    """A client while it is connected; one without a session, while a request of its is answered or a stream is open."""
+
+    client: str
+    """The name and the version that it gives itself; ``""`` before it has."""
+    principal: str
+    endpoint: str
+    mode: str
+    """Name of the exposure mode that counts for it."""
+
+
+class Connections(Protocol):
+    """Who is connected, and when servers are tried again."""
+
+    def clients(self, session: Session) -> Sequence[ClientConnection]:
+        """Those that ``session`` may know of: all for an operator, else those of its principal. In order."""
+        ...
+
+    def next_attempts(self) -> Mapping[str, datetime]:
+        """When servers that are down are tried again (UTC), by name; without those that are being tried or given up."""
+        ...
+
+
+CONNECTIONS: Key[Connections] = Key("connections", Connections)
+"""The gateway's own."""
 VIEWS: Key[Views] = Key("views", Views)
 """The gateway's own."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pml_catalog.server_views import is_operator
 from pml_kit.mcp.tool_schemas import problem_of
+from pml_kit.offers import ClientConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pml_catalog.live import LiveCatalog
     from pml_hookspecs import Session
     from pml_mcp.ports import Rehearsals
     from pml_mcp.servers import Server
+    from pml_mcp.wire.client import ConnectedClient
 
 SCHEMAS = ("inputSchema", "outputSchema")
 MOST_UNREAD = 20
@@ -81,3 +84,22 @@ class StatusResource:
         visible, every = self._catalog.visible(session), is_operator(session)
         seen = [one for one in definitions.changes.values() if every or f"{server}:{one.tool}" in visible]
         return {"changed": [{**one.shown(), "held": definitions.holds} for one in seen]} if seen else {}
+
+
+class LiveConnections:
+    """Implements :class:`pml_kit.offers.Connections`."""
+
+    def __init__(self, clients: Collection[ConnectedClient], servers: Mapping[str, Server]) -> None:
+        self._clients, self._servers = clients, servers
+
+    def clients(self, session: Session) -> Sequence[ClientConnection]:
+        """Those that are connected now."""
+        every = is_operator(session)
+        known = [one.session for one in tuple(self._clients) if every or one.session.principal == session.principal]
+        return sorted(ClientConnection(one.client, one.principal, one.endpoint, one.mode) for one in known)
+
+    def next_attempts(self) -> Mapping[str, datetime]:
+        """Of servers that are down."""
+        servers = self._servers.items()
+        times = {name: one.backoff.next_attempt_at for name, one in servers if one.status.state == "down"}
+        return {name: at for name, at in times.items() if at is not None and at > datetime.now(UTC)}

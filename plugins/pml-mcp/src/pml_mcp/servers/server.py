@@ -112,8 +112,7 @@ class Server:
             call_timeout_s=self._call_timeout_s,
             quota=self.quota,
         )
-        self._remembered = asyncio.Event()
-        self.tools = Tools(self._context, self._published, self._log)
+        self._remembered, self.tools = asyncio.Event(), Tools(self._context, self._published, self._log)
         self._untold: dict[str, RawObject] = {}
         """Notifications of clients that came before it was up first, the last of each method."""
         tells = partial(ConnectionEvents, notified=self._notified, lists_changed=self._lists_changed)
@@ -123,7 +122,8 @@ class Server:
         mine, both = tells(ready=self._ready, up=self._up, down=self._down), settings.era == "client"
         first: Era = "modern" if settings.era == "modern" else "legacy"
         self._main = Connection(self._context, mine, era=first, other_era=both, idle_timeout_s=idle_timeout_s)
-        # The status is that of the connection that serves all.
+        # The status is that of the connection that serves all, as is the time at which it is tried again.
+        self.backoff = self._main.backoff
         of_others = tells(ready=self._ready_apart, up=self._up_apart, down=lambda _state, _reason: None)
         self._extra = ExtraConnections(self._context, self._main, of_others)
         self.client_lists = ClientToolLists(self._context, self._main, self._extra, self.tools, catalog)

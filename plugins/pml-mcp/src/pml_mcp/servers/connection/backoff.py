@@ -17,6 +17,8 @@ class Backoff:
 
     def __init__(self) -> None:
         self._refusals, self._crashes = 0, 0
+        self.next_attempt_at: datetime | None = None
+        """When the pause ends that began last; None before the first."""
 
     @property
     def failures(self) -> int:
@@ -58,9 +60,10 @@ class Backoff:
             return reason
         return f"{reason} (failed {self.failures} times in a row; the next attempt is in {max(0.0, left_s):.0f} s)"
 
-    def explain(self, reason: str, pause_s: float) -> str:
-        """``reason``, and when the circuit is open, that it is and until when; true whenever it is read."""
+    def pause(self, reason: str, pause_s: float) -> str:
+        """Begin a pause; ``reason``, and of an open circuit, that it is and until when: true whenever it is read."""
+        self.next_attempt_at = datetime.now(UTC) + timedelta(seconds=pause_s)
         if not self.open:
             return reason
-        when = datetime.now(UTC) + timedelta(seconds=pause_s)
-        return f"{reason} (failed {self.failures} times in a row; the next attempt is at {when:%H:%M:%S} UTC)"
+        at = f"{self.next_attempt_at:%H:%M:%S} UTC"
+        return f"{reason} (failed {self.failures} times in a row; the next attempt is at {at})"

@@ -69,7 +69,7 @@ class Connection:
         self._lost, self.tried, self.wanted = asyncio.Event(), asyncio.Event(), asyncio.Event()
         """The last: somebody asks for it, so it waits for no turn to start."""
         self._reason, self.asleep = STARTING, False
-        self._backoff, self._next_attempt_s = Backoff(), 0.0
+        self.backoff, self._next_attempt_s = Backoff(), 0.0
         self._up_since_s: float | None = None
         self.began_s: float | None = None
         """When its start began, in whichever era, on the loop's clock [s]; None while it waits for its turn."""
@@ -136,7 +136,7 @@ class Connection:
             finally:
                 self._link = None
             if idle:
-                self._backoff.rested()
+                self.backoff.rested()
                 await self._sleep(UNUSED)
                 continue
             self.asleep, self.began_s = False, None
@@ -154,15 +154,15 @@ class Connection:
 
     async def _after_failure(self, reason: str, *, retryable: bool) -> None:
         up_s, now_s = self._up_since_s, asyncio.get_running_loop().time()
-        pause_s = self._backoff.failed() if up_s is None else self._backoff.lost(now_s - up_s)
+        pause_s = self.backoff.failed() if up_s is None else self.backoff.lost(now_s - up_s)
         self._reason, self._next_attempt_s = reason, now_s + pause_s
         self.given_up = None if retryable else reason
         if not self.known:  # it spoke neither era, so nothing was learnt
             self._era, self._other_era = self._first
-        said = self._backoff.explain(reason, pause_s) if retryable else reason
+        said = self.backoff.pause(reason, pause_s) if retryable else reason
         self._events.down("down", said)
         self.tried.set()
-        news = self._backoff.news or not retryable
+        news = self.backoff.news or not retryable
         (self._log.warning if news else self._log.debug)("server is not connected", reason=said, will_retry=retryable)
         if retryable:
             await asyncio.sleep(pause_s)
@@ -183,7 +183,7 @@ class Connection:
             self._link, self._up_since_s = link, asyncio.get_running_loop().time()
             self.wanted.clear()
             self._events.up()
-            if self._backoff.failures:
+            if self.backoff.failures:
                 self._log.info("server is connected again")
             self.lists.renew()
             self.tried.set()
@@ -258,7 +258,7 @@ class Connection:
 
     def _why_not(self) -> str:
         left_s = self._next_attempt_s - asyncio.get_running_loop().time()
-        return self._reason if self.given_up is not None else self._backoff.explain_now(self._reason, left_s)
+        return self._reason if self.given_up is not None else self.backoff.explain_now(self._reason, left_s)
 
     # Requests
 
