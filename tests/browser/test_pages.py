@@ -114,6 +114,7 @@ def test_pages_are_used_with_the_keyboard_alone(visitor, gateway):
     gateway.plan("by keyboard", *THREE)
     page = visitor(token="")
     page.goto("/console/login")
+    page.locator("#token:focus").wait_for()  # browsers give it the focus when they come to it
     page.keyboard.type("lead-token")
     page.keyboard.press("Enter")
     page.wait_for_url("**/console/")
