@@ -68,16 +68,18 @@ class Browser:
 
 
 @asynccontextmanager
-async def served(server=None, watching=None, *, plugins=None, tables=None, **settings):
+async def served(server=None, watching=None, *, more=None, plugins=None, tables=None, **settings):
     """``plugins`` take the place of those that run tasks one after the other, or stand beside them."""
     plugins = {
         **({("executor", "in_order"): InOrder} if plugins is None else plugins),
         ("hooks", "approvals"): pml_approvals.plugin,
         ("hooks", "console"): pml_console.plugin,
         ("hooks", "execution_tools"): pml_execution_tools.plugin,
+        **(more or {}),
     }
     if watching is not None:
         plugins["hooks", "watching"] = watching
+    tables = {"approvals": {"wait_s": 0}, **(tables or {})}
     async with running({"db": server or ScriptedServer(TOOLS)}, plugins=plugins, tables=tables) as gateway:
         pages = routes(gateway.assembly.services("console"), Settings(**settings))
         made = WithIdentify(Starlette(routes=[Mount("/console", routes=pages)]))
