@@ -10,7 +10,7 @@ import pytest
 
 from pml_core.gateway import Gateway
 from pml_core.plugins import registry
-from pml_hookspecs import RpcError, Selection, hookimpl, replace, setting
+from pml_hookspecs import RpcError, Selection, Session, hookimpl, replace, setting
 from pml_kit.offers import VIEWS, View
 from pml_kit.system.logs import Logs
 from pml_settings.config import EndpointSettings
@@ -291,3 +291,41 @@ async def test_an_endpoint_that_is_not_there_is_refused():
         assert await listed(client) == ALL
         with pytest.raises(RpcError):
             await client.request("nonsense")
+
+
+class Reasoning(Filtering):
+    def why(self, entry, session):
+        return f"{session.endpoint} has no {entry.name}"
+
+
+async def test_lists_say_why_they_have_a_tool_or_not():
+    ops = {"ops": EndpointSettings(tools_exposure="fitting", intent="delete it")}
+    async with gateway(endpoints=ops, hooks=Reasoning("write")) as made:
+        views = made.offers.find(VIEWS)
+        default, of_ops = views.endpoints()
+
+        async def told(tool, view):
+            found = await views.explained(tool, view)
+            return found.listed, found.why
+
+        assert await told("fs:read", default) == (True, "the mode all picks it")
+        assert await told("fs:delete", of_ops) == (True, "the mode fitting picks it")
+        unpicked = "the mode fitting does not pick it; a search finds it, and it can be called"
+        assert await told("fs:read", of_ops) == (False, unpicked)
+        assert await told("fs:write", of_ops) == (False, "drops: ops has no write")
+        session = Session(key="k", endpoint="other")
+        assert views.refusal("fs:write", session) == "drops: other has no write"
+        assert views.refusal("fs:read", session) == ""
+        for lost in (views.explained("fs:none", default), views.explained("fs:read", View("x", "nowhere"))):
+            with pytest.raises(LookupError):
+                await lost
+
+
+async def test_a_filter_that_says_nothing_or_fails_to_is_named():
+    class Failing(Filtering):
+        def why(self, entry, session):
+            raise ValueError("no")
+
+    for hooks in (Filtering("write"), Failing("write")):
+        async with gateway(hooks=hooks) as made:
+            assert made.offers.find(VIEWS).refusal("fs:write", Session(key="k")) == "drops drops it"

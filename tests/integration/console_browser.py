@@ -26,7 +26,7 @@ TOOLS = [
 KEYS = {
     "k-ada": Identity(principal="ada", scopes=frozenset({"approve"})),
     "k-bob": Identity(principal="bob"),
-    "k-boss": Identity(principal="boss", scopes=frozenset({"system", "approve"})),
+    "k-boss": Identity(principal="boss", scopes=frozenset({"system", "approve", "operate"})),
 }
 
 
@@ -68,7 +68,9 @@ class Browser:
 
 
 @asynccontextmanager
-async def served(server=None, watching=None, *, more=None, plugins=None, tables=None, **settings):
+async def served(
+    server=None, watching=None, *, more=None, plugins=None, tables=None, gateway=None, **settings
+):  # fmt: skip
     """``plugins`` take the place of those that run tasks one after the other, or stand beside them."""
     plugins = {
         **({("executor", "in_order"): InOrder} if plugins is None else plugins),
@@ -80,10 +82,11 @@ async def served(server=None, watching=None, *, more=None, plugins=None, tables=
     if watching is not None:
         plugins["hooks", "watching"] = watching
     tables = {"approvals": {"wait_s": 0}, **(tables or {})}
-    async with running({"db": server or ScriptedServer(TOOLS)}, plugins=plugins, tables=tables) as gateway:
-        pages = routes(gateway.assembly.services("console"), Settings(**settings))
+    servers = {"db": server or ScriptedServer(TOOLS)}
+    async with running(servers, plugins=plugins, tables=tables, **(gateway or {})) as started:
+        pages = routes(started.assembly.services("console"), Settings(**settings))
         made = WithIdentify(Starlette(routes=[Mount("/console", routes=pages)]))
-        made.gateway = gateway
+        made.gateway = started
         yield made
 
 

@@ -63,4 +63,6 @@ One may have a member ``shared: bool``, True while it keeps the same for every s
 One may have a member ``hides: bool``, True where not even that there is such a tool may be told: a call of what it
 drops is answered as that of a tool that nobody has. Without it, the call is told that the plugin refused it, and so
 it is of the gateway's own tools, whose names are no secret.
+One may have a method ``why(entry, session) -> str``, which says in a few words for operators why it drops what it
+drops, such as ``blacklisted_tools has it``. It is asked of nothing else. Without it, only the plugin is told.
 """

@@ -285,9 +285,11 @@ async def test_an_operator_switches_by_tool_and_it_is_reported_who(store):
     await kept(store)
     services = FakeServices(settings=Settings(), catalog=some_catalog(), store=store)
     switch = tool(services, "switch_capability")
-    with pytest.raises(InvalidArguments, match="lacks the scope 'system'"):
+    with pytest.raises(InvalidArguments, match="lacks the scope 'operate'"):
         await switch({"capability_id": "c1", "enabled": False}, caller("alice"))
-    boss = caller("boss", "system")
+    with pytest.raises(InvalidArguments, match="no capability 'c1'"):
+        await switch({"capability_id": "c1", "enabled": False}, caller("bob", "operate"))
+    boss = caller("boss", "system", "operate")
     assert await switch({"capability_id": "c1", "enabled": False}, boss) == {"capability_id": "c1", "disabled": True}
     assert (await everything(store))["c1"].disabled
     assert [(event.code, event.details["by"]) for event in services.access] == [("capability.disabled", "boss")]

@@ -281,9 +281,11 @@ def test_tools_tell_of_what_runs_for_the_caller_and_let_operators_steer(pml):
 
     for who, names in ((("local",), ["declared"]), (("ada",), []), (("ada", "system"), ["declared"])):
         assert [one["name"] for one in ask(tell, {}, *who)["schedules"]] == names
-    with pytest.raises(InvalidArguments, match="lacks the scope 'system'"):
+    with pytest.raises(InvalidArguments, match="lacks the scope 'operate'"):
         ask(steer, {"name": "declared", "action": "pause"})
-    boss = ("boss", "system")
+    with pytest.raises(InvalidArguments, match="does not run for you"):
+        ask(steer, {"name": "declared", "action": "pause"}, "ada", "operate")
+    boss = ("boss", "system", "operate")
     assert ask(steer, {"name": "declared", "action": "pause"}, *boss)["state"] == "paused"
     (shown,) = ask(tell, {}, *boss)["schedules"]
     assert (shown["state"], shown["upcoming"]) == ("paused", [])

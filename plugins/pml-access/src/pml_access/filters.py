@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pml_hookspecs import GATEWAY_SERVER, CodeRun, Outcome, Phase, PluginTask
+from pml_hookspecs import GATEWAY_SERVER, CodeRun, Outcome, Phase, PluginTask, replace
 from pml_kit.mcp.effects import ORDER
 
 if TYPE_CHECKING:
@@ -45,6 +45,14 @@ class KeyToolFilter:
         if (session.allow is not None or session.deny) and not allowed(entry.id, session):
             return False
         return entry.server != AGENTS_SERVER or self._agents.may_call(session, entry.name)
+
+    def why(self, entry: CatalogEntry, session: Session) -> str:
+        """Which of the key's patterns, or what else, drops ``entry``."""
+        if (session.allow is not None or session.deny) and not allowed(entry.id, session):
+            if allowed(entry.id, replace(session, deny=())):
+                return f"the key denies it ({', '.join(session.deny)})"
+            return f"the key does not allow it ({', '.join(session.allow or ()) or 'nothing'})"
+        return "the agent belongs to others, who have not shared it"
 
 
 class CodeFilter:

@@ -14,6 +14,8 @@ from .events import Refusals
 from .keys import SYSTEM, Keys
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pml_hookspecs import Identity, Scope, Services, Session
 
     from .agents import Agents
@@ -46,6 +48,11 @@ class KeyIdentities:
         self._read: OrderedDict[str, tuple[float, Key]] = OrderedDict()
         self._noted: OrderedDict[str, float] = OrderedDict()
         self._failing = False
+
+    async def keys(self) -> Sequence[Identity]:
+        """Whom each key stands for that can be used, the newest first."""
+        now = datetime.now(UTC)
+        return [key.identity() for key in await self._keys.all() if key.state(now) == "active"]
 
     async def identify(self, token: str | None) -> Identity | None:
         """Whose key it is; None for what is no key of this kind.

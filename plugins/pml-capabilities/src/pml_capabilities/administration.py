@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from .capability import Capability
 
-SYSTEM = "system"
-"""Scope of operators."""
+SYSTEM, OPERATE = "system", "operate"
+"""Scopes of keys: to see everything, and to change what operators change."""
 MOST_TOLD = 500
 
 
@@ -190,17 +190,20 @@ async def switch(arguments: Mapping[str, Any], run: Run, services: Services) -> 
     """``{"capability_id", "disabled"}``.
 
     Raises:
-        InvalidArguments: The caller is no operator, the arguments do not fit, or there is no such capability.
+        InvalidArguments: The caller may not, the arguments do not fit, or there is no such capability for it.
     """
-    if SYSTEM not in run.session.scopes:
+    if OPERATE not in run.session.scopes:
         raise InvalidArguments(
-            "switch_capability: this key lacks the scope 'system'; an operator has pml capabilities disable"
+            "switch_capability: this key lacks the scope 'operate'; on the terminal it is pml capabilities disable"
         )
+    settings: Settings = services.settings or Settings()
     id, enabled = arguments.get("capability_id"), arguments.get("enabled")
     if not isinstance(id, str) or not isinstance(enabled, bool):
         raise InvalidArguments("switch_capability: give capability_id (text) and enabled (true or false)")
     known = await library_in(services).get(id)
-    made = known and await switched(known, services, off=not enabled, by=run.session.principal)
+    made = None
+    if known is not None and _may_know(known, run, settings):
+        made = await switched(known, services, off=not enabled, by=run.session.principal)
     if made is None:
         raise InvalidArguments(f"switch_capability: there is no capability {id[:80]!r}")
     return {"capability_id": made.id, "disabled": made.disabled}

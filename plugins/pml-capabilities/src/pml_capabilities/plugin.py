@@ -36,7 +36,7 @@ LIST: Mapping[str, Any] = {
 }
 SWITCH: Mapping[str, Any] = {
     "name": "switch_capability",
-    "description": "Switch learned code off, whatever is learned, or on again. Needs a key with the scope 'system'.",
+    "description": "Switch learned code off, whatever is learned, or on again. Needs a key with the scope 'operate'.",
     "inputSchema": {
         "type": "object",
         "properties": {"capability_id": {"type": "string"}, "enabled": {"type": "boolean"}},

@@ -51,6 +51,10 @@ class SessionFilters(Protocol):
         """Who drops ``entry`` for ``session``; None where it is kept."""
         ...
 
+    def why(self, entry: CatalogEntry, session: Session) -> str:
+        """Who drops it, and why as far as they say; ``""`` where it is kept."""
+        ...
+
 
 class RehearsalLocks(Protocol):
     """What lets a session only rehearse."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 FORM_BYTES = 1_000_000
-SYSTEM = "system"
-"""Scope of operators."""
+SYSTEM, OPERATE = "system", "operate"
+"""Scopes of keys: to see everything, and to change what operators change."""
 
 
 @dataclass(slots=True)
@@ -57,9 +57,14 @@ class Visit:
     """What was sent with it; empty unless it is a POST."""
 
     @property
-    def is_operator(self) -> bool:
-        """Whether the reader sees everything, and may switch what only operators switch."""
+    def sees_everything(self) -> bool:
+        """Whether nothing is kept from the reader."""
         return SYSTEM in self.session.scopes
+
+    @property
+    def operates(self) -> bool:
+        """Whether the reader may change what operators change."""
+        return OPERATE in self.session.scopes
 
     def page(self, name: str, status: int = 200, **values: Any) -> Response:
         """The page made of a template."""

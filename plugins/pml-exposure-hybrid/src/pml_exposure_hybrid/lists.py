@@ -37,6 +37,10 @@ class BlacklistFilter:
         """Whether ``entry`` may be seen and called; the same for every session."""
         return entry.id not in self._blacklist.ids(self._services.catalog) and entry not in self._blacklist
 
+    def why(self, _entry: CatalogEntry, _session: Session) -> str:
+        """In the words of the settings."""
+        return "[plugins.hybrid] blacklisted_tools has it"
+
 
 @hookimpl
 def pml_filter_tools(services: Services) -> Iterable[ToolFilter]:

@@ -88,6 +88,13 @@ class ToolsetFilter:
         of_key = self._of_key(session) if self._keys else None
         return of_key is None or any(entry in toolset for toolset in of_key)
 
+    def why(self, entry: CatalogEntry, session: Session) -> str:
+        """Whose toolsets ``entry`` is not in."""
+        of_endpoint = self._endpoints.get(session.endpoint)
+        if of_endpoint is not None and not any(entry in toolset for toolset in of_endpoint):
+            return f"it is in no toolset that the endpoint {session.endpoint} has chosen"
+        return "it is in no toolset that the key has chosen"
+
     def _of_key(self, session: Session) -> list[ToolsetMatcher] | None:
         """The toolsets of a session's key; None where nobody has chosen any for it."""
         who = session.access_key, session.principal

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pml_hookspecs import Run, Services
 
+OPERATE = "operate"
+"""Scope of keys that change what operators change."""
 MOST_UPCOMING = 5
 """Times ahead that are told: enough to see the pattern."""
 
@@ -185,13 +187,18 @@ async def steer(arguments: Mapping[str, Any], run: Run, services: Services) -> M
     """``{"name", "state"}``, and of a run its ``execution_id``.
 
     Raises:
-        InvalidArguments: The caller is no operator, the arguments do not fit, or there is no such schedule.
+        InvalidArguments: The caller may not, the arguments do not fit, or there is no such schedule for it.
     """
-    if SYSTEM not in run.session.scopes:
-        raise InvalidArguments("steer_schedule: this key lacks the scope 'system'; an operator has pml schedules")
+    if OPERATE not in run.session.scopes:
+        raise InvalidArguments(
+            "steer_schedule: this key lacks the scope 'operate'; on the terminal it is pml schedules"
+        )
     name, action = arguments.get("name"), arguments.get("action")
     if not isinstance(name, str) or action not in ("pause", "resume", "run_now"):
         raise InvalidArguments("steer_schedule: give name (text) and action (pause, resume or run_now)")
+    plan = await plan_called(services, name)
+    if SYSTEM not in run.session.scopes and plan.principal != run.session.principal:
+        raise InvalidArguments(f"steer_schedule: {name!r} does not run for you")
     if action == "pause":
         return {"name": (await pause(services, name)).name, "state": "paused"}
     if action == "resume":

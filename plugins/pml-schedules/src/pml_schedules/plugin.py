@@ -22,7 +22,7 @@ LIST: Mapping[str, Any] = {
 }
 STEER: Mapping[str, Any] = {
     "name": "steer_schedule",
-    "description": "Pause a schedule, resume it, or run it once now. Needs a key with the scope 'system'.",
+    "description": "Pause a schedule, resume it, or run it once now. Needs a key with the scope 'operate'.",
     "inputSchema": {
         "type": "object",
         "properties": {"name": {"type": "string"}, "action": {"enum": ["pause", "resume", "run_now"]}},

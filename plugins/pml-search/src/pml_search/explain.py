@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ._numpy import np
@@ -43,6 +44,26 @@ def of_match(ranker: Ranker, found: RankedTools, rank: int) -> dict[str, Any]:
         "clause": evidence.parts[clause].text if clause else None,
         "clause_score": _rounded(evidence.total[clause, tool]) if clause else None,
     }
+
+
+def lines_of(explained: Mapping[str, Any] | None) -> Iterator[str]:
+    """What :func:`of_match` says, for people: each word with its share of the score, and then the rest."""
+    if explained is None:
+        return
+    for word in explained["words"]:
+        written = "" if word["as"] == word["word"] else f" as {word['as']!r}"
+        yield f"{word['share']:.3f} word {word['word']!r}{written} in {', '.join(word['in'])}"
+    yield (
+        f"cosine {explained['cosine']}, server {explained['server']}, structure {explained['structure']}, "
+        f"share of words {explained['share_of_words']}: score {explained['score']}, "
+        f"fit {explained['fit']}, P {explained['probability']}"
+    )
+    if explained["past"]:
+        yield f"used before for the like: {explained['past']}"
+    if explained["model"] is not None:
+        yield f"cosine of the model: {explained['model']}"
+    if explained["clause"]:
+        yield f"best clause ({explained['clause_score']}): {explained['clause']}"
 
 
 def _words(ranker: Ranker, found: RankedTools, tool: int) -> list[dict[str, Any]]:

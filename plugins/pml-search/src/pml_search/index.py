@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from .embedding import EmbeddingIndex
     from .history import History
+    from .ranker import RankedTools, Ranker
     from .rows import Tool
     from .views import Views
 
@@ -116,13 +117,39 @@ class Index:
         The answer is that of an index of the tools ``among`` alone. What is searched for a list, which is
         ``session.intent``, is found without evidence from the past of ``session``: lists are to stay as they are.
         """
+        ranked = await self._ranked(query, limit, among, session)
+        if ranked is None:
+            return []
+        ranker, found = ranked
+        ids = ranker.data.ids
+        scored = zip(found.tools.tolist(), found.relevance.tolist(), strict=True)
+        return [Match(ToolId(ids[tool]), round(score, 4)) for tool, score in scored if score >= min_score]
+
+    async def explain(
+        self, query: str, *, limit: int, among: Collection[ToolId] | None = None, session: Session | None = None
+    ) -> Mapping[ToolId, Sequence[str]]:
+        """As :class:`pml_kit.offers.ScoreExplainer` says: what ``pml search --explain`` prints."""
+        ranked = await self._ranked(query, limit, among, session)
+        if ranked is None:
+            return {}
+        from . import explain
+
+        ranker, found = ranked
+        return {
+            ToolId(ranker.data.ids[tool]): list(explain.lines_of(explain.of_match(ranker, found, rank)))
+            for rank, tool in enumerate(found.tools.tolist())
+        }
+
+    async def _ranked(
+        self, query: str, limit: int, among: Collection[ToolId] | None, session: Session | None
+    ) -> tuple[Ranker, RankedTools] | None:
         views = self._views
         if views is None or limit < 1:
-            return []
+            return None
         ranker = await views.of(among)
         parts = ranker.prepare(query)
         if not parts:
-            return []
+            return None
         opinion = None
         if self._embedding_index is not None:
             texts = [part.text for part in parts]
@@ -131,11 +158,7 @@ class Index:
         if self._history is not None and session is not None and query.strip() != session.intent.strip():
             past = self._history.of(session.principal)
         found = ranker.rank(parts, limit, model=opinion, past=past)
-        if found is None:
-            return []
-        ids = ranker.data.ids
-        scored = zip(found.tools.tolist(), found.relevance.tolist(), strict=True)
-        return [Match(ToolId(ids[tool]), round(score, 4)) for tool, score in scored if score >= min_score]
+        return None if found is None else (ranker, found)
 
 
 def about_servers(services: Services) -> dict[str, str]:

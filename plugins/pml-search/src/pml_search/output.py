@@ -76,7 +76,7 @@ def print_people(answer: Mapping[str, Any]) -> None:
         text = " ".join(first_sentence(text_of(match.get("description")).strip()).split())
         text = f"{text[: WIDEST - 1]}…" if len(text) > WIDEST else text
         _line(f"{match['score']:.2f}  {match['id'].ljust(width)}  {text}".rstrip())
-        for line in (*_explained(match.get("explain")), *_schemas(match)):
+        for line in (*explain.lines_of(match.get("explain")), *_schemas(match)):
             _line(f"      {line}")
 
 
@@ -92,21 +92,6 @@ def _query_lines(explained: Mapping[str, Any]) -> Iterable[str]:
     for clause in explained["clauses"]:
         yield f"clause: {clause}"
     yield f"best cosine {explained['best_cosine']}, best share of words {explained['best_share_of_words']}"
-
-
-def _explained(explained: Mapping[str, Any] | None) -> Iterable[str]:
-    if explained is None:
-        return
-    for word in explained["words"]:
-        written = "" if word["as"] == word["word"] else f" as {word['as']!r}"
-        yield f"{word['share']:.3f} word {word['word']!r}{written} in {', '.join(word['in'])}"
-    yield (
-        f"cosine {explained['cosine']}, server {explained['server']}, structure {explained['structure']}, "
-        f"share of words {explained['share_of_words']}: score {explained['score']}, "
-        f"fit {explained['fit']}, P {explained['probability']}"
-    )
-    if explained["clause"]:
-        yield f"best clause ({explained['clause_score']}): {explained['clause']}"
 
 
 def _schemas(match: Mapping[str, Any]) -> Iterable[str]:

@@ -11,6 +11,7 @@ from pml_catalog.addresses import definition_for, ui_owners
 from pml_catalog.paging import page, servers_page
 from pml_hookspecs import CatalogEntry, ExposureMode, RawObject, Selection, Session, ToolId, encode
 from pml_kit.mcp.effects import ALWAYS_LOAD, searches_tools
+from pml_kit.offers import Listing
 from pml_kit.offers.presentation import is_hidden
 
 if TYPE_CHECKING:
@@ -138,13 +139,32 @@ class Exposure:
         """What the mode selects and the filters keep, in the mode's order."""
         return (await self._selected(session))[0]
 
-    async def _selected(self, session: Session) -> tuple[list[CatalogEntry], bool]:
+    async def explained(self, entry: CatalogEntry, session: Session) -> Listing:
+        """Whether the list of a session's view has ``entry``, and why."""
+        if refused := self._filters.why(entry, session):
+            return Listing(listed=False, why=refused)
+        if is_hidden(entry):
+            return Listing(listed=False, why=f'[tools."{entry.id}"] hides it from lists and searches; it can be called')
+        selection, _ = await self._selection(session)
+        if entry.id not in selection.tools:
+            how = "it can be called" if entry.own else "a search finds it, and it can be called"
+            return Listing(listed=False, why=f"the mode {session.mode} does not pick it; {how}")
+        if entry.id in self._catalog.left_out(session):
+            return Listing(listed=False, why="it is listed to other clients than these")
+        return Listing(listed=True, why=selection.why.get(entry.id, "") or f"the mode {session.mode} picks it")
+
+    async def _selection(self, session: Session) -> tuple[Selection, bool]:
+        """What the mode picks, and whether it is the same for everybody."""
         try:
             selection = await self._mode.select(self._catalog, session)
-            found, shared = self._known(selection.tools), selection.shared
         except Exception:
             self._log.exception("exposure mode failed; showing the meta-tools only", mode=session.mode)
-            found, shared = self._known((await MetaOnlyView().select(self._catalog, session)).tools), False
+            return await MetaOnlyView().select(self._catalog, session), False
+        return selection, selection.shared
+
+    async def _selected(self, session: Session) -> tuple[list[CatalogEntry], bool]:
+        selection, shared = await self._selection(session)
+        found = self._known(selection.tools)
         left_out = self._catalog.left_out(session)
         alike = shared and not any(entry.id in self._catalog.conditions for entry in found)
         listed = (e for e in found if e.id not in left_out and not is_hidden(e))

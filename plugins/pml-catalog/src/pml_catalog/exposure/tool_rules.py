@@ -107,16 +107,33 @@ class Filters:
         """Name of the setting, or the first plugin, that drops ``entry``; None when all keep it."""
         if (setting := self._refused(entry)) is not None:
             return setting
+        dropping = self._dropping(entry, session)
+        return None if dropping is None else dropping[0]
+
+    def _dropping(self, entry: CatalogEntry, session: Session) -> tuple[str, ToolFilter] | None:
         for plugin, keeps in self._filters:
             try:
                 kept = keeps(entry, session)
             except Exception:
                 self._log.exception("tool filter failed; the tool is dropped", plugin=plugin, tool=entry.id)
-                return plugin
+                return plugin, keeps
             if kept is not True:
                 self._tell(plugin, kept)
-                return plugin
+                return plugin, keeps
         return None
+
+    def why(self, entry: CatalogEntry, session: Session) -> str:
+        """Who drops ``entry`` for ``session``, and why as far as they say; ``""`` where it is kept."""
+        if (setting := self._refused(entry)) is not None:
+            return f"{setting} does not let anybody have it"
+        if (dropping := self._dropping(entry, session)) is None:
+            return ""
+        plugin, keeps = dropping
+        try:
+            return f"{plugin}: {keeps.why(entry, session)}" if hasattr(keeps, "why") else f"{plugin} drops it"
+        except Exception:
+            self._log.exception("a tool filter failed to say why it drops a tool", plugin=plugin, tool=entry.id)
+            return f"{plugin} drops it"
 
     def _tell(self, plugin: str, kept: object) -> None:
         """Say once of a plugin that its filter gives neither True nor False."""

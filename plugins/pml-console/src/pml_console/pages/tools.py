@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_console.history import plain
@@ -13,6 +13,7 @@ from pml_kit.mcp.tool_schemas import input_schema
 from pml_kit.offers import VIEWS, required
 
 from .forms import FieldError, arguments_of, fields_of
+from .tool_reasons import keys_of, listings_of, scores_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -29,8 +30,10 @@ async def tools(visit: Visit) -> Response:
     catalog = visit.site.services.catalog
     query = visit.request.query_params.get("query", "").strip()
     scores: Mapping[str, float] = {}
+    explained: Mapping[ToolId, Sequence[str]] = {}
     if query:
         found = await catalog.search(query, limit=MOST_FOUND, session=visit.session)
+        explained = await scores_of(visit, query, MOST_FOUND)
         scores = {match.id: match.score for match in found}
         entries = [entry for id in scores if (entry := catalog.get(ToolId(id))) is not None]
     else:
@@ -46,10 +49,21 @@ async def tools(visit: Visit) -> Response:
                 "effects": effects_of_tool(entry.definition),
                 "listed": [endpoint for endpoint, ids in listed.items() if entry.id in ids],
                 "score": scores.get(entry.id),
+                "made_of": explained.get(entry.id, ()),
             }
             for entry in entries[:MOST_LISTED]
         ],
+        withheld=[] if query else _withheld(visit),
     )
+
+
+def _withheld(visit: Visit) -> Sequence[tuple[ToolId, str]]:
+    """What an operator may not have either, and why; nothing for others, who need not know of it."""
+    catalog, views = visit.site.services.catalog, required(visit.site.services, VIEWS)
+    if not visit.sees_everything:
+        return []
+    dropped = (entry.id for entry in catalog if not catalog.allows(entry, visit.session))
+    return [(id, views.refusal(id, visit.session)) for id in sorted(dropped)[:MOST_LISTED]]
 
 
 async def _listed(visit: Visit) -> Mapping[str, frozenset[str]]:
@@ -65,10 +79,10 @@ async def _listed(visit: Visit) -> Mapping[str, frozenset[str]]:
 
 async def tool(visit: Visit) -> Response:
     """One tool: what it says of itself, and a form to try it."""
-    entry = _entry(visit)
+    entry = _entry(visit, withheld=visit.sees_everything)
     if entry is None:
         return visit.page("problem.html", NOT_FOUND, problem=NO_SUCH)
-    return _page(visit, entry)
+    return await _page(visit, entry)
 
 
 async def attempt(visit: Visit) -> Response:
@@ -79,23 +93,32 @@ async def attempt(visit: Visit) -> Response:
     try:
         arguments = arguments_of(fields_of(input_schema(entry), visit.form))
     except FieldError as exc:
-        return _page(visit, entry, BAD_REQUEST, problem=str(exc))
+        return await _page(visit, entry, BAD_REQUEST, problem=str(exc))
     rehearsal = visit.form.get("how") != "run"
     task = ToolCall(id="call", tool=entry.id, arguments=arguments)
     options = RunOptions(trigger="manual", dry_run=rehearsal)
     outcome = await visit.site.services.run(task, visit.session, options)
     problem = "" if outcome.failure is None else outcome.failure.message
-    return _page(visit, entry, problem=problem, answer=plain(outcome.output), rehearsal=rehearsal)
+    return await _page(visit, entry, problem=problem, answer=plain(outcome.output), rehearsal=rehearsal)
 
 
-def _entry(visit: Visit) -> CatalogEntry | None:
+def _entry(visit: Visit, *, withheld: bool = False) -> CatalogEntry | None:
+    """The tool that is meant, if the reader may have it, or ``withheld`` says that it need not."""
     catalog = visit.site.services.catalog
     entry = catalog.get(ToolId(visit.request.path_params["id"]))
-    return entry if entry is not None and catalog.allows(entry, visit.session) else None
+    return entry if entry is not None and (withheld or catalog.allows(entry, visit.session)) else None
 
 
-def _page(visit: Visit, entry: CatalogEntry, status: int = 200, **values: Any) -> Response:
-    shown = {"problem": "", "answer": None, "rehearsal": False, **values}
+async def _page(visit: Visit, entry: CatalogEntry, status: int = 200, **values: Any) -> Response:
+    shown = {
+        "problem": "",
+        "answer": None,
+        "rehearsal": False,
+        "listings": await listings_of(visit.site.services, entry.id),
+        "keys": await keys_of(visit, entry.id),
+        "may_call": visit.site.services.catalog.allows(entry, visit.session),
+        **values,
+    }
     fields = fields_of(input_schema(entry), visit.form)
     definition = plain(entry.definition)
     effects = effects_of_tool(entry.definition)

@@ -18,14 +18,14 @@ SEE_OTHER = 303
 async def capabilities(visit: Visit) -> Response:
     """All that the reader may know of, those that changed last first."""
     found = await visit.history.ask_installed("list_capabilities", {})
-    return visit.page("capabilities.html", found=found, may_switch=visit.is_operator)
+    return visit.page("capabilities.html", found=found, may_switch=visit.operates)
 
 
 async def capability(visit: Visit) -> Response:
     """One, with its code."""
     asked = {"capability_id": visit.request.path_params["id"]}
     found: Mapping[str, Any] = await visit.history.call("list_capabilities", asked)
-    return visit.page("capability.html", one=found["capabilities"][0], may_switch=visit.is_operator)
+    return visit.page("capability.html", one=found["capabilities"][0], may_switch=visit.operates)
 
 
 async def switch(visit: Visit) -> Response:

@@ -17,7 +17,7 @@ SEE_OTHER = 303
 async def schedules(visit: Visit) -> Response:
     """All that run for the reader; an operator sees all there are."""
     found = await visit.history.ask_installed("list_schedules", {})
-    return visit.page("schedules.html", found=found, may_steer=visit.is_operator)
+    return visit.page("schedules.html", found=found, may_steer=visit.operates)
 
 
 async def steer(visit: Visit) -> Response:

@@ -16,6 +16,7 @@ from .access import (
     AccessWatcher,
     CurrentKeys,
     Identities,
+    KnownKeys,
     MissingScopeError,
     OpenRoute,
     ProtectedResource,
@@ -36,11 +37,11 @@ from .indirect_calls import INDIRECT_CALLS, IndirectCalls
 from .plans import SUGGESTER, Suggester, Suggestion
 from .presentation import PRESENTATION, Presentation, PresentedTool
 from .recorded_answers import RECORDED_ANSWERS, RecordedAnswers, RecordedTool
-from .search import EMBEDDER, SEARCH, Embedder, SearchIndex
+from .search import EMBEDDER, SEARCH, Embedder, ScoreExplainer, SearchIndex
 from .static_checks import STATIC_CHECKS, Asker, Checker, Judge, StaticChecks, Verdict
 from .tool_names import TOOL_NAMES, NamedTools, ToolNames
 from .tool_notes import TOOL_NOTES, ToolNote, ToolNotes, note_of
-from .views import CONNECTIONS, VIEWS, ClientConnection, Connections, View, Views
+from .views import CONNECTIONS, VIEWS, ClientConnection, Connections, Listing, View, Views
 
 T = TypeVar("T")
 OF_PLUGINS: frozenset[Key[Any]] = frozenset(
@@ -115,6 +116,8 @@ __all__ = [
     "Identities",
     "IndirectCalls",
     "Judge",
+    "KnownKeys",
+    "Listing",
     "MissingScopeError",
     "NamedTools",
     "OpenRoute",
@@ -125,6 +128,7 @@ __all__ = [
     "RecordedTool",
     "ResourceTool",
     "ResultValues",
+    "ScoreExplainer",
     "SearchIndex",
     "StaticChecks",
     "Suggester",

@@ -65,6 +65,15 @@ class CurrentKeys(Protocol):
         ...
 
 
+@runtime_checkable
+class KnownKeys(Protocol):
+    """Identities that can tell which keys there are, for operators."""
+
+    async def keys(self) -> Sequence[Identity]:
+        """Whom each key that counts now stands for, the newest first; with :attr:`Identity.access_key`, no secret."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessEvent:
     """Somebody was refused or told of executions, or something was changed, where no wrapper could have seen it."""

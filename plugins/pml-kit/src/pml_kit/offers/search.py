@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pml_hookspecs import Key
 
@@ -41,6 +41,17 @@ class SearchIndex(Protocol):
                 the same view of the same revision, so that what is made of it can be kept.
             session: Who asks, for evidence from its own past; None when nobody does.
         """
+        ...
+
+
+@runtime_checkable
+class ScoreExplainer(SearchIndex, Protocol):
+    """An index that can say what its scores are made of."""
+
+    async def explain(
+        self, query: str, *, limit: int, among: Collection[ToolId] | None = None, session: Session | None = None
+    ) -> Mapping[ToolId, Sequence[str]]:
+        """For each match of the same search by :meth:`SearchIndex.search`, lines for people, what counts most first."""
         ...
 
 

@@ -11,7 +11,7 @@ from pml_hookspecs import Key
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pml_hookspecs import CatalogEntry, Session
+    from pml_hookspecs import CatalogEntry, Session, ToolId
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,15 @@ class View:
     intent: str = ""
     execution_mode: Literal["", "real", "dry_run"] = ""
     """What a call does that does not say itself; ``""`` as the gateway is configured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Whether a list has a tool, and why: in the words of whoever decides."""
+
+    listed: bool
+    why: str
+    """A few words for operators."""
 
 
 class Views(Protocol):
@@ -46,6 +55,22 @@ class Views(Protocol):
         Raises:
             LookupError: No such mode is installed.
             ValueError: The settings do not fit.
+        """
+        ...
+
+    async def explained(self, tool: ToolId, view: View) -> Listing:
+        """Whether a local client of ``view`` is shown a tool, and why.
+
+        Raises:
+            LookupError: There is no such tool, or no such mode is installed.
+        """
+        ...
+
+    def refusal(self, tool: ToolId, session: Session) -> str:
+        """Who keeps ``session`` from having a tool in any mode, and why as far as they say; ``""`` where nobody does.
+
+        Raises:
+            LookupError: There is no such tool.
         """
         ...
 
