@@ -26,7 +26,8 @@ TOOLS = [
 KEYS = {
     "k-ada": Identity(principal="ada", scopes=frozenset({"approve"})),
     "k-bob": Identity(principal="bob"),
-    "k-boss": Identity(principal="boss", scopes=frozenset({"system", "approve", "operate"})),
+    "k-boss": Identity(principal="boss", scopes=frozenset({"system", "approve"})),
+    "k-chief": Identity(principal="chief", scopes=frozenset({"system", "approve", "operate"})),
 }
 
 

@@ -75,7 +75,7 @@ async def test_pages_say_what_to_do_where_there_is_nothing(tmp_path):
 async def test_learned_code_is_told_of_to_whom_it_belongs_and_to_operators(tmp_path):
     async with gateway_of(tmp_path) as made:
         id = await learned(made)
-        for key, sees in (("k-ada", True), ("k-bob", False), ("k-boss", True)):
+        for key, sees in (("k-ada", True), ("k-bob", False), ("k-chief", True)):
             browser = await reader(made, key)
             assert ("multiply well" in await browser.page("/capabilities")) is sees
             page = await browser.page(f"/capabilities/{id}", 200 if sees else 400)
@@ -85,7 +85,7 @@ async def test_learned_code_is_told_of_to_whom_it_belongs_and_to_operators(tmp_p
 async def test_an_operator_switches_learned_code_off_and_on_and_nobody_else_does(tmp_path):
     async with gateway_of(tmp_path) as made:
         id = await learned(made)
-        ada, boss = await reader(made, "k-ada"), await reader(made, "k-boss")
+        ada, boss = await reader(made, "k-ada"), await reader(made, "k-chief")
         assert 'name="switch"' not in await ada.page("/capabilities")
         assert "lacks the scope" in (await ada.send(f"/capabilities/{id}", switch="off")).text
         assert "switch off" in await boss.page("/capabilities")
@@ -98,7 +98,7 @@ async def test_an_operator_switches_learned_code_off_and_on_and_nobody_else_does
 
 async def test_schedules_show_to_whom_they_run_for_with_their_next_times(tmp_path):
     async with gateway_of(tmp_path) as made:
-        ada, boss = await reader(made, "k-ada"), await reader(made, "k-boss")
+        ada, boss = await reader(made, "k-ada"), await reader(made, "k-chief")
         page = await ada.page("/schedules")
         assert "hourly" in page
         assert "nightly" not in page
@@ -109,7 +109,7 @@ async def test_schedules_show_to_whom_they_run_for_with_their_next_times(tmp_pat
 async def test_an_operator_pauses_resumes_and_runs_a_schedule_and_nobody_else_does(tmp_path):
     server = ScriptedServer(TOOLS)
     async with gateway_of(tmp_path, server) as made:
-        ada, boss = await reader(made, "k-ada"), await reader(made, "k-boss")
+        ada, boss = await reader(made, "k-ada"), await reader(made, "k-chief")
         assert 'name="action"' not in await ada.page("/schedules")
         for action in ("pause", "run_now"):
             assert "lacks the scope" in (await ada.send("/schedules/hourly", action=action)).text

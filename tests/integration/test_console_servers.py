@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
-from test_console import KEYS, Browser, served
+from console_browser import KEYS, Browser, served
 
 from pml_clients.configuration import restarts
 from pml_clients.configuration.view import SERVED_FILES
