@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -123,6 +124,16 @@ async def test_last_night_tells_readers_what_is_theirs():
             assert "Nobody answered" in await (await logged_in(made, "k-eve")).page("/report")
         finally:
             del KEYS["k-eve"]
+
+
+async def test_last_night_tells_of_servers_that_are_new():
+    async with served() as made:
+        boss = await logged_in(made, "k-boss")
+        async with asyncio.timeout(60):
+            while "new server" not in await boss.page("/report"):  # noqa: ASYNC110 - it is kept behind the scenes
+                await asyncio.sleep(0.05)
+        assert '<td class="what">db</td>' in await boss.page("/report")
+        assert "new server" not in await (await logged_in(made, "k-ada")).page("/report")
 
 
 async def test_insight_shows_times_errors_and_tools_used_together():

@@ -63,6 +63,25 @@ def test_a_tool_that_was_away_is_compared_with_what_it_was():
     assert [*made.changes] == ["a"]
 
 
+@pytest.mark.parametrize("holds", [False, True])
+def test_it_is_kept_what_was_new_and_what_changed_also_once_it_is_accepted(holds, monkeypatch):
+    made = seen(entry(description="one"), holds=holds)
+    assert made.noted == {}
+    made.judge([entry(description="two"), entry("b")])
+    made.accept([*made.changes], "s")
+    kept = Definitions.of(json.loads(json.dumps(made.kept())), holds=holds)
+    assert {tool: note["fields"] for tool, note in kept.noted.items()} == {"a": ["description"], "b": ["new"]}
+    monkeypatch.setattr(definitions, "MOST_CHANGES", 1)
+    kept.judge([entry(description="two"), entry("b", title="B")])
+    assert {tool: note["fields"] for tool, note in kept.noted.items()} == {"b": ["title"]}
+
+
+def test_what_was_kept_before_there_were_notes_can_be_read():
+    kept = seen(entry(), holds=False).kept()
+    del kept["noted"]
+    assert Definitions.of(kept, holds=False).noted == {}
+
+
 def test_an_empty_list_is_not_what_is_seen_first():
     made = Definitions(holds=True)
     made.judge([])

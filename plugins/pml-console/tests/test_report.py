@@ -127,6 +127,7 @@ async def test_it_is_told_on_the_terminal_as_json_and_as_a_page(history, service
     assert "no such address" in html
     assert "http" not in html.replace("datetime", "")
     assert "<style" not in html
+    assert html.startswith("<!doctype html>")
     await told(services, capsys, "--html", str(page), "--base-url", "https://pml.test/")
     assert 'href="https://pml.test/console/executions/d"' in page.read_text(encoding="utf-8")
 

@@ -64,7 +64,8 @@ async def tokens_by_day(
     direct: dict[str, int] = {"tools": len(theirs), "tokens": await sizes.of(services, theirs)}
     lists: list[dict[str, Any]] = []
     for view in views.endpoints():
-        shown = list(await views.listed(view.mode, intent=view.intent))
+        listed = await views.listed(view.mode, intent=view.intent)
+        shown = [entry for entry in listed if catalog.allows(entry, session)]
         about = {"endpoint": view.endpoint, "mode": view.mode, "tools": len(shown)}
         lists.append({**about, "tokens": await sizes.of(services, shown)})
     executions = services.store.executions
