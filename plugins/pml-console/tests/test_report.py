@@ -18,9 +18,9 @@ NOW = datetime.now(UTC)
 
 def record(id, *, hours=1.0, why="", **values):
     usual = {"kind": "workflow", "target": "", "principal": "alice", "agent": "writer"}
+    usual["status"] = Status.ERROR if why else Status.OK
     return ExecutionRecord(
         id=ExecutionId(id),
-        status=Status.ERROR if why else Status.OK,
         started_at=NOW - timedelta(hours=hours),
         duration_ms=5,
         failure=Failure("tool.failed", why) if why else None,
@@ -52,6 +52,13 @@ async def test_runs_are_counted_and_failures_that_are_alike_are_one(history):
         (2, "writer", "b"),
         (1, "mailer", "d"),
     ]
+
+
+async def test_what_waits_for_an_answer_has_not_failed(history):
+    await history.executions.put(record("w", status=Status.INPUT_REQUIRED))
+    report = await report_of(history, NOW - timedelta(hours=24), NOW)
+    assert (report["runs"], report["failed"], report["waiting"]) == (5, 3, 1)
+    assert [one["failed"] for one in report["people"]] == [2, 1]
 
 
 async def approval(store, id, state, by, answered_at, **value):

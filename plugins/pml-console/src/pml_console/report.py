@@ -14,8 +14,11 @@ from pml_kit.pages import every_execution
 from .changes import approvals_of, news_of
 
 if TYPE_CHECKING:
-    from pml_hookspecs import ExecutionRecord, Executions, Grouping, Store
+    from pml_hookspecs import ExecutionRecord, Executions, Grouping, Store, Total
 
+WAITS = frozenset({str(Status.INPUT_REQUIRED)})
+"""Statuses of what has not ended, but waits for somebody's answer."""
+COUNTS = ("runs", "succeeded", "failed", "running", "waiting")
 FAILED = frozenset(str(status) for status in Status if not status.good and status is not Status.INPUT_REQUIRED)
 MOST_FAILURES = 500
 """Failures that are looked through, the newest."""
@@ -49,9 +52,9 @@ async def report_of(store: Store, since: datetime, until: datetime, reader: Read
     """Runs and cost by agent, person and tool, failures that are alike as one, what was approved and what was new.
 
     Returns:
-        ``{"since", "until", "runs", "succeeded", "failed", "running", "cost_usd", "agents", "people", "tools",
-        "failures", "approvals", "news"}``; groups are lists, the most expensive first and then those with most runs;
-        approvals and news are as :func:`changes.approvals_of` and :func:`changes.news_of` have them.
+        ``{"since", "until", "runs", "succeeded", "failed", "running", "waiting", "cost_usd", "agents", "people",
+        "tools", "failures", "approvals", "news"}``; groups are lists, the most expensive first and then those with most
+        runs; approvals and news are as :func:`changes.approvals_of` and :func:`changes.news_of` have them.
     """
     executions = store.executions
     query = ExecutionQuery(scope=reader.counted, since=since, until=until, top_level=True)
@@ -59,7 +62,7 @@ async def report_of(store: Store, since: datetime, until: datetime, reader: Read
     return {
         "since": since.isoformat(),
         "until": until.isoformat(),
-        **{name: sum(group[name] for group in people) for name in ("runs", "succeeded", "failed", "running")},
+        **{name: sum(group[name] for group in people) for name in COUNTS},
         "cost_usd": round(sum(group["cost_usd"] for group in people), 6),
         "agents": await _groups(executions, query, "agent"),
         "people": people,
@@ -70,18 +73,25 @@ async def report_of(store: Store, since: datetime, until: datetime, reader: Read
     }
 
 
+async def totals_of(executions: Executions, query: ExecutionQuery, by: Grouping) -> list[tuple[Total, int]]:
+    """Sums of the groups that have a name, and how many of those that a sum counts as failed wait for somebody."""
+    waits = await executions.totals(replace(query, statuses=WAITS), by)
+    waiting = {total.group: total.executions for total in waits}
+    return [(total, waiting.get(total.group, 0)) for total in await executions.totals(query, by) if total.group]
+
+
 async def _groups(executions: Executions, query: ExecutionQuery, by: Grouping) -> list[dict[str, Any]]:
     groups = [
         {
             "name": total.group,
             "runs": total.executions,
             "succeeded": total.succeeded,
-            "failed": total.failed,
+            "failed": total.failed - waiting,
             "running": total.running,
+            "waiting": waiting,
             "cost_usd": round(total.cost_usd, 6),
         }
-        for total in await executions.totals(query, by)
-        if total.group
+        for total, waiting in await totals_of(executions, query, by)
     ]
     return sorted(groups, key=lambda group: (-group["cost_usd"], -group["runs"], group["name"]))
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionQuery, Scope, replace
+from pml_console.report import totals_of
+from pml_hookspecs import GATEWAY_SERVER, ExecutionQuery, Scope, replace
 from pml_kit.pages import every_execution
 
 from .list_tokens import tokens_by_day
@@ -53,11 +54,10 @@ def midnight(days: int) -> datetime:
 
 
 async def _servers(executions: Executions, query: ExecutionQuery) -> list[dict[str, Any]]:
-    totals = [total for total in await executions.totals(query, "server") if total.group not in ("", "pml")]
-    totals.sort(key=lambda total: (-total.executions, total.group))
-    looked_at = totals[:MOST_SERVERS]
-    times = {total.group: await _times_ms(executions, query, total.group) for total in looked_at}
-    return [_server(total, times.get(total.group, ())) for total in totals]
+    totals = [one for one in await totals_of(executions, query, "server") if one[0].group != GATEWAY_SERVER]
+    totals.sort(key=lambda one: (-one[0].executions, one[0].group))
+    times = {total.group: await _times_ms(executions, query, total.group) for total, _ in totals[:MOST_SERVERS]}
+    return [_server(total, waiting, times.get(total.group, ())) for total, waiting in totals]
 
 
 async def _times_ms(executions: Executions, query: ExecutionQuery, server: str) -> list[int]:
@@ -65,13 +65,14 @@ async def _times_ms(executions: Executions, query: ExecutionQuery, server: str) 
     return sorted([call.duration_ms async for call in calls if call.duration_ms is not None])
 
 
-def _server(total: Total, times_ms: Sequence[int]) -> dict[str, Any]:
-    ended = total.succeeded + total.failed
+def _server(total: Total, waiting: int, times_ms: Sequence[int]) -> dict[str, Any]:
+    failed = total.failed - waiting
+    ended = total.succeeded + failed
     return {
         "name": total.group,
         "calls": total.executions,
-        "failed": total.failed,
-        "failed_percent": round(100 * total.failed / ended, 1) if ended else None,
+        "failed": failed,
+        "failed_percent": round(100 * failed / ended, 1) if ended else None,
         "mean_ms": total.mean_duration_ms,
         "p50_ms": percentile(times_ms, 50),
         "p95_ms": percentile(times_ms, 95),
