@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from console_browser import KEYS, Browser, run, served
 
-from pml_hookspecs import ExecutionId, ExecutionRecord, Failure, RunOptions, Status, ToolCall, Workflow
+from pml_hookspecs import ExecutionId, ExecutionRecord, Failure, Offer, Status, ToolCall, Workflow, hookimpl
+from pml_kit.offers import ACCESS_WATCHERS
 
 pytestmark = pytest.mark.anyio
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -159,8 +160,40 @@ async def test_insight_shows_times_errors_and_tools_used_together():
 
 async def test_tokens_saved_are_told_by_day():
     async with served() as made:
-        services = made.gateway.assembly.services("console")
-        await services.run(call(), services.session(KEYS["k-ada"], client="agent"), RunOptions(trigger="mcp"))
-        page = await (await logged_in(made, "k-ada")).page("/insight")
-        day, clients = re.search(r'<td>(\d{4}-\d\d-\d\d)</td><td class="number">(\d+)</td>', page).groups()
-        assert (day, clients) == (datetime.now(UTC).date().isoformat(), "1")
+        said = {"content": [{"type": "text", "text": "one two three four five"}]}
+        await put(made, "plan", started_at=datetime.now(UTC))
+        for n in range(2):
+            about = {"kind": "tool", "target": "pml:search_tools", "response": said, "agent": ("writer", "client:x")[n]}
+            await put(made, f"s{n}", started_at=datetime.now(UTC), **about)
+        await put(made, "by hand", started_at=datetime.now(UTC), trigger="manual", agent="console")
+        ada = await logged_in(made, "k-ada")
+        page = " ".join((await ada.page("/insight")).split())
+        in_words = r"([\d,]+) tokens, into each.*?([\d,]+) tokens \(default.*?([\d,]+) tokens with"
+        direct, put_now, search = (int(one.replace(",", "")) for one in re.search(in_words, page).groups())
+        assert search == 5
+        day, *numbers = re.search(r"<td>(\d{4}-\d\d-\d\d)</td>(.*?)</tr>", page).groups()
+        assert day == datetime.now(UTC).date().isoformat()
+        told = [int(number.replace(",", "")) for number in re.findall(r'number">([-\d,]+)<', numbers[0])]
+        assert told == [2, 2, 2 * direct, 2 * put_now + 2 * search, 2 * (direct - put_now - search)]
+        assert "No client asked" in await (await logged_in(made, "k-bob")).page("/insight")
+
+
+@pytest.mark.attack
+async def test_whoever_watches_access_hears_of_sums_and_causes():
+    heard = []
+
+    class Watching:
+        @hookimpl
+        def pml_offers(self, services):
+            async def watch(event):
+                heard.append((event.kind, event.target, event.session.principal))
+
+            return [Offer(ACCESS_WATCHERS, watch)]
+
+    async with served(watching=Watching()) as made:
+        ada = await logged_in(made, "k-ada")
+        heard.clear()
+        for path in ("/history?view=causes", "/report", "/insight"):
+            await ada.page(path)
+        targets = ("console failures", "console report", "console insight")
+        assert heard == [("query", target, "ada") for target in targets]
