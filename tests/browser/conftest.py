@@ -133,6 +133,16 @@ def chromium():
         browser.close()
 
 
+@pytest.fixture(scope="session")
+def axe():
+    folder = os.environ.get("PML_E2E_NODE_DIR", "")
+    script = Path(folder, "node_modules", "axe-core", "axe.min.js")
+    if not script.is_file():
+        problem = "axe-core is missing: tests/e2e/install_node_tools.sh FOLDER, and PML_E2E_NODE_DIR=FOLDER"
+        (pytest.fail if os.environ.get("PML_BROWSER_NEEDED") else pytest.skip)(problem)
+    return script.read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def visitor(chromium, gateway):
     """Opens pages of whoever logs in; what goes wrong in them fails the test."""

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -145,16 +143,6 @@ def test_a_reader_without_the_scope_answers_nothing(visitor, gateway):
     assert page.locator(".notice").count() == 0
     page.goto("/console/approvals")
     assert "lacks the scope" in page.locator("main").inner_text()
-
-
-@pytest.fixture(scope="module")
-def axe():
-    folder = os.environ.get("PML_E2E_NODE_DIR", "")
-    script = Path(folder, "node_modules", "axe-core", "axe.min.js")
-    if not script.is_file():
-        problem = "axe-core is missing: tests/e2e/install_node_tools.sh FOLDER, and PML_E2E_NODE_DIR=FOLDER"
-        (pytest.fail if os.environ.get("PML_BROWSER_NEEDED") else pytest.skip)(problem)
-    return script.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
