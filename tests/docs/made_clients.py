@@ -63,7 +63,7 @@ def clients() -> str:
 def _client(client: str) -> Iterator[str]:
     imported = IMPORTED_AS.get(client, client)
     users = _place(client, of_project=False)
-    yield from (f"## {CLIENTS[client]}", "", "| | |", "|---|---|")
+    yield from (f"## {CLIENTS[client]}", "", "| to | do |", "|---|---|")
     yield f"| take over its servers | `pml import --from {imported}` |"
     yield f"| connect it | `pml connect {client}` |"
     if client not in USERS_ONLY:
@@ -71,7 +71,7 @@ def _client(client: str) -> Iterator[str]:
     yield f"| see that it works | {CHECKS[client]} |"
     yield f"| undo | `pml disconnect {client}` |"
     files = ", ".join(f"`{path.as_posix()}`" for name, path in known_files(HOME, PROJECT) if name == imported)
-    yield from (f"| files that are read | {files} |", "", f"Written into your own file ({_written(client)}):", "")
+    yield from (f"| know the files that are read | {files} |", "", f"Written into your own file ({_written(client)}):", "")
     yield from _block(users, users.entry([COMMAND, "serve"], ""))
     if client in URL_IMPOSSIBLE:
         yield from (f"{CLIENTS[client]}'s file has programs only: it cannot be connected to a gateway that runs.", "")

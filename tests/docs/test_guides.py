@@ -249,3 +249,14 @@ def test_the_first_page_has_measured_numbers_only():
     known = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("results.md", "guides/modes.md"))
     assert len(numbers) > 4
     assert {number for number in numbers if not re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d])", known)} == set()
+
+
+def test_the_bars_of_the_phases_are_the_table():
+    text = (GUIDES / "migration.md").read_text(encoding="utf-8")
+    table = cells(text.partition("<!-- measured: phases -->")[2].partition("<!-- end -->")[0])
+    drawn = (ROOT / "docs" / "pictures" / "phases.svg").read_text(encoding="utf-8")
+    rows = re.findall(r'>(\w+)</text>\n<rect [^>]*width="([\d.]+)"[^>]*/>\n<text [^>]*>([\d,]+)<', drawn)
+    assert {name: float(number.replace(",", "")) for name, _, number in rows} == {n: row[2] for n, row in table.items()}
+    longest, most = max((float(width), float(number.replace(",", ""))) for _, width, number in rows)
+    for _, width, number in rows:
+        assert float(width) == pytest.approx(max(3, longest * float(number.replace(",", "")) / most), abs=0.2)
