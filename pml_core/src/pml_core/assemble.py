@@ -22,7 +22,7 @@ from pml_mcp.clients.guides import Guides
 from pml_mcp.clients.pending_input import PendingInput
 from pml_mcp.clients.status import LiveConnections, StatusResource
 from pml_mcp.servers import Server
-from pml_mcp.servers.catalog_cache import CatalogCache
+from pml_mcp.servers.catalog_cache import CatalogCache, LockWatch
 from pml_mcp.servers.extensions import Extensions
 from pml_mcp.servers.features import Features
 from pml_mcp.servers.links import Links
@@ -93,6 +93,7 @@ class Parts:
             remember=self._remember,
             spawn=self.soon,
         )
+        self.lock = LockWatch(lambda: self.config, self.servers, self.log)
         self.own_tools = OwnTools(self.catalog, self.servers)
         self.guides = Guides(())
         self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog.pages)
@@ -187,7 +188,7 @@ class Parts:
     async def _remember(self, servers: Mapping[str, Server]) -> None:
         """Show what is known of servers that are not up yet, and keep what they list."""
         if self.store is not None:
-            remembered = CatalogCache(self.store, self.supervisor, self.access_watchers, self.log)
+            remembered = CatalogCache(self.store, self.supervisor, self.access_watchers, self.log, self.lock)
             await remembered.begin(servers, self.catalog)
 
 

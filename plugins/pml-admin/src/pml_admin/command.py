@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_kit.command_line.commands import (
@@ -28,6 +29,7 @@ def add(subcommands: Any) -> None:
     _add_config(subcommands)
     _add_servers(subcommands)
     _add_auth(subcommands)
+    _add_lock(subcommands)
 
 
 def _function(module: str, name: str) -> Run:
@@ -107,3 +109,24 @@ def _add_auth(subcommands: Any) -> None:
         add_sources(one)
         one.add_argument("server", metavar="NAME", help="the server, as in [servers.NAME]")
         one.set_defaults(run_on_installation=_function("logins", f"run_{verb}"))
+
+
+def _add_lock(subcommands: Any) -> None:
+    text = "keep what servers say of their tools in a file to commit, and compare"
+    parser: argparse.ArgumentParser = subcommands.add_parser(
+        "lock", help=text, description="Without a verb: start the servers, and write what may be taken unseen."
+    )
+    add_sources(parser)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit status 1 if a tool would be blocked")
+    recordings = "with --check: the calls in FILE (pml recordings export) that would not be valid any more"
+    parser.add_argument("--recordings", type=Path, metavar="FILE", help=recordings)
+    parser.add_argument("--json", action="store_true", help=JSON)
+    parser.set_defaults(run_on_installation=_function("lock.command", "run"))
+    verbs = parser.add_subparsers(metavar="VERB")
+    text = "show what has changed of each tool that waits for it, and take it"
+    review: argparse.ArgumentParser = verbs.add_parser("review", help=text, description=text)
+    add_sources(review, below=True)
+    accept = "take these, by server:tool, '*' for any part; asked for one by one without, on a terminal"
+    review.add_argument("--accept", nargs="+", metavar="TOOL", default=[], help=accept)
+    review.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=JSON)
+    review.set_defaults(run_on_installation=_function("lock.command", "run_review"))

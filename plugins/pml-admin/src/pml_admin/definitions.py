@@ -7,7 +7,7 @@ import asyncio
 import difflib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pml_catalog.definitions import accept_stored, stored_changes
@@ -81,7 +81,11 @@ def _named(found: dict[str, Change]) -> str:
 def _lines(change: Change) -> Iterator[str]:
     """The difference, member by member."""
     yield f"{printable(change.tool)}: {', '.join(change.fields)} ({change.seen_at})"
-    before, now = change.before or {}, change.now
+    yield from difference(change.before or {}, change.now)
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """How two definitions differ, member by member, for a terminal."""
     for name in sorted({*before, *now}):
         if before.get(name) != now.get(name):
             old, new = (_text(side[name]) if name in side else [] for side in (before, now))

@@ -11,7 +11,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from pml_catalog.definitions import stored_changes
+from pml_catalog.definitions import blocked_tools, stored_changes
 from pml_hookspecs import Check, Store, TransportError
 from pml_kit import waits
 from pml_kit.command_line import plugin_health, systems
@@ -191,6 +191,9 @@ async def _changed(config: Config, store: Store | None) -> dict[str, list[Findin
         return found
     for name, settings in config.servers.items():
         with suppress(Exception):  # the lines of the store say why
+            if tools := await blocked_tools(store.documents, name, settings):
+                remedy = "Look at what has changed, and take it: pml lock review"
+                found[name] = [Finding(f"lock of {name}", ok=False, detail=f"blocked: {tools}", remedy=remedy)]
             changes = (await stored_changes(store.documents, name, settings))[0].values()
             if not changes:
                 continue
@@ -198,7 +201,9 @@ async def _changed(config: Config, store: Store | None) -> dict[str, list[Findin
             tools = "; ".join(f"{one.tool} ({', '.join(one.fields)}, {one.seen_at})" for one in changes)
             detail = f"{'held' if held else 'used as they are now'}: {tools}"
             remedy = f"Look at it and accept it: pml servers accept {name}"
-            found[name] = [Finding(f"definitions of {name}", ok=not held, detail=detail, remedy=remedy)]
+            found.setdefault(name, []).append(
+                Finding(f"definitions of {name}", ok=not held, detail=detail, remedy=remedy)
+            )
     return found
 
 
@@ -252,9 +257,9 @@ async def _probed(
 ) -> Mapping[str, Finding]:
     """What comes of starting every enabled server, by its name."""
     lines = {}
-    for name, (status, tools) in (await probe(config, partial(assembly.driver, "transport"), watch)).items():
-        if status.state == "up":
-            lines[name] = Finding(f"server {name}", ok=True, detail=f"up, {tools} tools")
+    for name, found in (await probe(config, partial(assembly.driver, "transport"), watch)).items():
+        if (status := found.status).state == "up":
+            lines[name] = Finding(f"server {name}", ok=True, detail=f"up, {len(found.entries)} tools")
         else:
             remedy = f"Correct [servers.{name}], or the server itself."
             lines[name] = Finding(f"server {name}", ok=False, detail=status.reason, remedy=remedy)

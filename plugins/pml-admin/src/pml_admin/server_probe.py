@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,21 @@ if TYPE_CHECKING:
     from pml_settings.installation import Statuses
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How a server was when it was tried."""
+
+    status: ServerStatus
+    entries: Sequence[CatalogEntry] = ()
+    """What it lists."""
+    instructions: str = ""
+    """What it says of its use, as it is handed on."""
+
+
 async def probe(
     config: Config, driver: Callable[[str], Any], watch: Callable[[Statuses], Awaitable[None]] | None
-) -> Mapping[str, tuple[ServerStatus, int]]:
-    """Start every enabled server in its turn, list its tools, stop it: how each was, and how many tools it has.
+) -> Mapping[str, Probe]:
+    """Start every enabled server in its turn, list its tools, stop it: how each was.
 
     Args:
         driver: The transport of a scheme; raises OperatorError.
@@ -58,13 +70,17 @@ async def probe(
     return {server.name: one for server, one in zip(servers, found, strict=True)}
 
 
-async def _probe(server: Server) -> tuple[ServerStatus, int]:
+async def _probe(server: Server) -> Probe:
     listed: list[CatalogEntry] = []
-    server.on_listed = lambda _server, entries: listed.extend(entries)
+
+    def take(_server: Server, entries: list[CatalogEntry]) -> None:
+        listed[:] = entries
+
+    server.on_listed = take
     keeper = asyncio.get_running_loop().create_task(server.run())
     server.remember(())  # nothing is known of it, so that it starts even if it would wait for a call
     await server.tried()
-    status = server.status
+    found = Probe(server.status, listed, server.greeting.words.instructions)
     keeper.cancel()
     await asyncio.gather(keeper, return_exceptions=True)
-    return status, len(listed)
+    return found

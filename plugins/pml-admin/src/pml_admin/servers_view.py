@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pml_catalog.definitions import LOCK, key_of
 from pml_clients import secret_values
 from pml_clients.configuration.view import no_server
 from pml_kit.command_line.start_progress import until_started
@@ -26,14 +27,17 @@ LONGEST = 80
 def run_list(arguments: argparse.Namespace, installation: Installation) -> int:
     """Print one line per server."""
     config = installation.config
-    statuses, tools = asyncio.run(_looked(installation, list(config.servers), connect=arguments.connect))
+    statuses, tools, blocked = asyncio.run(_looked(installation, list(config.servers), connect=arguments.connect))
     rows = [_about(config, name, statuses.get(name), tools[name]) for name in config.servers]
+    rows = [{**row, "blocked": blocked[row["name"]]} for row in rows]
     if arguments.json:
         print_json({"servers": rows})
     elif rows:
         header = ("SERVER", "STATE", "TOOLS", "ALLOWED", "AT", "CONFIGURED IN")
         keys = ("name", "state", "tools", "allowed", "at", "source")
         print_columns([[printable(str(row[key])) for key in keys] for row in rows], header)
+        for name in filter(blocked.get, config.servers):
+            print(f"Blocked of {name} until pml lock review: {', '.join(map(printable, blocked[name]))}")
     else:
         print("No servers are configured. pml servers add NAME -- COMMAND, or: pml import")
     return 0
@@ -43,10 +47,16 @@ def run_tools(arguments: argparse.Namespace, installation: Installation) -> int:
     """Print one line per tool of a server."""
     config, name = installation.config, arguments.server
     settings = settings_of(config, name)
-    found = asyncio.run(_looked(installation, [name], connect=arguments.connect))[1][name]
+    _, tools, blocked = asyncio.run(_looked(installation, [name], connect=arguments.connect))
     shown: list[dict[str, Any]] = [
-        {"name": e.name, "allowed": settings.tools.allows(e.name), "tokens": e.tokens, "description": e.description}
-        for e in sorted(found, key=lambda e: e.name)
+        {
+            "name": e.name,
+            "allowed": settings.tools.allows(e.name),
+            "blocked": e.name in blocked[name],
+            "tokens": e.tokens,
+            "description": e.description,
+        }
+        for e in sorted(tools[name], key=lambda e: e.name)
     ]
     if arguments.json:
         print_json({"server": name, "tools": shown})
@@ -56,6 +66,8 @@ def run_tools(arguments: argparse.Namespace, installation: Installation) -> int:
             for one in shown
         ]
         print_columns(rows, ("TOOL", "ALLOWED", "TOKENS", "DESCRIPTION"))
+        if blocked[name]:
+            print(f"Blocked until pml lock review: {', '.join(map(printable, blocked[name]))}")
     else:
         print(f"No tool of {name} is known. Start it and look: pml servers tools {name} --connect")
     return 0
@@ -90,14 +102,19 @@ def _about(config: Config, name: str, status: ServerStatus | None, tools: list[C
 
 async def _looked(
     installation: Installation, names: list[str], *, connect: bool
-) -> tuple[Mapping[str, ServerStatus], dict[str, list[CatalogEntry]]]:
-    """How servers are, or were when last seen, and all that they list, allowed or not."""
+) -> tuple[Mapping[str, ServerStatus], dict[str, list[CatalogEntry]], dict[str, list[str]]]:
+    """How servers are, or were when last seen; all that they list, allowed or not; what the lock blocks of that."""
     async with installation.gateway(connect=connect, servers=names) as gateway:
         if connect:
             await until_started(gateway.statuses)
         kept = [] if connect or gateway.store is None else await gateway.store.catalog.statuses()
         statuses = {s.name: s for s in (gateway.statuses() if connect else kept)}
-        return statuses, {name: [e for e in gateway.tools() if e.server == name] for name in names}
+        blocked: dict[str, list[str]] = {name: [] for name in names}
+        if gateway.store is not None:
+            for name in names:
+                found = await gateway.store.documents.get(LOCK, key_of(name, installation.config.servers[name]))
+                blocked[name] = [] if found is None else [one["tool"] for one in found.value["blocked"]]
+        return statuses, {name: [e for e in gateway.tools() if e.server == name] for name in names}, blocked
 
 
 def _short(text: str) -> str:

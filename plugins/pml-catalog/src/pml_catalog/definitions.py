@@ -18,10 +18,12 @@ from pml_hookspecs import CatalogEntry, Document, Documents, ToolId, encode
 from .live import make_entry
 
 if TYPE_CHECKING:
-    from .ports import ServerSource
+    from .ports import Guard, ServerSource
 
 COLLECTION = "core.definitions"
 """Documents, one for each server and what it is started from."""
+LOCK = "core.lock"
+"""Documents, one for each server: its tools that are blocked, as a gateway that runs last found it."""
 JUDGED = ("title", "description", "inputSchema", "outputSchema", "annotations")
 """Members of a definition by which people and models decide; all else may change."""
 NEW = "new"
@@ -29,6 +31,8 @@ NEW = "new"
 MOST = 10_000
 """Tools of one server that are known, those that it does not list any more included."""
 MOST_CHANGES = 1000
+MOST_REASONS = 3
+"""Of one tool that are named in a line."""
 
 
 def fingerprint(source: ServerSource) -> str:
@@ -43,7 +47,12 @@ def key_of(server: str, source: ServerSource) -> str:
 
 
 class HeldError(Exception):
-    """The tool is not called, because it is not what was accepted. The message says what to do."""
+    """The tool is not called, because it is not what was accepted."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        """``remedy`` is the command by which it is looked at; empty for ``pml servers accept``."""
+        super().__init__(message)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +79,9 @@ class Change:
 
 class Definitions:
     """Those of one server."""
+
+    guard: Guard | None = None
+    """Goes by what people took into the lock; None where there is none."""
 
     def __init__(self, *, holds: bool) -> None:
         """``holds``: what changed is neither shown nor called before somebody accepts it."""
@@ -105,6 +117,10 @@ class Definitions:
 
     def judge(self, entries: Sequence[CatalogEntry]) -> tuple[list[CatalogEntry], list[Change]]:
         """What is shown of what a server lists now, and what has changed that was not said before."""
+        shown, said = self._judge(entries)
+        return (shown if self.guard is None else self.guard.judge(entries, shown)), said
+
+    def _judge(self, entries: Sequence[CatalogEntry]) -> tuple[list[CatalogEntry], list[Change]]:
         if self.accepted is None:
             if entries:
                 self.accepted = {}
@@ -140,8 +156,13 @@ class Definitions:
 
         Nothing is accepted by being listed for some: what waits to be accepted is what is listed for all.
         """
-        if not self.holds:
-            return list(entries), frozenset()
+        shown, held = self._compare(entries) if self.holds else (list(entries), frozenset())
+        if self.guard is not None:
+            held |= {entry.name for entry in entries if self.guard.blocks(entry)}
+            shown = self.guard.allowed(shown)
+        return shown, held
+
+    def _compare(self, entries: Sequence[CatalogEntry]) -> tuple[list[CatalogEntry], frozenset[str]]:
         shown: list[CatalogEntry] = []
         held: set[str] = set()
         for entry in entries:
@@ -212,6 +233,8 @@ class Definitions:
         Raises:
             HeldError: It is not.
         """
+        if self.guard is not None:
+            self.guard.check(tool)
         if self.holds and (change := self.changes.get(tool)) is not None:
             raise HeldError(
                 f"what its server says of it has changed ({', '.join(change.fields)}) since it was accepted"
@@ -245,6 +268,13 @@ async def stored_changes(documents: Documents, server: str, source: ServerSource
     if kept is None:
         return {}, 0
     return Definitions.of(kept.value, holds=True).changes, kept.version
+
+
+async def blocked_tools(documents: Documents, server: str, source: ServerSource) -> str:
+    """What waits for ``pml lock review`` of a server, and why, as a gateway found it last; empty for nothing."""
+    kept = await documents.get(LOCK, key_of(server, source))
+    tools = [] if kept is None else kept.value["blocked"]
+    return "; ".join(f"{one['tool']} ({', '.join(one['reasons'][:MOST_REASONS])})" for one in tools)
 
 
 async def accept_stored(

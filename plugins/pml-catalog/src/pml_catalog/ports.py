@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
@@ -101,4 +101,37 @@ class Lifetimes(Protocol):
 
     def running(self, plugin: str) -> AbstractSet[asyncio.Task[None]]:
         """The background tasks of a plugin as of now."""
+        ...
+
+
+class Guard(Protocol):
+    """Says which tools of a server may be had, by what people took of them: :class:`pml_catalog.lock.guard.Guard`."""
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """By tool, what is otherwise than was taken, or new."""
+        ...
+
+    def news(self) -> Sequence[Any]:
+        """Of these, what was found since this was asked last."""
+        ...
+
+    def judge(self, listed: Iterable[CatalogEntry], shown: Iterable[CatalogEntry], /) -> list[CatalogEntry]:
+        """Note what is otherwise of all that is listed; of what would be shown, what may be."""
+        ...
+
+    def allowed(self, entries: Iterable[CatalogEntry], /) -> list[CatalogEntry]:
+        """What may be shown."""
+        ...
+
+    def blocks(self, entry: CatalogEntry, /) -> bool:
+        """Whether a tool, as it is listed, is not called."""
+        ...
+
+    def check(self, tool: str, /) -> None:
+        """See that a tool may be called.
+
+        Raises:
+            HeldError: It may not.
+        """
         ...

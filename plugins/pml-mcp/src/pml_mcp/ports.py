@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pml_catalog.exposure.exposures import Exposures
     from pml_hookspecs import DryRun, ExecutionId, Outcome, RunOptions, Scope, Session, Task
     from pml_kit.offers import AccessEvent
@@ -69,6 +71,10 @@ class Configuration(Protocol):
     @property
     def gateway(self) -> GatewaySettings:
         """Its ``[gateway]``."""
+        ...
+
+    def lock_paths(self) -> Mapping[str, Path]:
+        """By server, where the file is, or would be, that has what people took of it."""
         ...
 
 

@@ -79,4 +79,8 @@ class ServerSettings:
         "What happens to a tool whose description, schemas or hints change after they were first seen: it is said, or "
         "the tool is also refused until pml servers accept.",
     )
+    trust: Literal["first_use", "review"] = setting(
+        "first_use",
+        "What happens to a tool that is not in pml.lock: it is used, or refused until pml lock review.",
+    )
     options: dict[str, Any] = setting(dict, "Options of the transport; the other keys of the table are added to them.")

@@ -41,6 +41,8 @@ __all__ = [
 ]  # fmt: skip
 
 S = TypeVar("S")
+LOCK = "pml.lock"
+"""What people took of servers' tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,18 @@ class Config:
         section, _, name = (path if isinstance(path, str) else ".".join(path)).partition(".")
         pack = self.packs.get(name) if section == "gateway" else None
         return self.says(path) or ("default" if pack is None else f"default of {pack}")
+
+    def lock_paths(self) -> dict[str, Path]:
+        """By server, the lock beside the file that configures it; beside the first file, where none does.
+
+        Nothing where there is no file.
+        """
+        files = [(path, one.tree) for one in self.sources if (path := Path(one.label)).suffix and path.is_file()]
+        found = {
+            name: next((path for path, tree in files if at(tree, ("servers", name)) is not None), files[0][0])
+            for name in (self.servers if files else ())
+        }
+        return {name: path.absolute().parent / LOCK for name, path in found.items()}
 
     def named_drivers(self) -> Iterator[tuple[str, tuple[str, ...], str]]:
         """Every driver that is named or taken by default: its kind, the path that says so, and its name."""

@@ -11,6 +11,7 @@ BROUGHT: Mapping[str, Mapping[str, Sequence[str]]] = {
     "pml-admin": {
         "plugins": (),
         "auth": (),
+        "lock": (),
         "config": ("", "explain", "schema", "check"),
         "servers": ("list", "tools", "accept"),
     },

@@ -79,11 +79,17 @@ class StatusResource:
     def _changed(self, server: str, session: Session) -> dict[str, Any]:
         running = self._servers.get(server)
         definitions = None if running is None else running.tools.definitions
-        if definitions is None or not definitions.changes:
+        if definitions is None:
             return {}
         visible, every = self._catalog.visible(session), is_operator(session)
         seen = [one for one in definitions.changes.values() if every or f"{server}:{one.tool}" in visible]
-        return {"changed": [{**one.shown(), "held": definitions.holds} for one in seen]} if seen else {}
+        found: dict[str, Any] = (
+            {"changed": [{**one.shown(), "held": definitions.holds} for one in seen]} if seen else {}
+        )
+        if definitions.guard is not None:
+            lock = [one for one in definitions.guard.changes.values() if every or f"{server}:{one.tool}" in visible]
+            found["lock"] = [{**one.shown(), "blocked": one.judgement.blocks} for one in lock]
+        return found
 
 
 class LiveConnections:

@@ -314,7 +314,7 @@ class ClientToolLists:
 
     def judge_again(self) -> None:
         """What was accepted may be something else now."""
-        if self._context.settings.on_change == "hold":
+        if self._tools.guarded:
             self._own = {one: self._judged(kept.listed, kept.read_s) for one, kept in self._own.items()}
             self._able = {able: self._judged(kept.listed, kept.read_s) for able, kept in self._able.items()}
 

@@ -147,10 +147,10 @@ def _in_vain(
     return ended(task, started_at, Status.ERROR, failure=failure)
 
 
-def _held(server: str, tool: str, why: Exception) -> Failure:
+def _held(server: str, tool: str, why: HeldError) -> Failure:
     message = (
         f"{server}:{tool} was not called: {why}. Its operator looks at that and accepts it with: "
-        f"pml servers accept {server}"
+        f"{why.remedy or f'pml servers accept {server}'}"
     )
     return Failure("policy.definition_changed", message, details={"server": server, "tool": tool})
 

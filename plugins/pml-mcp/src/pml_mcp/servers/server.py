@@ -276,7 +276,7 @@ class Server:
         limit_s = usual_s if deadline is None else timeout_s(usual_s, deadline)
         client, others = current_client.get(), self._extra
         connection = await others.of(client, limit_s) if others.apply(client) else self._main
-        if self.settings.on_change == "hold":
+        if self.tools.guarded or self.settings.on_change == "hold":
             await self.tools.check(name, connection, limit_s)
             await self.client_lists.check(name, client, limit_s)
         raw = _before_arguments(name) + encode(task.arguments)

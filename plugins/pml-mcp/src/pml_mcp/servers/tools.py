@@ -39,6 +39,8 @@ class Tools:
         self._context, self._publish, self._log = context, publish, log
         self.definitions: Definitions | None = None
         """What was accepted; None before that was looked up, when no client can call anything yet."""
+        self.guarded = False
+        """Whether by these a tool may be refused."""
         self.listed: ServerList[CatalogEntry] = ServerList()
         """As the server says, accepted or not."""
         self.private = False
@@ -68,7 +70,7 @@ class Tools:
 
     def judge_by(self, definitions: Definitions) -> None:
         """Have what is listed, now and from now on, compared with what was accepted."""
-        self.definitions = definitions
+        self.definitions, self.guarded = definitions, definitions.holds or definitions.guard is not None
         if self.listed:
             self._publish(*definitions.judge(self.listed))
 
