@@ -24,16 +24,17 @@ def main() -> int:
         "--count", type=int, default=5000, help="definitions with arguments that are taken of these, at random"
     )
     parser.add_argument("--seed", type=int, default=34)
-    parser.add_argument("--pairs", action="store_true", help="install servers in two versions each and compare them")
+    pairs = "install these servers in two versions each and compare them; all that are known without a name"
+    parser.add_argument("--pairs", nargs="*", metavar="SERVER", help=pairs)
     arguments = parser.parse_args()
     if arguments.definitions is not None:
         definitions = [d for d in definitions_in(arguments.definitions) if d["inputSchema"].get("properties")]
         random.Random(arguments.seed).shuffle(definitions)
         _print_mutations(definitions[: arguments.count], arguments.seed)
-    if arguments.pairs:
+    if arguments.pairs is not None:
         from pairs import print_pairs
 
-        print_pairs()
+        print_pairs(arguments.pairs)
     return 0
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,14 +43,15 @@ LIMIT_S = 300.0
 SHOWN = 3
 
 
-def print_pairs() -> None:
-    """Print a row for each server, and below it the reasons, on standard error those that cannot be had."""
+def print_pairs(names: Sequence[str]) -> None:
+    """A row for each of these servers, or of all; on standard error, those that cannot be had."""
     known = {entry.name: entry for entry in entries.read()}
     print(
         "| server | before | now | tools | same | harmless | blocked | new | gone | most frequent reasons that block |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
-    for name, version in BEFORE.items():
+    for name in names or BEFORE:
+        version = BEFORE[name]
         try:
             before, now = (_listed(replace(known[name], version=one)) for one in (version, known[name].version))
         except Exception as exc:

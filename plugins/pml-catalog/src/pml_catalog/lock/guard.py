@@ -12,7 +12,7 @@ from pml_catalog.live import make_entry
 from pml_hookspecs import CatalogEntry
 
 from .judgement import Judgement, Reason, judge, judge_text
-from .lock_file import Locks, ServerLock, judged
+from .lock_file import LockError, LockFile, Locks, ServerLock, judged
 
 INSTRUCTIONS = "(instructions)"
 """Stands for the server's instructions among names of its tools, none of which has brackets."""
@@ -149,6 +149,25 @@ class Guard:
             raise HeldError(why(change.judgement), REMEDY)
         if tool not in self._listed:
             raise HeldError("its server does not list it, so that nobody knows what it is", REMEDY)
+
+    def accept(self, tools: Iterable[str]) -> None:
+        """Take changes of these tools, as :attr:`changes` has them, into the file: for a gateway that is asked to.
+
+        Whoever calls it has shown them to somebody who may decide that. The file is written at once, which blocks for
+        as long as that takes; every gateway that uses it takes it up by itself.
+
+        Raises:
+            LockError: There is no file to write, or it was changed in that moment.
+            KeyError: A tool is as it was taken.
+        """
+        changes = [self.changes[tool] for tool in tools]
+        known = self._locks.file_of(self._server)
+        if known is None:
+            raise LockError(self._problem or "there is no file in which the server is configured")
+        file = LockFile.read(known.path)
+        locked = file.servers.get(self._server, ServerLock())
+        taken = {change.tool: judged(change.now) for change in changes}
+        file.with_server(self._server, ServerLock({**locked.tools, **taken}, locked.instructions)).write()
 
 
 def why(judgement: Judgement) -> str:
