@@ -29,6 +29,7 @@ from pml_testing.gateway import ScriptedServer, running, value_of
 pytestmark = pytest.mark.anyio
 HOOKS = [name for name, _ in every_hook()]
 SCHEMA = {"type": "object"}
+TITLES = [("open", "open"), ("close", "End")]
 
 
 def example(hook):
@@ -268,6 +269,23 @@ async def test_offered_selectors(gateway):
         assert answer["content"] == [{"type": "text", "text": "id: 7, title: Mend it"}]
         assert "structuredContent" not in answer
         assert (await client.call("files__read_file", ticket))["structuredContent"] == ticket
+
+
+async def test_offered_definitions(gateway):
+    servers = {"tickets": ScriptedServer([{"name": n, "title": t, "inputSchema": SCHEMA} for n, t in TITLES])}
+    async with gateway([offering("definitions")], servers) as client:
+        listed = (await client.request("tools/list"))["tools"]
+        assert {tool["name"]: tool.get("title") for tool in listed} == {"tickets__open": None, "tickets__close": "End"}
+
+
+async def test_offered_phrases(gateway):
+    definition = {"name": "read", "description": "Reads from db7.corp.example", "inputSchema": SCHEMA}
+    servers = {"store": ScriptedServer([definition])}
+    inspection = ("hooks", "inspection", importlib.import_module("pml_inspection.plugin"))
+    async with gateway([offering("phrases"), inspection], servers) as client:
+        (tool,) = (await client.request("tools/list"))["tools"]
+        found = tool["_meta"]["pml/inspection"]["findings"]
+        assert found == [{"rule": "host", "reason": "it names an internal host"}]
 
 
 async def test_offered_tool_notes(gateway):

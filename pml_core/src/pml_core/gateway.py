@@ -14,6 +14,7 @@ from pml_background.secret_references import SecretReferences
 from pml_kit.offers import (
     ACCESS_WATCHERS,
     ANSWERS,
+    DEFINITIONS,
     GUIDES,
     IDENTITIES,
     INDIRECT_CALLS,
@@ -174,7 +175,7 @@ class Gateway(Parts):
         self.guides = Guides(self.offers.find_all(GUIDES))
         self._introduction = self._introduced()
         self.own_tools.offer([*self._gather("pml_meta_tools"), *self.guides.tools()])
-        self.catalog.present(self.offers.find(PRESENTATION))
+        self.catalog.present(self.offers.find(PRESENTATION), self.offers.find_all(DEFINITIONS))
 
     def _gather(self, hook: str, on_fault: Fault | None = None) -> list[tuple[str, Any]]:
         return self.assembly.gather(hook, on_fault or self.supervisor.fault)

@@ -19,7 +19,7 @@ from pml_hookspecs import (
     ToolId,
     encode,
 )
-from pml_kit.offers import Presentation, SearchIndex
+from pml_kit.offers import DefinitionFilter, Presentation, SearchIndex
 from pml_kit.offers.presentation import is_hidden
 
 from . import naming
@@ -92,18 +92,19 @@ class LiveCatalog:
         self._aliases = {alias: entry for entry, tool in pairs for alias in tool.aliases}
         self._rebuild()
 
-    def present(self, presentation: Presentation | None) -> None:
-        """Show servers' tools as ``presentation`` has them from now on; None changes nothing.
+    def present(self, presentation: Presentation | None, filters: Sequence[tuple[str, DefinitionFilter]] = ()) -> None:
+        """Show servers' tools as ``filters`` leave them, and ``presentation`` has them, from now on.
 
         Raises:
             OperatorError: It gives one the name of one of the gateway's own tools, which are offered before.
         """
-        if presentation is None:
+        if presentation is None and not filters:
             return
         from .presentation import PresentedTools, check_names
 
-        check_names(presentation.names, {**{e.name: e for e in self.tables.own}, **self._aliases})
-        self.tables.presented = PresentedTools(presentation, self._log)
+        if presentation is not None:
+            check_names(presentation.names, {**{e.name: e for e in self.tables.own}, **self._aliases})
+        self.tables.presented = PresentedTools(presentation, self._log, filters)
         self._rebuild()
 
     def prefix(self, server: str, prefix: str) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, ToolId, encode
 from pml_kit.errors import OperatorError
-from pml_kit.offers.presentation import presented
+from pml_kit.offers.presentation import PresentedTool, presented
 
 if TYPE_CHECKING:
-    from pml_kit.offers import Presentation
+    from pml_kit.offers import DefinitionFilter, Presentation
 
 MOST_KEPT = 4096
 """Entries; then all are made anew."""
@@ -21,8 +22,11 @@ MOST_KEPT = 4096
 class PresentedTools:
     """Puts what is shown in the place of what servers list."""
 
-    def __init__(self, presentation: Presentation, log: Any) -> None:
-        self._presentation, self._log = presentation, log
+    def __init__(
+        self, presentation: Presentation | None, log: Any, filters: Sequence[tuple[str, DefinitionFilter]] = ()
+    ) -> None:
+        """``filters`` are with their plugins; ``presentation`` is asked about what they leave."""
+        self._presentation, self._filters, self._log = presentation, filters, log
         self._made: dict[tuple[ToolId, str], CatalogEntry] = {}
 
     def of(self, entries: Iterable[CatalogEntry]) -> Iterator[CatalogEntry]:
@@ -38,17 +42,35 @@ class PresentedTools:
             yield made
 
     def _of(self, entry: CatalogEntry) -> CatalogEntry:
+        left = self._filtered(entry)
         try:
-            shown = self._presentation(entry)
-            if shown is None:
-                return entry
-            # By both: what was agreed to holds neither for another tool nor for another look of it.
-            canonical = json.dumps([shown.definition, shown.hidden], sort_keys=True, default=dict).encode()
-            digest = hashlib.sha256(entry.digest.encode() + canonical).hexdigest()
-            return presented(entry, shown, digest, len(encode(shown.definition)) // 4)
+            shown = None if self._presentation is None else self._presentation(left)
+            if shown is not None:
+                return _shown(entry, shown)
         except Exception:
             self._log.exception("a tool is shown as its server has it: its presentation failed", tool=entry.id)
-            return entry
+        return entry if left is entry else _shown(entry, PresentedTool(definition=left.definition))
+
+    def _filtered(self, entry: CatalogEntry) -> CatalogEntry:
+        """``entry`` with what the filters put in place of its definition; itself as a rule."""
+        left = entry
+        for plugin, put in self._filters:
+            try:
+                definition = put(left)
+                encode(definition or {})
+            except Exception:
+                self._log.exception("a definition is taken as it is: its filter failed", plugin=plugin, tool=entry.id)
+                continue
+            if definition is not None:
+                left = replace(left, definition={**definition, "name": entry.definition["name"]})
+        return left
+
+
+def _shown(entry: CatalogEntry, shown: PresentedTool) -> CatalogEntry:
+    # By both: what was agreed to holds neither for another tool nor for another look of it.
+    canonical = json.dumps([shown.definition, shown.hidden], sort_keys=True, default=dict).encode()
+    digest = hashlib.sha256(entry.digest.encode() + canonical).hexdigest()
+    return presented(entry, shown, digest, len(encode(shown.definition)) // 4)
 
 
 def check_names(names: Mapping[ToolId, str], own: Mapping[str, CatalogEntry]) -> None:

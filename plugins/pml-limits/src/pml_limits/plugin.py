@@ -30,8 +30,9 @@ limiter_of = GatewayParts(_made)
 
 @hookimpl
 def pml_wrap_executor(services: Services) -> Iterable[Wrapper]:
-    """The wrapper that counts and refuses; without rules it lets everything pass."""
-    return [limiter_of(services)]
+    """The wrapper that counts and refuses; none without rules."""
+    settings: Settings = services.settings or Settings()
+    return [limiter_of(services)] if settings.rules else []
 
 
 @hookimpl

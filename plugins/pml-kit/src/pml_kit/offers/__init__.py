@@ -35,7 +35,15 @@ from .answers import (
 from .guides import GUIDES, Guide
 from .indirect_calls import INDIRECT_CALLS, IndirectCalls
 from .plans import SUGGESTER, Suggester, Suggestion
-from .presentation import PRESENTATION, Presentation, PresentedTool
+from .presentation import (
+    DEFINITIONS,
+    PHRASES,
+    PRESENTATION,
+    DefinitionFilter,
+    PhraseSource,
+    Presentation,
+    PresentedTool,
+)
 from .recorded_answers import RECORDED_ANSWERS, RecordedAnswers, RecordedTool
 from .search import EMBEDDER, SEARCH, Embedder, ScoreExplainer, SearchIndex
 from .static_checks import STATIC_CHECKS, Asker, Checker, Judge, StaticChecks, Verdict
@@ -48,10 +56,12 @@ OF_PLUGINS: frozenset[Key[Any]] = frozenset(
     {
         ACCESS_WATCHERS,
         ANSWERS,
+        DEFINITIONS,
         EMBEDDER,
         GUIDES,
         IDENTITIES,
         INDIRECT_CALLS,
+        PHRASES,
         PRESENTATION,
         PROTECTED_RESOURCE,
         RECORDED_ANSWERS,
@@ -84,11 +94,13 @@ __all__ = [
     "ACCESS_WATCHERS",
     "ANSWERS",
     "CONNECTIONS",
+    "DEFINITIONS",
     "EMBEDDER",
     "GUIDES",
     "IDENTITIES",
     "INDIRECT_CALLS",
     "OF_PLUGINS",
+    "PHRASES",
     "PRESENTATION",
     "PROTECTED_RESOURCE",
     "RECORDED_ANSWERS",
@@ -111,6 +123,7 @@ __all__ = [
     "ClientConnection",
     "Connections",
     "CurrentKeys",
+    "DefinitionFilter",
     "Embedder",
     "Guide",
     "Identities",
@@ -121,6 +134,7 @@ __all__ = [
     "MissingScopeError",
     "NamedTools",
     "OpenRoute",
+    "PhraseSource",
     "Presentation",
     "PresentedTool",
     "ProtectedResource",

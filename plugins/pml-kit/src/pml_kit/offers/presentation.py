@@ -1,13 +1,16 @@
-"""What clients are shown of servers' tools in place of what the servers say."""
+"""What clients are shown of servers' tools in place of what the servers say, and what that is searched for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pml_hookspecs import CatalogEntry, Key, ToolId
+
+if TYPE_CHECKING:
+    from pml_kit.text.phrases import Phrase
 
 _SERVED, _HIDDEN, _FIXED = "pml_kit.served", "pml_kit.hidden", "pml_kit.fixed"
 """Where the entry of a presented tool keeps the one that it was made of, that no list has it, and what is fixed."""
@@ -42,6 +45,32 @@ class Presentation(Protocol):
         ...
 
 
+class DefinitionFilter(Protocol):
+    """Says what the catalog has in place of a tool as its server lists it."""
+
+    def __call__(self, entry: CatalogEntry, /) -> Mapping[str, Any] | None:
+        """Wire JSON of an MCP ``Tool`` with the name that the server gave it; None for as it is.
+
+        Asked about what the filter before it left, and before :data:`~pml_kit.offers.PRESENTATION` is. The answer is
+        the same as long as the gateway runs. Where it raises, the tool stays as it is, and that is logged.
+        """
+        ...
+
+
+class PhraseSource(Protocol):
+    """Brings phrases that texts of servers are searched for besides those that PML has."""
+
+    def __call__(self) -> Iterable[Phrase]:
+        """All of them. Asked once, when the first text is searched.
+
+        Raises:
+            Exception: Logged; texts are searched for the others.
+        """
+        ...
+
+
+DEFINITIONS: Key[DefinitionFilter] = Key("definitions", DefinitionFilter, several="all")
+PHRASES: Key[PhraseSource] = Key("phrases", PhraseSource, several="all")
 PRESENTATION: Key[Presentation] = Key("presentation", Presentation)
 
 

@@ -11,17 +11,11 @@ from dataclasses import dataclass
 from pml_kit.terminal import printable
 
 from . import characters
-from .phrases import Phrases, default_phrases, words_of
+from .phrases import MOST_SEARCHED, SHORTEST_ENCODED, Phrases, default_phrases
 
 LONGEST_EXCERPT = 120
 """Characters."""
-MOST_SEARCHED = 262_144
-"""Characters of one text that are searched; a longer one is searched at both ends."""
 _ENCODED = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/]{40,4096}={0,2}(?![A-Za-z0-9+/=_-])")
-_SHORTEST_ENCODED = 40
-"""Characters."""
-_WHITE_SPACE = (b"\\n", b"\\t", b"\\r")
-"""As JSON spells it."""
 _MOST_ENCODED = 8
 """Encoded parts of a text that are read."""
 
@@ -62,30 +56,6 @@ def findings(text: str, phrases: Phrases | None = None) -> list[Finding]:
     return list(_findings(text, phrases or default_phrases()))
 
 
-def may_be_suspicious(raw: bytes, phrases: Phrases | None = None) -> bool:
-    """Whether anything may be found in a text of a JSON document; most are False, and need no reading.
-
-    Args:
-        raw: The document as UTF-8. Of more than :data:`MOST_SEARCHED` bytes both ends are looked at.
-        phrases: As for :func:`findings`.
-    """
-    phrases = phrases or default_phrases()
-    if len(raw) > MOST_SEARCHED:
-        raw = b" ".join((raw[: MOST_SEARCHED // 2], raw[-(MOST_SEARCHED // 2) :]))
-    if b"\\u" in raw or b"\x7f" in raw:
-        return True
-    for spelt in _WHITE_SPACE:
-        raw = raw.replace(spelt, b"  ")
-    folded: str | bytes = raw.lower()
-    if not raw.isascii():
-        text = raw.decode("utf-8", "replace")
-        if characters.UNSEEN.search(text) is not None or characters.MIXED.search(text) is not None:
-            return True
-        folded = characters.folded(text)
-    words = words_of(folded if isinstance(folded, bytes) else folded.encode("ascii", "replace"))
-    return len(max(words, key=len, default=b"")) >= _SHORTEST_ENCODED or bool(phrases.possible_of(words, folded))
-
-
 def _findings(text: str, phrases: Phrases) -> Iterator[Finding]:
     if len(text) > MOST_SEARCHED:
         half = MOST_SEARCHED // 2
@@ -116,7 +86,7 @@ def _of_characters(text: str) -> Iterator[Finding]:
 
 def _decoded(text: str) -> Iterator[str]:
     """What parts in base64 say, folded, of those that say something in letters."""
-    if len(text) < _SHORTEST_ENCODED:
+    if len(text) < SHORTEST_ENCODED:
         return
     for number, match in enumerate(_ENCODED.finditer(text)):
         if number >= _MOST_ENCODED:

@@ -11,8 +11,14 @@ from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
 
+from . import characters
+
 BEGINNING = 5
 """Letters by which words are compared."""
+MOST_SEARCHED = 262_144
+"""Characters of one text that are searched; a longer one is searched at both ends."""
+SHORTEST_ENCODED = 40
+"""Characters of a text in base64 that is read."""
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz0123456789"
 _APART = bytes(byte if byte in _LETTERS else 32 for byte in range(256))
 
@@ -76,23 +82,49 @@ class Phrases:
         self.all = tuple(phrases)
         self._by_word: dict[bytes, list[Phrase]] = {}
         self._by_part: dict[str, list[Phrase]] = {}
+        self._by_sign: list[Phrase] = []
         for phrase in self.all:
             words, parts, _ = phrase.groups[0]
             for word in words:
                 self._by_word.setdefault(word, []).append(phrase)
             for part in parts:
-                self._by_part.setdefault(part, []).append(phrase)
+                if not part.isascii():
+                    self._by_part.setdefault(part, []).append(phrase)
+            if any(part.isascii() for part in parts):
+                self._by_sign.append(phrase)
         self._first = frozenset(self._by_word)
+        numbers = {id(phrase): number for number, phrase in enumerate(self.all)}
+        self._number = lambda phrase: numbers[id(phrase)]
+
+    def may_be_in(self, raw: bytes) -> bool:
+        """Whether :func:`~pml_kit.text.inspection.findings` may have any of a text in a JSON document.
+
+        False of nearly every document, none of whose texts need then be read. Of more than :data:`MOST_SEARCHED` bytes
+        both ends are looked at.
+        """
+        if len(raw) > MOST_SEARCHED:
+            raw = b" ".join((raw[: MOST_SEARCHED // 2], raw[-(MOST_SEARCHED // 2) :]))
+        if b"\\u" in raw or b"\x7f" in raw:
+            return True
+        lower = raw.replace(b"\\n", b"  ").replace(b"\\t", b"  ").replace(b"\\r", b"  ").lower()
+        folded: str | bytes = lower
+        if not raw.isascii():
+            text = raw.decode("utf-8", "replace")
+            if characters.UNSEEN.search(text) is not None or characters.MIXED.search(text) is not None:
+                return True
+            folded = characters.folded(lower.decode("utf-8", "replace"))
+            lower = folded.encode("ascii", "replace")
+        words = {*lower.translate(_APART).split()}
+        if len(max(words, key=len, default=b"")) >= SHORTEST_ENCODED:
+            return True
+        first = self._first.intersection({word[:BEGINNING] for word in words})
+        return bool((first or self._by_sign or isinstance(folded, str)) and self.possible(folded))
 
     def possible(self, folded: str | bytes) -> list[Phrase]:
         """Phrases of which a text may have one, by the words that it has; none as a rule."""
-        words = words_of(folded if isinstance(folded, bytes) else folded.encode("ascii", "replace"))
-        return self.possible_of(words, folded)
-
-    def possible_of(self, words: set[bytes], folded: str | bytes) -> list[Phrase]:
-        """The same for a text whose :func:`words_of` are known."""
-        beginnings = {word[:BEGINNING] for word in words}
-        found: list[Phrase] = []
+        lower = folded if isinstance(folded, bytes) else folded.encode("ascii", "replace")
+        beginnings = {word[:BEGINNING] for word in {*lower.translate(_APART).split()}}
+        found = [phrase for phrase in self._by_sign if phrase.possible(beginnings, folded)]
         for word in self._first & beginnings:
             found += (phrase for phrase in self._by_word[word] if phrase.possible(beginnings, folded))
         if isinstance(folded, str) and not folded.isascii():
@@ -102,17 +134,12 @@ class Phrases:
         return found
 
     def found(self, folded: str) -> Iterator[tuple[Phrase, str]]:
-        """Phrases that ``folded`` has, each with where it was found; the first of each rule."""
+        """Phrases that ``folded`` has, each with what was found; the first of each rule, in the order of all."""
         told: set[str] = set()
-        for phrase in self.possible(folded):
+        for phrase in sorted(self.possible(folded), key=self._number):
             if phrase.rule not in told and (match := phrase.search.search(folded)) is not None:
                 told.add(phrase.rule)
                 yield phrase, match[0]
-
-
-def words_of(lower: bytes) -> set[bytes]:
-    """Words of a text in small letters: runs of ASCII letters and digits."""
-    return set(lower.translate(_APART).split())
 
 
 def phrases_from(document: Mapping[str, Any]) -> list[Phrase]:

@@ -113,20 +113,23 @@ class ToolCalls:
             progress=None if token is None else progress_to(client, token),
         )
         ran, outcome = await self._dispatcher.start_resolved(task, session, options)
-        of_task = self._of_tool if isinstance(ran, ToolCall) else self._of_task
-        answer = await of_task(ran, outcome)
+        output = _servers_own(ran, outcome)
+        if output is None:
+            answer = await self._of_gateway(ran, outcome)
+        else:
+            selected = await self._answers.selected(output, ran)
+            answer = selected if isinstance(selected, Mapping) else output
         answer = await self._answers.shaped(answer, ran, session)
         note = self._dispatcher.rehearsals.note(session, ran, options.dry_run)
         return _noted(answer, note) if note else answer
 
-    async def _of_tool(self, task: Task, outcome: Outcome) -> Mapping[str, Any]:
-        """What a tool's server answered, as it came; a failure of the gateway's own never looks like a success."""
-        failure, output = outcome.failure, outcome.output
-        if isinstance(output, Mapping) and (failure is None or failure.code == SERVERS_OWN):
-            selected = await self._answers.selected(output, task)
-            return selected if isinstance(selected, Mapping) else output
+    async def _of_gateway(self, task: Task, outcome: Outcome) -> Mapping[str, Any]:
+        """What the gateway says itself: a failure of its own never looks like a success."""
+        if not isinstance(task, ToolCall):
+            return await self._of_task(task, outcome)
+        failure = outcome.failure
         if failure is None:
-            return tool_result(output)
+            return tool_result(outcome.output)
         if isinstance(rpc := failure.details.get("rpc"), Mapping):
             code: Any = rpc["code"]
             # The message of the failure begins with the server's, and may say more.
@@ -142,6 +145,14 @@ class ToolCalls:
         is_error = failure is not None and outcome.status is not Status.INPUT_REQUIRED
         result = value_result(await self._answers.selected(outcome.output, task), is_error=is_error)
         return with_meta(result, outcome.meta) if outcome.meta else result
+
+
+def _servers_own(task: Task, outcome: Outcome) -> Mapping[str, Any] | None:
+    """What a tool's server answered, as it came; None where the answer is the gateway's."""
+    if not isinstance(task, ToolCall) or not isinstance(outcome.output, Mapping):
+        return None
+    failure = outcome.failure
+    return outcome.output if failure is None or failure.code == SERVERS_OWN else None
 
 
 def value_result(value: Json, *, is_error: bool) -> RawObject:

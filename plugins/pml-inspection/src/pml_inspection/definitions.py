@@ -1,0 +1,179 @@
+"""Findings about definitions, and what is put in place of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import encode
+from pml_kit.offers import PHRASES
+from pml_kit.offers.presentation import served
+from pml_kit.text.characters import mixed_words, skeleton, visible
+from pml_kit.text.inspection import Finding, findings
+from pml_kit.text.phrases import Phrases, default_phrases
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CatalogEntry, Services, Session
+
+    from .settings import Settings
+
+META = "pml/inspection"
+"""Member of ``_meta`` that says what was found."""
+MOST_DEPTH = 64
+"""Of a document whose texts are read."""
+APART = frozenset({"_meta", "icons"})
+"""Members of a definition that no model reads."""
+SHORTEST_NAME = 4
+"""Characters of a name that may be taken for another one."""
+_MEMO = "pml_inspection.findings"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding, and which text of a definition or a result it is about."""
+
+    where: str
+    """Members that lead to it: ``inputSchema.properties.path.description``; ``(name)`` ends it for a name in there."""
+    finding: Finding
+
+
+def texts(value: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Each text in a JSON value, names of members as well, with the members that lead to it, in order."""
+    if isinstance(value, str):
+        yield where, value
+    elif depth < MOST_DEPTH and isinstance(value, Mapping):
+        for name, member in value.items():
+            path = f"{where}.{name}" if where else str(name)
+            yield f"{where}(name)", str(name)
+            yield from texts(member, path, depth + 1)
+    elif depth < MOST_DEPTH and isinstance(value, (list, tuple)):
+        for number, member in enumerate(value):
+            yield from texts(member, f"{where}[{number}]", depth + 1)
+
+
+def all_phrases(services: Services) -> Phrases:
+    """PML's phrases and those that plugins bring."""
+    brought = []
+    for plugin, source in services.find_all(PHRASES):
+        try:
+            new = list(source())
+            for phrase in new:
+                _ = phrase.search, phrase.groups[0]
+            brought += new
+        except Exception:
+            services.log.exception("phrases that a plugin brings are not searched for", plugin=plugin)
+    return Phrases([*default_phrases().all, *brought]) if brought else default_phrases()
+
+
+def marked(found: Iterable[Found], done: str) -> dict[str, Any]:
+    """What is said in ``_meta``: rules and reasons, and not what was found, which a model would read again."""
+    told = {(one.finding.rule, one.finding.reason): None for one in found}
+    return {META: {"action": done, "findings": [{"rule": rule, "reason": reason} for rule, reason in told]}}
+
+
+class DefinitionInspector:
+    """Finds, marks, strips, and says which tools are withheld. Implements :class:`pml_kit.offers.DefinitionFilter`."""
+
+    def __init__(self, services: Services, settings: Settings) -> None:
+        self._services, self._settings = services, settings
+        self._phrases: Phrases | None = None
+        self._told: set[tuple[str, str]] = set()
+
+    @property
+    def phrases(self) -> Phrases:
+        """What texts are searched for."""
+        if self._phrases is None:
+            self._phrases = all_phrases(self._services)
+        return self._phrases
+
+    def found(self, entry: CatalogEntry) -> tuple[Found, ...]:
+        """What is suspicious about a tool as its server lists it; empty as a rule. Kept with the entry."""
+        known: tuple[Found, ...] | None = entry.memo.get(_MEMO)
+        if known is None:
+            known = entry.memo[_MEMO] = tuple(self._look(entry))
+        return known
+
+    def _look(self, entry: CatalogEntry) -> Iterator[Found]:
+        definition, most = entry.definition, self._settings.longest_description
+        description = definition.get("description")
+        if most and isinstance(description, str) and len(description) > most:
+            reason = f"it has {len(description)} characters, more than {most}"
+            yield Found("description", Finding("length", reason, ""))
+        if mixed_words(entry.name):
+            reason = "it is a name with letters of another script that look Latin"
+            yield Found("name", Finding("homoglyph", reason, ascii(entry.name)[1:-1]))
+        if not self.phrases.may_be_in(encode(definition)):
+            return
+        read = {name: member for name, member in definition.items() if name not in APART and name != "name"}
+        for where, text in texts(read):
+            for finding in findings(text, self.phrases):
+                yield Found(where, finding)
+
+    def __call__(self, entry: CatalogEntry) -> Mapping[str, Any] | None:
+        """What the catalog has in place of ``entry``."""
+        level = self._settings.of_definitions(entry.id, entry.server)
+        if level == "off" or not (found := self.found(entry)):
+            return None
+        self._tell(entry, found, level)
+        meta = entry.definition.get("_meta")
+        changed = stripped(entry.definition) if level == "strip" else entry.definition
+        return {**changed, "_meta": {**(meta if isinstance(meta, Mapping) else {}), **marked(found, level)}}
+
+    def withheld(self, entry: CatalogEntry) -> tuple[Found, ...]:
+        """Why a tool is withheld; empty where it is not."""
+        own = served(entry)
+        if own.own or self._settings.of_definitions(own.id, own.server) != "quarantine":
+            return ()
+        return self.found(own)
+
+    def _tell(self, entry: CatalogEntry, found: tuple[Found, ...], level: str) -> None:
+        if (entry.id, entry.digest) in self._told:
+            return
+        self._told.add((entry.id, entry.digest))
+        self._services.log.warning(
+            "the definition of a tool has suspicious text; see: pml inspect",
+            tool=entry.id,
+            action=level,
+            findings=[f"{one.where}: {one.finding.reason}" for one in found[:5]],
+        )
+
+
+def stripped(value: Any, depth: int = 0) -> Any:
+    """A JSON value whose texts have nothing that nobody sees or a terminal obeys; names of members stay."""
+    if isinstance(value, str):
+        return visible(value)
+    if depth < MOST_DEPTH and isinstance(value, Mapping):
+        return {name: stripped(member, depth + 1) for name, member in value.items()}
+    if depth < MOST_DEPTH and isinstance(value, (list, tuple)):
+        return [stripped(member, depth + 1) for member in value]
+    return value
+
+
+class QuarantineFilter:
+    """Keeps tools that are not withheld. Implements `pml_hookspecs.ToolFilter`."""
+
+    shared = True
+
+    def __init__(self, inspector: DefinitionInspector) -> None:
+        self._inspector = inspector
+
+    def __call__(self, entry: CatalogEntry, session: Session) -> bool:
+        """Whether to keep ``entry``."""
+        return not self._inspector.withheld(entry)
+
+
+def alike(entries: Iterable[CatalogEntry]) -> dict[str, Found]:
+    """By id, tools whose names look like those of other servers' tools and are spelt otherwise."""
+    known: dict[str, list[CatalogEntry]] = {}
+    listed = [served(entry) for entry in entries if not entry.own]
+    for entry in listed:
+        known.setdefault(skeleton(entry.name), []).append(entry)
+    found: dict[str, Found] = {}
+    for looks, those in known.items():
+        for entry in those if len(looks) >= SHORTEST_NAME else ():
+            others = [one.id for one in those if one.server != entry.server and one.name.lower() != entry.name.lower()]
+            if others and entry.name.lower() != looks:
+                reason = f"it is a name that looks like {others[0]}"
+                found[entry.id] = Found("name", Finding("homoglyph", reason, ascii(entry.name)[1:-1]))
+    return found

@@ -1,0 +1,82 @@
+"""Results that may have suspicious text, and what is said in place of those that are refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import RawObject, replace, split_tool_id
+from pml_kit.json_members import with_meta
+from pml_kit.outcomes import denied
+from pml_kit.text.inspection import findings
+
+from .definitions import APART, Found, marked, stripped, texts
+
+if TYPE_CHECKING:
+    from pml_hookspecs import Outcome, Services, Task, ToolCall
+    from pml_kit.text.phrases import Phrases
+
+    from .settings import Settings
+
+CODE = "policy.quarantined"
+MOST_TEXTS = 2_000
+"""Texts of one result that are read."""
+MOST_TOLD = 4_096
+"""Tools and rules of which it is remembered that the log has them."""
+
+
+class ResultInspector:
+    """Finds, marks and strips."""
+
+    def __init__(self, services: Services, settings: Settings, phrases: Phrases) -> None:
+        self._log, self._settings, self._phrases = services.log, settings, phrases
+        self._told: set[tuple[str, str]] = set()
+
+    def of_call(self, task: ToolCall, outcome: Outcome) -> Outcome:
+        """The outcome of a call, with what was found in its result, or as it is."""
+        result = RawObject.of(outcome.output)  # type: ignore[arg-type]
+        level = self._settings.of_results(split_tool_id(task.tool)[0])
+        read = {name: member for name, member in result.value.items() if name not in APART}
+        if level == "off" or not (found := self._found(read)):
+            return outcome
+        self._tell(task.tool, found, level)
+        if level == "strip":
+            result = RawObject.of(stripped(result.value))
+        return replace(outcome, output=with_meta(result, marked(found, level)))
+
+    def meta_of(self, task: Task, output: Any) -> dict[str, Any]:
+        """What is said of the output of a plan or of code, which is made of results; empty where nothing was found."""
+        if self._settings.results == "off" or not (found := self._found(output)):
+            return {}
+        self._tell(task.id, found, "mark")
+        return marked(found, "mark")
+
+    def _found(self, read: Any) -> list[Found]:
+        """What is suspicious about the texts of a value, each rule once."""
+        found: dict[str, Found] = {}
+        for number, (where, text) in enumerate(texts(read)):
+            if number >= MOST_TEXTS:
+                break
+            for finding in findings(text, self._phrases):
+                found.setdefault(finding.rule, Found(where, finding))
+        return list(found.values())
+
+    def _tell(self, whose: str, found: list[Found], level: str) -> None:
+        """Say once of a tool and a rule that its results have that."""
+        new = [one for one in found if (whose, one.finding.rule) not in self._told]
+        if not new:
+            return
+        if len(self._told) >= MOST_TOLD:
+            self._told.clear()
+        self._told.update((whose, one.finding.rule) for one in new)
+        told = [f"{one.where}: {one.finding.reason}: {one.finding.excerpt}" for one in new]
+        self._log.warning("a result has suspicious text", of=whose, action=level, findings=told)
+
+
+async def refused(task: ToolCall, found: tuple[Found, ...]) -> Outcome:
+    """Why a tool in quarantine is not called."""
+    why = "; ".join(dict.fromkeys(f"of its {one.where}, {one.finding.reason}" for one in found[:3]))
+    message = (
+        f"Not run: {task.tool} is in quarantine, since its definition has suspicious text ({why}). The operator may "
+        f'read it (pml inspect) and take it: [plugins.inspection] accepted = ["{task.tool}"].'
+    )
+    return denied(task, message, code=CODE, rules=sorted({one.finding.rule for one in found}))
