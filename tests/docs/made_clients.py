@@ -71,7 +71,12 @@ def _client(client: str) -> Iterator[str]:
     yield f"| see that it works | {CHECKS[client]} |"
     yield f"| undo | `pml disconnect {client}` |"
     files = ", ".join(f"`{path.as_posix()}`" for name, path in known_files(HOME, PROJECT) if name == imported)
-    yield from (f"| know the files that are read | {files} |", "", f"Written into your own file ({_written(client)}):", "")
+    yield from (
+        f"| know the files that are read | {files} |",
+        "",
+        f"Written into your own file ({_written(client)}):",
+        "",
+    )
     yield from _block(users, users.entry([COMMAND, "serve"], ""))
     if client in URL_IMPOSSIBLE:
         yield from (f"{CLIENTS[client]}'s file has programs only: it cannot be connected to a gateway that runs.", "")

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pml_console.pages.plan_graph import MOST_TASKS, graph_of
-from pml_console.pages.timeline import bars_of
+from pml_console.pictures.plan_graph import MOST_TASKS, graph_of
+from pml_console.pictures.timeline import bars_of
 from pml_hookspecs import ExecutionId, ExecutionRecord, Status
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

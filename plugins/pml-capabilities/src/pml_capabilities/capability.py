@@ -132,8 +132,6 @@ def learned(before: Capability | None, lesson: SuccessfulRun, name: str) -> Capa
             disabled=before is not None and before.disabled,
         )
     first = before.first or before.code
-    from .generalization import Generalization, widened
-
     general = Generalization(before.code, before.lifted, before.inputs)
     now = widened(before.language, first, general, lesson.code, lesson.inputs)
     return replace(

@@ -106,7 +106,6 @@ class ConfigFiles(NamedTuple):
     restarts: Mapping[str, str]
     """The restarts that had been asked for by then, as :func:`pml_clients.configuration.restarts.asked` has them."""
     options: argparse.Namespace
-    """The command's own."""
 
 
 def _to_change(options: argparse.Namespace) -> Any:

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from pml_console.history import plain
+from pml_console.pictures.plan_graph import graph_of
+from pml_console.pictures.timeline import bars_of, span_s
 from pml_console.plans.plan_text import PlanTextError, text_of
 from pml_hookspecs import encode
-
-from .plan_graph import graph_of
-from .timeline import bars_of, span_s
 
 if TYPE_CHECKING:
     from pml_console.visit import Visit

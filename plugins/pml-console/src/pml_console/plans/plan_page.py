@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import RedirectResponse
 
 from pml_console.history import RefusedError, plain
-from pml_console.pages.plan_graph import graph_of
+from pml_console.pictures.plan_graph import graph_of
 from pml_hookspecs import GATEWAY_SERVER, RunOptions, ToolCall, ToolId
 
 from .plan_text import PlanTextError, arguments_of, line_of, text_of
