@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
 from starlette.responses import PlainTextResponse
@@ -12,7 +13,7 @@ import pml_search_tools.plugin
 from pml_console import site
 from pml_console.pages.overview import mark_of
 from pml_console.templates import UNKNOWN
-from pml_hookspecs import Workflow, encode
+from pml_hookspecs import ExecutionId, ExecutionQuery, Scope, Workflow, encode, replace
 from pml_testing.downstream import until
 from pml_testing.gateway import Client, ScriptedServer
 
@@ -59,9 +60,23 @@ async def test_a_task_costs_what_was_asked_and_what_was_answered():
 
 
 def _everything():
-    from pml_hookspecs import ExecutionQuery, Scope
-
     return ExecutionQuery(scope=Scope(principals=None), top_level=True)
+
+
+async def test_what_ended_shows_although_what_runs_is_newer():
+    async with served() as made:
+        await run(made, Workflow(id="w", tasks=(call(),), intent="has ended"), "k-boss")
+        (ended,) = (await made.gateway.store.executions.find(_everything())).items
+        began_at = ended.started_at + timedelta(seconds=1)
+        for n in range(30):
+            one = replace(ended, id=ExecutionId(f"run-{n}"), status="running", intent=f"run {n}", started_at=began_at)
+            await made.gateway.store.executions.put(one)
+        boss = Browser(made)
+        await boss.log_in("k-boss")
+        page = await boss.page("/")
+        assert "10 more run" in page
+        assert page.count("has ended") == 1
+        assert len(re.findall(r">run \d+</a>", page)) == 20
 
 
 async def test_when_a_server_that_is_down_is_tried_again_is_told_to_who_is_told_why():

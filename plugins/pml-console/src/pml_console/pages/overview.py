@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pml_console.visit import Visit
 
-HOURS, MOST_RUNNING, MOST_RECENT = 24, 50, 20
+HOURS, MOST_RUNNING, MOST_RECENT, MOST_LISTED = 24, 20, 20, 100
 RUNNING_HOURS = 168
 RUNNING = frozenset({"running"})
 
@@ -31,11 +31,15 @@ async def state_of(visit: Visit) -> Mapping[str, Any]:
     running = await visit.history.call(
         "list_recent_executions", {"status": "running", "hours": RUNNING_HOURS, "limit": MOST_RUNNING}
     )
-    recent = await visit.history.call("list_recent_executions", {"hours": HOURS, "limit": MOST_RECENT})
+    # Among what is newest there may be all that runs, which is not listed twice.
+    limit = min(MOST_RECENT + running["total_count"], MOST_LISTED)
+    recent = await visit.history.call("list_recent_executions", {"hours": HOURS, "limit": limit})
+    ended = [one for one in recent["executions"] if one["status"] != "running"]
     return {
         "running": running["executions"],
         "running_total": running["total_count"],
-        "recent": [one for one in recent["executions"] if one["status"] != "running"],
+        "recent": ended[:MOST_RECENT],
+        "recent_total": recent["total_count"],
         "servers": servers_of(visit),
         "next_attempts": next_attempts_of(visit),
         "ways_in": await ways_in_of(visit),
