@@ -232,9 +232,12 @@ def test_hostile_arguments_are_text_and_bounded(desk, person):
     with desk.console() as link:
         page = person(link)
         page.goto(link.partition("enter")[0] + "approvals")
+        before = desk.call("auto", **{hostile: "x"})
+        page.locator("article.card button:has-text('Approve')").click()
+        assert not before.result().is_error
         called = desk.call("auto", **{hostile: hostile, "text": "x" * 1_000_000})
         card = page.locator("article.card")
-        card.wait_for()
+        card.locator("table.changes").wait_for()
         assert "not shown" in card.inner_text()
         card.locator("button:has-text('Rehearse')").click()
         page.locator("[data-rehearsal]").wait_for()
@@ -243,5 +246,7 @@ def test_hostile_arguments_are_text_and_bounded(desk, person):
         assert page.locator("main img, main script").count() == 0
         assert "taken" not in page.title()
         assert len(page.content()) < 500_000
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
         card.locator("button:has-text('Deny')").click()
         assert called.result().is_error

@@ -104,7 +104,7 @@ async def test_hostile_arguments_are_text_and_bounded():
         (first,) = ids(await ada.page("/approvals"))
         await ada.send(f"/approvals/{first}", answer="approve")
         await ask(made, table=HOSTILE, **{HOSTILE: odd})
-        await ask(made, table=HOSTILE * 2, text="x" * 1_000_000, **{f"{HOSTILE}{n}": n for n in range(500)})
+        await ask(made, table=HOSTILE * 2, text="x" * 1_000_000, **{f"{HOSTILE}\u202e{n}": n for n in range(500)})
         page = await ada.page("/approvals")
         (id,) = ids(page)
         assert "more characters are not shown" in card(page, id)

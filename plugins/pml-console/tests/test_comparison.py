@@ -16,6 +16,8 @@ from pml_console.pages.comparison import LONGEST, MOST_CHANGES, Change, changes,
         ({}, {"a": None}, [Change("a", "added", now="null")]),
         ({"to": {"cc": ["x", "y"]}}, {"to": {"cc": ["x", "z", "q"]}},
          [Change("to.cc[1]", "changed", "y", "z"), Change("to.cc[2]", "added", now="q")]),
+        ({"to": {"a.b": 1}}, {"to": {"a.b": 2, "c\u202e": 1}},
+         [Change('to["a.b"]', "changed", "1", "2"), Change('to["c\\u202e"]', "added", now="1")]),
         ({"a": [1]}, {"a": {"b": 1}}, [Change("a", "changed", "[1]", '{"b": 1}')]),
         (1, 2, [Change("", "changed", "1", "2")]),
         ({"code": "a\nb\nc"}, {"code": "a\nx\nc"},
@@ -31,6 +33,8 @@ def test_what_is_found_is_bounded():
     many = changes({}, {str(number): "x" * 1_000_000 for number in range(3 * MOST_CHANGES)})
     assert len(many) == MOST_CHANGES
     assert all(len(one.now) < 2 * LONGEST and "more characters" in one.now for one in many)
+    (long,) = changes({}, {"x" * 1_000_000: 1})
+    assert len(long.path) < 2 * LONGEST
     deep: object = "x"
     for _ in range(300):
         deep = [deep]

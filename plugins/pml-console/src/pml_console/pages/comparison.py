@@ -27,7 +27,7 @@ class Change:
     """One member that is different."""
 
     path: str
-    """Such as ``to.address[0]``; ``""`` for the value itself."""
+    """Such as ``to.address[0]`` or ``["a.b"]``; ``""`` for the value itself."""
     kind: Literal["added", "removed", "changed"]
     before: str = ""
     now: str = ""
@@ -56,13 +56,19 @@ def _changes(before: Any, now: Any, path: str, depth: int) -> Iterator[Change]:
         return
     elif isinstance(before, Mapping) and isinstance(now, Mapping) and depth < DEEPEST:
         for name in dict.fromkeys([*now, *before]):
-            inner = f"{path}.{name}" if path else name
-            yield from _changes(before.get(name, MISSING), now.get(name, MISSING), inner, depth + 1)
+            yield from _changes(before.get(name, MISSING), now.get(name, MISSING), _inside(path, name), depth + 1)
     elif isinstance(before, list) and isinstance(now, list) and depth < DEEPEST:
         for index, (one, other) in enumerate(zip_longest(before, now, fillvalue=MISSING)):
             yield from _changes(one, other, f"{path}[{index}]", depth + 1)
     else:
         yield Change(path, "changed", _short(before), _short(now), _lines(before, now))
+
+
+def _inside(path: str, name: str) -> str:
+    """The path of a member: one whose name could be taken for a path is quoted."""
+    if not name.isidentifier():
+        return f"{path}[{_short(json.dumps(name, ensure_ascii=False))}]"
+    return f"{path}.{_short(name)}" if path else _short(name)
 
 
 def _lines(before: Any, now: Any) -> tuple[str, ...]:
