@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import html
 import re
+import tomllib
+from functools import partial
 
 import pytest
 from console_browser import TOOLS, Browser, served
@@ -13,7 +16,11 @@ import pml_exposure_hybrid.lists
 import pml_presentation.plugin
 import pml_search.plugin
 from pml_access.keys import Keys
+from pml_clients.configuration.view import SERVED_FILES
+from pml_core.plugins.local_plugins import found
 from pml_exposure_hybrid import Hybrid
+from pml_hookspecs import Offer
+from pml_settings.command_files import Files
 from pml_store_sqlite import SqliteStore
 from pml_testing.dispatching import InOrder
 from pml_testing.gateway import ScriptedServer
@@ -95,8 +102,8 @@ async def test_which_key_may_call_a_tool_and_why_not_is_told_to_operators(tmp_pa
         await keys.create({**about, "holder": "eve"}, by="boss")
         await keys.revoke(gone.id, by="boss")
         page = await boss.page("/tools/db:send")
-        found = {of: (may, why) for _, of, may, why in rows(page, "Who may call it")}
-        assert found == {
+        told = {of: (may, why) for _, of, may, why in rows(page, "Who may call it")}
+        assert told == {
             "eve": ("yes", "\N{EN DASH}"),
             "dora": ("no", "access: the key does not allow it (mail:*)"),
             "carl": ("no", "access: the key denies it (db:*)"),
@@ -120,3 +127,63 @@ async def test_without_an_index_that_explains_scores_are_told_all_the_same():
         page = await (await reader(made)).page("/tools?query=read")
         assert "db:read" in page
         assert "made of" not in page
+
+
+FILE = """# mine
+[servers.db]
+command = "db-mcp"   # from npm
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """The user's configuration, which has the server."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("PML_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    (home / "config.toml").write_text(FILE)
+    return home / "config.toml"
+
+
+def follow(made):
+    """Have a gateway follow the user's files."""
+    options = argparse.Namespace(config=None, overrides=[], mode=None)
+    made.gateway.offers.add(Offer(SERVED_FILES, partial(Files, options, found, lambda _config: ())))
+
+
+async def test_an_operator_switches_a_tool_off_and_on_in_the_file_and_all_else_stays(file):
+    async with served() as made:
+        follow(made)
+        chief = await reader(made, "k-chief")
+        assert "Switch it off" in await chief.page("/tools/db:read")
+        done = await chief.send("/tools/db:read", how="off")
+        assert "It is switched off" in done.text
+        text = file.read_text()
+        assert tomllib.loads(text)["servers"]["db"]["tools"] == {"deny": ["read"]}
+        assert "# mine" in text
+        assert "# from npm" in text
+        await chief.send("/tools/db:read", how="on")
+        assert tomllib.loads(file.read_text())["servers"]["db"]["tools"] == {"deny": []}
+
+
+async def test_what_a_pattern_keeps_away_is_not_switched_on(file):
+    file.write_text(FILE + '[servers.db.tools]\ndeny = ["re*"]\n')
+    async with served() as made:
+        follow(made)
+        refused = await (await reader(made, "k-chief")).send("/tools/db:read", how="on")
+        assert (refused.status_code, "one of its patterns" in refused.text) == (400, True)
+        assert "re*" in file.read_text()
+
+
+async def test_nobody_else_switches_tools_and_no_gateway_without_a_file(file):
+    async with served() as made:
+        chief = await reader(made, "k-chief")
+        assert "Switch it" not in await chief.page("/tools/db:read")
+        assert (await chief.send("/tools/db:read", how="off")).status_code == 400
+        follow(made)
+        ada = await reader(made)
+        assert "Switch it" not in await ada.page("/tools/db:read")
+        assert "lacks the scope" in (await ada.send("/tools/db:read", how="off")).text
+        assert (await chief.send("/tools/other:read", how="off")).status_code == 400
+    assert file.read_text() == FILE

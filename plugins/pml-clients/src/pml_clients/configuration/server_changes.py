@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,37 @@ def switched(server: str, files: ConfigurationFiles, *, enabled: bool) -> change
     """
     path = file_of(server, files, "enable" if enabled else "disable")
     return changes.make(path, {("servers", server, "enabled"): enabled}, files)
+
+
+def tool_switched(server: str, tool: str, files: ConfigurationFiles, *, enabled: bool) -> changes.Change:
+    """The change by which nobody can have a tool of a server, or whomever nothing else keeps from it; not written.
+
+    Args:
+        server: Its name.
+        tool: The server's own name for the tool.
+        files: Where to look for the server.
+        enabled: Whether it can be had.
+
+    Raises:
+        OperatorError: The file has no such server, does not name the tool that is to be had again, cannot be read or
+            changed, or would not fit any more.
+    """
+    path, pattern = target(files), glob.escape(tool)
+    said = section(path, server)
+    if said is None:
+        raise OperatorError(
+            f"{path} has no [servers.{server}]", f"Where it is, write this: [servers.{server}.tools] deny = [{tool!r}]"
+        )
+    before = [str(one) for one in at(said, ("tools", "deny")) or ()]
+    if enabled and pattern not in before:
+        raise OperatorError(
+            f"{path}: no word of [servers.{server}] tools is {tool!r}, so one of its patterns, or allow, keeps it away",
+            "Change that by hand.",
+        )
+    without = [one for one in before if one != pattern]
+    return changes.make(
+        path, {("servers", server, "tools", "deny"): without if enabled else [*without, pattern]}, files
+    )
 
 
 def restart(servers: Sequence[str], files: ConfigurationFiles) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
+    from pml_clients.configuration.changes import Change
     from pml_clients.configuration.view import ConfigurationFiles
     from pml_console.visit import Visit
     from pml_hookspecs import ServerStatus
@@ -68,27 +69,45 @@ async def change(visit: Visit) -> Response:
         RefusedError: The reader may not, there is no such server, or its file cannot be changed.
     """
     server, action = visit.request.path_params["name"], visit.form.get("action", "")
-    access = required(visit.site.services, ACCESS)
-    if SCOPE not in visit.session.scopes:
-        problem = f"This key lacks the scope '{SCOPE}', which changing servers needs: pml keys create --scope {SCOPE}"
-        await access.report(AccessEvent(
-            kind="denied", target=f"server {server}"[:200], session=visit.session, code="access.denied", message=problem
-        ))  # fmt: skip
-        raise RefusedError(problem)
+    await check_may_operate(visit, f"server {server}")
     if action not in DONE:
         raise RefusedError("There is no such action: restart, enable or disable a server.")
+    await written(visit, f"server {server}", CODES[action], {"server": server}, lambda f: _changed(f, server, action))
+    return RedirectResponse(f"/console/?{urlencode({'done': action, 'server': server})}", SEE_OTHER)
+
+
+async def check_may_operate(visit: Visit, target: str) -> None:
+    """Have only those go on who may change servers and their tools; whoever watches access hears of others.
+
+    Raises:
+        RefusedError: The reader may not.
+    """
+    if SCOPE not in visit.session.scopes:
+        problem = f"This key lacks the scope '{SCOPE}', which changing servers needs: pml keys create --scope {SCOPE}"
+        await required(visit.site.services, ACCESS).report(AccessEvent(
+            kind="denied", target=target[:200], session=visit.session, code="access.denied", message=problem
+        ))  # fmt: skip
+        raise RefusedError(problem)
+
+
+async def written(
+    visit: Visit, target: str, code: str, about: Mapping[str, str], change: Callable[[ConfigurationFiles], str]
+) -> None:
+    """Have ``change`` write a file, whose name it gives, and tell whoever watches access.
+
+    Raises:
+        RefusedError: The gateway follows no files, or the file cannot be changed.
+    """
     served = visit.site.services.find(SERVED_FILES)
     if served is None:
         raise RefusedError("No file says which servers this gateway has, so it cannot be changed here.")
     try:
-        file = await asyncio.to_thread(_changed, served(), server, action)
+        file = await asyncio.to_thread(change, served())
     except (OperatorError, InvalidArguments) as exc:
         raise RefusedError(str(exc)) from None
-    details = {"server": server, "by": visit.session.principal, **({"file": file} if file else {})}
-    await access.report(AccessEvent(
-        kind="change", target=f"server {server}", session=visit.session, code=CODES[action], details=details
-    ))  # fmt: skip
-    return RedirectResponse(f"/console/?{urlencode({'done': action, 'server': server})}", SEE_OTHER)
+    details = {**about, "by": visit.session.principal, **({"file": file} if file else {})}
+    event = AccessEvent(kind="change", target=target, session=visit.session, code=code, details=details)
+    await required(visit.site.services, ACCESS).report(event)
 
 
 def _changed(files: ConfigurationFiles, server: str, action: str) -> str:
@@ -96,7 +115,11 @@ def _changed(files: ConfigurationFiles, server: str, action: str) -> str:
     if action == "restart":
         server_changes.restart([server], files)
         return ""
-    change = server_changes.switched(server, files, enabled=action == "enable")
+    return write(server_changes.switched(server, files, enabled=action == "enable"))
+
+
+def write(change: Change) -> str:
+    """Write what is needed; the file that was written, ``""`` for none."""
     if change.needed:
         change.write()
     return str(change.file.path) if change.needed else ""

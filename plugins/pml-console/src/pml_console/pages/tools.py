@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+from starlette.responses import RedirectResponse
+
+from pml_clients.configuration.server_changes import tool_switched
 from pml_console.history import plain
 from pml_console.visit import Visit
-from pml_hookspecs import RunOptions, ToolCall, ToolId
+from pml_hookspecs import RunOptions, ToolCall, ToolId, split_tool_id
 from pml_kit.mcp.effects import effects_of_tool
 from pml_kit.mcp.tool_schemas import input_schema
 from pml_kit.offers import VIEWS, required
 
 from .forms import FieldError, arguments_of, fields_of
+from .servers import check_may_operate, may_operate, write, written
 from .tool_reasons import keys_of, listings_of, scores_of
 
 if TYPE_CHECKING:
@@ -20,7 +25,11 @@ if TYPE_CHECKING:
 
     from pml_hookspecs import CatalogEntry
 
-NOT_FOUND, BAD_REQUEST = 404, 400
+NOT_FOUND, BAD_REQUEST, SEE_OTHER = 404, 400, 303
+DONE = {
+    "off": "It is switched off: within seconds nobody can have it of any running gateway with this configuration.",
+    "on": "It is switched on: within seconds running gateways with this configuration have it again.",
+}
 MOST_FOUND, MOST_LISTED = 50, 500
 NO_SUCH = "There is no such tool, or it is not yours to call."
 
@@ -79,14 +88,19 @@ async def _listed(visit: Visit) -> Mapping[str, frozenset[str]]:
 
 async def tool(visit: Visit) -> Response:
     """One tool: what it says of itself, and a form to try it."""
-    entry = _entry(visit, withheld=visit.sees_everything)
+    entry = _entry(visit, withheld=visit.sees_everything or visit.operates)
     if entry is None:
         return visit.page("problem.html", NOT_FOUND, problem=NO_SUCH)
-    return await _page(visit, entry)
+    return await _page(visit, entry, notice=DONE.get(visit.request.query_params.get("done", ""), ""))
 
 
 async def attempt(visit: Visit) -> Response:
-    """Rehearse a call, or make it, as the reader: approvals, limits and policies hold as for everybody."""
+    """Rehearse a call, or make it, as the reader: approvals, limits and policies hold as for everybody.
+
+    Or switch the tool off or on, as an operator.
+    """
+    if visit.form.get("how") in DONE:
+        return await _switched(visit, visit.form["how"])
     entry = _entry(visit)
     if entry is None:
         return visit.page("problem.html", NOT_FOUND, problem=NO_SUCH)
@@ -102,6 +116,26 @@ async def attempt(visit: Visit) -> Response:
     return await _page(visit, entry, problem=problem, answer=plain(outcome.output), rehearsal=rehearsal)
 
 
+async def _switched(visit: Visit, how: str) -> Response:
+    id = ToolId(visit.request.path_params["id"])
+    target = f"tool {id}"
+    await check_may_operate(visit, target)
+    server, tool = split_tool_id(id)
+    await written(
+        visit, target, f"tools.switched_{how}", {"tool": id},
+        lambda files: write(tool_switched(server, tool, files, enabled=how == "on")),
+    )  # fmt: skip
+    return RedirectResponse(f"/console/tools/{quote(id)}?done={how}", SEE_OTHER)
+
+
+def _switch_of(visit: Visit, entry: CatalogEntry) -> str:
+    """``on`` or ``off``, as the tool's server has it off or on; ``""`` where the reader may not switch it."""
+    if entry.own or not may_operate(visit):
+        return ""
+    refusal = required(visit.site.services, VIEWS).refusal(entry.id, visit.session)
+    return "on" if refusal.startswith(f"[servers.{entry.server}] tools") else "off"
+
+
 def _entry(visit: Visit, *, withheld: bool = False) -> CatalogEntry | None:
     """The tool that is meant, if the reader may have it, or ``withheld`` says that it need not."""
     catalog = visit.site.services.catalog
@@ -112,8 +146,10 @@ def _entry(visit: Visit, *, withheld: bool = False) -> CatalogEntry | None:
 async def _page(visit: Visit, entry: CatalogEntry, status: int = 200, **values: Any) -> Response:
     shown = {
         "problem": "",
+        "notice": "",
         "answer": None,
         "rehearsal": False,
+        "switch": _switch_of(visit, entry),
         "listings": await listings_of(visit.site.services, entry.id),
         "keys": await keys_of(visit, entry.id),
         "may_call": visit.site.services.catalog.allows(entry, visit.session),
