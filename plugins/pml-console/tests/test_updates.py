@@ -23,8 +23,6 @@ class Reader:
         self.request = SimpleNamespace(is_disconnected=self.is_gone, state=SimpleNamespace(identify=None))
         monkeypatch.setattr(updates, "EVERY_S", 0)
         monkeypatch.setattr(updates, "RENDERED_S", rendered_s)
-        monkeypatch.setattr(updates, "mark_of", self.mark)
-        monkeypatch.setattr(updates, "state_of", self.state)
 
     async def is_gone(self):
         self.looks += 1
@@ -42,15 +40,12 @@ class Reader:
             raise RefusedError
         return self.marks[self.looks - 1]
 
-    async def state(self, visit):
+    async def render(self, visit):
         self.states += 1
-        return {"said": self.said or self.states}
-
-    def render(self, name, said):
-        return f"<p>\n{said}"
+        return f"<p>\n{self.said or self.states}"
 
     async def events(self):
-        return [event async for event in updates._changes(self)]
+        return [event async for event in updates._changes(self, updates.Part(self.mark, self.render))]
 
 
 async def test_what_does_not_differ_is_neither_asked_for_nor_rendered(monkeypatch):
