@@ -31,9 +31,12 @@ from conftest import CHROMIUM, META, PATIENCE_MS, REVISION, address_in  # noqa: 
 DOCS = HERE.parents[1] / "docs"
 SKEWED = HERE.parent / "kill" / "skewed_gateway.py"
 SHOWN = re.compile(r"pictures/console-([\w-]+)\.webp")
-WIDTH, TALLEST, MARGIN, QUALITY = 1120, 900, 16, 80
+ASKED = re.compile(r"approval_id\W+([\w-]+)")
+WIDTH, TALLEST, MARGIN, QUALITY = 1280, 960, 16, 75
 HOUR_S = 3600
-LAST_WHOLE = """tallest => Math.max(...[...document.querySelectorAll('main :is(h1, p, tr, article, svg, dl, pre)')]
+PLANS = "/plans"
+THINGS = "main :is(h1, p, tr, article, svg, dl, pre, form, section)"
+LAST_WHOLE = f"""tallest => Math.max(...[...document.querySelectorAll('{THINGS}')]
     .map(one => one.getBoundingClientRect().bottom).filter(bottom => bottom <= tallest))"""
 """Where the last thing ends that the picture has room for."""
 CONFIG = """
@@ -54,6 +57,17 @@ per_call_usd = 0.004
 [plugins.costs.tools."shop:*"]
 per_call_usd = 0.012
 
+[plugins.schedules.schedules.digest]
+cron = "0 7 * * MON-FRI"
+time_zone = "Europe/Berlin"
+tool = "reports:publish"
+arguments = { report = "W47" }
+
+[plugins.schedules.schedules.stock]
+every_s = 21600
+tool = "shop:stock"
+arguments = { article = "K-100" }
+
 [servers.warehouse]
 command = "warehouse-mcp"
 """
@@ -70,6 +84,17 @@ TRIAGE = [
     {"id": "ask", "tool": "tickets:comment",
      "arguments": {"ticket": "{{tickets[1].id}}", "text": "The carrier is asked about {{late[1].id}}"}},
 ]  # fmt: skip
+
+REFUND = {"id": "refund", "tool": "shop:refund", "arguments": {"order": "A-2071", "amount": 84.5}}
+SUM = {
+    "id": "sum",
+    "type": "code_execution",
+    "language": "python",
+    "tools": ["shop:query_orders"],
+    "inputs": {"status": "paid twice"},
+    "code": """orders = await tools.shop.query_orders(query=status)
+return sum(order["total"] for order in orders)""",
+}
 
 
 class Gateway:
@@ -131,19 +156,23 @@ def night(folder):
     with gateway(folder, hours_ago=8) as then:
         then.plan("answer the open questions of customers", *TRIAGE)
         then.tool("billing-agent", "shop:query_orders", query="everything")
+        then.plan("sum of orders with a status", SUM, agent="billing-agent")
         then.tool("billing-agent", "mail:send_mail", to="sam@exampel.com", body="Your invoice is attached.")
     with gateway(folder, hours_ago=3) as then:
         then.tool("support-agent", "shop:stock", article="K-100")
         then.plan("answer the open questions of customers", *TRIAGE[:3])
         then.tool("billing-agent", "mail:send_mail", to="sam@exampel.com", body="Your invoice, once more.")
         then.tool("support-agent", "warehouse:pick", order="A-2074")
+        close = {"id": "close", "tool": "tickets:close_ticket", "arguments": {"ticket": "T-312"}}
+        (asked,) = set(ASKED.findall(then.plan("tidy up answered tickets", close)))
+        then.call("ada", "answer_approval", {"approval_id": asked, "approve": True})
 
 
 def morning(now):
     """What they do while somebody looks: two questions to a human, and one tool that takes its time."""
-    refund = {"id": "refund", "tool": "shop:refund", "arguments": {"order": "A-2071", "amount": 84.5}}
-    paid = {**refund, "depends_on": ["orders"]}
+    paid = {**REFUND, "depends_on": ["orders"]}
     now.plan("pay back what was charged twice", TRIAGE[2], paid, agent="billing-agent")
+    now.plan("sum of orders with a status", SUM, agent="billing-agent")
     close = {"id": "close", "tool": "tickets:close_ticket", "arguments": {"ticket": "T-315"}}
     now.plan("tidy up answered tickets", close)
     now.plan("answer the open questions of customers", *TRIAGE, dry_run=True)
@@ -206,7 +235,20 @@ def pictures(folder):
                 raise RuntimeError(f"/console{path} answers with {answer and answer.status}")
             page.locator("h1").first.wait_for()
             yield name, taken(page)
+        if PLANS in GET:
+            yield "rehearsal", rehearsed(page)
         browser.close()
+
+
+def rehearsed(page):
+    """A plan as text, with what a rehearsal finds: one argument is misspelt, one step has to be approved."""
+    typo = {"id": "stock", "tool": "shop:stock", "arguments": {"artikel": "K-100"}}
+    plan = {"intent": "pay back what was charged twice", "workflow": {"tasks": [TRIAGE[2], REFUND, typo]}}
+    page.goto(f"/console{PLANS}")
+    page.fill("textarea", json.dumps(plan, indent=1))
+    page.click("button:has-text('Rehearse')")
+    page.locator(".finding").first.wait_for()
+    return taken(page)
 
 
 def shown():
