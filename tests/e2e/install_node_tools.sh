@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs into a folder what tests need of Node: MCP Inspector, the conformance scenarios, the TypeScript SDK's clients,
-# servers that people use, and what looks at pages for those who cannot see them, each in its pinned version, and the
-# Node that they run on.
+# servers that people use, an authorization server where they log in, and what looks at pages for those who cannot see
+# them, each in its pinned version, and the Node that they run on.
 # Usage: install_node_tools.sh FOLDER, then run the tests with PML_E2E_NODE_DIR=FOLDER.
 # Needs npm, of any version. Does nothing when the folder has all of it already.
 set -eu
@@ -14,6 +14,7 @@ client_version=2.4.0
 servers_version=2026.8.31
 playwright_version=0.0.83
 axe_version=4.14.1
+oidc_version=9.13.3
 
 if [ $# -ne 1 ]; then
     echo "usage: $0 FOLDER" >&2
@@ -30,7 +31,7 @@ esac
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 complete="$folder/complete-$node_version-$inspector_version-$conformance_version"
-complete="$complete-$sdk_version-$client_version-$servers_version-$playwright_version-$axe_version"
+complete="$complete-$sdk_version-$client_version-$servers_version-$playwright_version-$axe_version-$oidc_version"
 if [ -f "$complete" ]; then
     exit 0
 fi
@@ -49,5 +50,6 @@ npm install --prefix "$folder" --no-audit --no-fund --silent \
     "@modelcontextprotocol/server-memory@$servers_version" \
     "@modelcontextprotocol/server-sequential-thinking@$servers_version" \
     "@playwright/mcp@$playwright_version" \
-    "axe-core@$axe_version"
+    "axe-core@$axe_version" \
+    "oidc-provider@$oidc_version"
 : >"$complete"
