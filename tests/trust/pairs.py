@@ -39,6 +39,8 @@ BEFORE = {
     "fetch": "2025.4.7",
 }
 """By name in ``servers.toml``, the version that the one there is compared with."""
+OLD_SDK = ("mcp<2",)
+"""Beside an older package of PyPI, which does not know that there would be a newer one."""
 LIMIT_S = 300.0
 SHOWN = 3
 
@@ -53,11 +55,13 @@ def print_pairs(names: Sequence[str]) -> None:
     for name in names or BEFORE:
         version = BEFORE[name]
         try:
-            before, now = (_listed(replace(known[name], version=one)) for one in (version, known[name].version))
+            now = known[name]
+            beside = (*now.beside, *OLD_SDK) if now.registry == "pypi" else now.beside
+            before, after = _listed(replace(now, version=version, beside=beside)), _listed(now)
         except Exception as exc:
             print(f"{name}: {exc!r}", file=sys.stderr)
             continue
-        print(_row(name, version, known[name].version, before, now), flush=True)
+        print(_row(name, version, now.version, before, after), flush=True)
 
 
 def _row(name: str, old: str, new: str, before: dict[str, Any], now: dict[str, Any]) -> str:

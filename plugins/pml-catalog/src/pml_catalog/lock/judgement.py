@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from pml_catalog.definitions import changed
 from pml_kit.schema.budget import UnreadableError
+from pml_kit.text.characters import skeleton
 
 from .schema_changes import SchemaChange, schema_changes
 from .suspicion import suspicions, texts_of
@@ -147,7 +147,7 @@ def _schemas(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Reas
             continue
         try:
             found = schema_changes({} if old is None else old, {} if new is None else new)
-        except (UnreadableError, RecursionError, TypeError, ValueError) as exc:
+        except (UnreadableError, RecursionError, TypeError, ValueError, ArithmeticError) as exc:
             yield Reason("breaking", member, f"nobody can tell what is otherwise: {exc}")
             continue
         yield from (_of(member, one, *table[one.kind]) for one in found)
@@ -192,10 +192,5 @@ def _news(before: Mapping[str, int], now: Mapping[str, int]) -> Iterator[str]:
 
 
 def folded(name: str) -> str:
-    """The same for names that people or models take for one another: other case, width, accents, or marks between."""
-    plain = unicodedata.normalize("NFKD", name).casefold()
-    return "".join(_LIKE.get(char, char) for char in plain if char.isalnum())
-
-
-_LIKE = dict(zip("аеорсухіјѕԁɡοανρτυ01", "aeopcyxijsdgoavptuol", strict=True))  # noqa: RUF001 - that is what they are for
-"""Letters of other scripts, and digits, that look like Latin letters."""
+    """The same for names that people take for one another: letters that look alike, or other marks between."""
+    return "".join(filter(str.isalnum, skeleton(name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
@@ -19,12 +20,21 @@ that was there, and must or need not be given now; ``closed``: members that nobo
 ``default``: another value is meant where none is given; ``number``: the same of numbers."""
 Side: TypeAlias = "tuple[Flat, list[Any] | None]"
 """An alternative of one type, and the values that it may have; None for all of the type."""
+Limit: TypeAlias = "tuple[float, bool]"
+"""A bound, and whether it is none of the values itself; the larger takes less."""
 
 SHORT = 60
 """Of a value that is shown [characters]."""
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-_LEAST = {"string": ("minLength",), "array": ("minItems", "minContains"), "object": ("minProperties",)}
-_MOST = {"string": ("maxLength",), "array": ("maxItems", "maxContains"), "object": ("maxProperties",)}
+MOST_EXACT = 2**53 - 1
+"""Integers above are not exact for many readers of JSON; a bound there is none."""
+_BOUNDS: Mapping[str, Sequence[str]] = {
+    "string": ("minLength", "maxLength"),
+    "integer": ("minimum", "maximum"),
+    "number": ("minimum", "maximum"),
+    "array": ("minItems", "maxItems", "minContains", "maxContains"),
+    "object": ("minProperties", "maxProperties"),
+}
 _NUMBERS = {"integer", "number"}
 _MORE: Mapping[str, Sequence[str]] = {
     "string": ("pattern",),
@@ -156,21 +166,11 @@ class _Comparison:
             self._add("other", place, f"{word} is another")
 
     def _bounds(self, name: str, before: Flat, now: Flat, place: str) -> None:
-        number = name in _NUMBERS
-        for words, least in (
-            (("minimum", "exclusiveMinimum") if number else _LEAST.get(name, ()), True),
-            (("maximum", "exclusiveMaximum") if number else _MOST.get(name, ()), False),
-        ):
-            for word in words:
-                if isinstance(before.get(word), bool) or isinstance(now.get(word), bool):
-                    self._word(word, before, now, place)  # as draft 4 has it
-                    continue
-                old, new = _bound(before, word), _bound(now, word)
-                if old == new:
-                    continue
-                tighter = old is None or (new is not None and (new > old) is least)
-                detail = f"{word} is {_short(new) if new is not None else 'gone'}, was {_short(old)}"
-                self._add("narrower" if tighter else "wider", place, detail if old is not None else f"{word} is new")
+        for word, old, new in zip(_BOUNDS.get(name, ()), _limits(name, before), _limits(name, now), strict=True):
+            if old != new:
+                tighter = old is None or (new is not None and new > old)
+                text = "new" if old is None else "gone" if new is None else "another"
+                self._add("narrower" if tighter else "wider", place, f"{word} is {text}")
 
     def _members(self, before: Flat, now: Flat, place: str, depth: int) -> None:
         old, new = mapped(before, "properties"), mapped(now, "properties")
@@ -268,13 +268,27 @@ def _types(flat: Flat) -> Iterator[tuple[str, list[Any] | None]]:
     yield from by_type.items()
 
 
-def _bound(schema: Flat, word: str) -> float | None:
-    value = schema.get(word)
-    if value is None:
-        return None
-    if not isinstance(value, (int, float)):
-        raise UnreadableError(f"{word} is no number")
-    return value
+def _limits(name: str, schema: Flat) -> list[Limit | None]:
+    """The bounds of a type, in the order of their words; larger ones take less, None is none."""
+    return [_limit(schema, word, whole=name != "number") for word in _BOUNDS.get(name, ())]
+
+
+def _limit(schema: Flat, word: str, *, whole: bool) -> Limit | None:
+    exclusive = schema.get(f"exclusive{word.capitalize()}") if word in ("minimum", "maximum") else None
+    found = []
+    for value, strict in (
+        (schema.get(word), exclusive is True),
+        (exclusive, True),
+    ):  # as draft 4 and later ones write it
+        if value is None or isinstance(value, bool):
+            continue
+        if not isinstance(value, (int, float)):
+            raise UnreadableError(f"{word} is no number")
+        least = value if word.startswith("min") else -value
+        found.append(((math.floor(least) + 1 if strict else math.ceil(least)), False) if whole else (least, strict))
+    best = max(found, default=None)
+    lowest = -MOST_EXACT if word in ("minimum", "maximum") or word.startswith("max") else 0
+    return None if best is None or (whole and best[0] <= lowest) else best
 
 
 def _equal(one: Any, other: Any) -> bool:
