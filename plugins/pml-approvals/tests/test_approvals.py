@@ -75,7 +75,7 @@ async def test_a_destructive_task_of_a_plan_waits_and_runs_once_it_is_approved()
 
 async def test_an_approval_is_good_once():
     server = ScriptedServer(TOOLS)
-    async with gateway(server) as made:
+    async with gateway(server, {"wait_s": 0}) as made:
         await made.dispatcher.start(plan(call()), SESSION)
         (request,) = await requests(made).all("pending", 10)
         await answer(made, request, "approved")
