@@ -162,3 +162,14 @@ async def test_a_form_that_is_too_long_is_refused_in_words():
         ada = await reader(made)
         answer = await ada.send("/plans", plan="x" * 1_000_001, how="rehearse")
         assert (answer.status_code, "longer than 1,000,000 bytes" in answer.text) == (413, True)
+
+
+async def test_a_plan_that_could_not_be_examined_says_so(monkeypatch):
+    def fail(*_):
+        raise RecursionError
+
+    monkeypatch.setattr("pml_preflight.examination.Preflights.of", fail)
+    async with served(plugins=PLUGINS) as made:
+        page = (await (await reader(made)).send("/plans", plan=json.dumps(TWO), how="rehearse")).text
+        assert "nested too deeply to be examined" in page
+        assert "What each task would do" not in page
