@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse
 
 from pml_clients.configuration.server_changes import tool_switched
 from pml_console.history import plain
+from pml_console.tool_reasons import keys_of, listings_of, scores_of
 from pml_console.visit import Visit
 from pml_hookspecs import RunOptions, ToolCall, ToolId, split_tool_id
 from pml_kit.mcp.effects import effects_of_tool
@@ -18,7 +19,6 @@ from pml_kit.offers import VIEWS, required
 
 from .forms import FieldError, arguments_of, fields_of
 from .servers import check_may_operate, may_operate, write, written
-from .tool_reasons import keys_of, listings_of, scores_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
