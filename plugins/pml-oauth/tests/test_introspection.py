@@ -43,7 +43,8 @@ async def test_what_it_says_counts_for_a_while(asking, said, monkeypatch):
     "answer",
     [
         {"active": False},
-        {"active": "true"},
+        active(active="true"),
+        active(active=1),
         {},
         active(exp=time.time() - 60),
         active(exp=None),

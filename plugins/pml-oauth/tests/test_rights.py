@@ -76,6 +76,7 @@ async def test_a_login_counts_as_long_as_its_newest_token(made, signer, monkeypa
     newer = signer.token(exp=time.time() + 600)
     login = session(await identities.identify(newer))
     await identities.identify(signer.token(exp=time.time() + 60))
+    assert identities._tokens[login.access_key][1] == newer
     assert (await identities.current(login)).allow == ("files:read_*",)
     ended = session(await identities.identify(signer.token(sub="bob", exp=time.time() + 60)))
     identities._tokens[ended.access_key] = (0.0, signer.token(sub="bob", exp=time.time() - 1))
@@ -92,6 +93,8 @@ async def test_another_gateway_knows_the_login_by_the_store_until_it_ends(made, 
     assert (await made(rights={}).current(login)).deny == ("*",)
     with pytest.raises(UnauthenticatedError, match="another gateway"):
         await made(url="https://moved.example").current(login)
+    with pytest.raises(UnauthenticatedError, match="another authorization server"):
+        await made(issuer="https://moved.example").current(login)
     (document,) = (await services.store.documents.find("oauth.logins", limit=9)).items
     assert signer.token()[:20] not in str(document.value)
     services.store.documents.put_soon(
