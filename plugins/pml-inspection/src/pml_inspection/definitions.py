@@ -11,7 +11,7 @@ from pml_kit.offers import PHRASES
 from pml_kit.offers.presentation import served
 from pml_kit.text.characters import mixed_words, skeleton, visible
 from pml_kit.text.inspection import Finding, findings
-from pml_kit.text.phrases import Phrases, default_phrases
+from pml_kit.text.phrases import MOST_SEARCHED, Phrases, default_phrases
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Services, Session
@@ -106,7 +106,12 @@ class DefinitionInspector:
         if not self.phrases.may_be_in(encode(definition)):
             return
         read = {name: member for name, member in definition.items() if name not in APART and name != "name"}
-        for where, text in texts(read):
+        every = list(texts(read))
+        # Of most that may have something all texts together show that they have not.
+        whole = "\n".join(text for _, text in every)
+        if len(whole) <= MOST_SEARCHED and not findings(whole, self.phrases):
+            return
+        for where, text in every:
             for finding in findings(text, self.phrases):
                 yield DefinitionFinding(where, finding)
 

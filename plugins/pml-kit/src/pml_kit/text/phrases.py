@@ -106,7 +106,9 @@ class Phrases:
             raw = b" ".join((raw[: MOST_SEARCHED // 2], raw[-(MOST_SEARCHED // 2) :]))
         if b"\\u" in raw or b"\x7f" in raw:
             return True
-        lower = raw.replace(b"\\n", b"  ").replace(b"\\t", b"  ").replace(b"\\r", b"  ").lower()
+        if b"\\" in raw:
+            raw = raw.replace(b"\\n", b"  ").replace(b"\\t", b"  ").replace(b"\\r", b"  ")
+        lower = raw.lower()
         folded: str | bytes = lower
         if not raw.isascii():
             text = raw.decode("utf-8", "replace")
