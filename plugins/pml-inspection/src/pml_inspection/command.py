@@ -34,13 +34,13 @@ def rows(services: Services, inspector_of: InspectorOf) -> Iterator[dict[str, st
     from pml_kit.offers.presentation import served
     from pml_kit.text.inspection import findings
 
-    from .definitions import DefinitionFinding, alike
+    from .definitions import Occurrence, alike
     from .settings import Settings
 
     settings: Settings = services.settings or Settings()
     inspector, named = inspector_of(services), alike(services.catalog)
 
-    def row(server: str, tool: str, action: str, one: DefinitionFinding) -> dict[str, str]:
+    def row(server: str, tool: str, action: str, one: Occurrence) -> dict[str, str]:
         finding = one.finding
         return {
             "server": server,
@@ -58,7 +58,7 @@ def rows(services: Services, inspector_of: InspectorOf) -> Iterator[dict[str, st
         yield from (row(entry.server, entry.name, action, one) for one in found)
     for status in services.catalog.servers():
         for finding in findings(status.description, inspector.phrases):
-            yield row(status.name, "", "mark", DefinitionFinding("instructions", finding))
+            yield row(status.name, "", "mark", Occurrence("instructions", finding))
 
 
 async def _run(inspector_of: InspectorOf, arguments: argparse.Namespace, services: Services) -> int:

@@ -30,7 +30,7 @@ _MEMO = "pml_inspection.findings"
 
 
 @dataclass(frozen=True, slots=True)
-class DefinitionFinding:
+class Occurrence:
     """A finding, and which text of a definition or a result it is about."""
 
     where: str
@@ -66,7 +66,7 @@ def all_phrases(services: Services) -> Phrases:
     return Phrases([*default_phrases().all, *brought]) if brought else default_phrases()
 
 
-def marked(found: Iterable[DefinitionFinding], done: str) -> dict[str, Any]:
+def marked(found: Iterable[Occurrence], done: str) -> dict[str, Any]:
     """What is said in ``_meta``: rules and reasons, and not what was found, which a model would read again."""
     told = {(one.finding.rule, one.finding.reason): None for one in found}
     return {META: {"action": done, "findings": [{"rule": rule, "reason": reason} for rule, reason in told]}}
@@ -87,22 +87,22 @@ class DefinitionInspector:
             self._phrases = all_phrases(self._services)
         return self._phrases
 
-    def found(self, entry: CatalogEntry) -> tuple[DefinitionFinding, ...]:
+    def found(self, entry: CatalogEntry) -> tuple[Occurrence, ...]:
         """What is suspicious about a tool as its server lists it; empty as a rule. Kept with the entry."""
-        known: tuple[DefinitionFinding, ...] | None = entry.memo.get(_MEMO)
+        known: tuple[Occurrence, ...] | None = entry.memo.get(_MEMO)
         if known is None:
             known = entry.memo[_MEMO] = tuple(self._look(entry))
         return known
 
-    def _look(self, entry: CatalogEntry) -> Iterator[DefinitionFinding]:
+    def _look(self, entry: CatalogEntry) -> Iterator[Occurrence]:
         definition, most = entry.definition, self._settings.longest_description
         description = definition.get("description")
         if most and isinstance(description, str) and len(description) > most:
             reason = f"it has {len(description)} characters, more than {most}"
-            yield DefinitionFinding("description", Finding("length", reason, ""))
+            yield Occurrence("description", Finding("length", reason, ""))
         if mixed_words(entry.name):
             reason = "it is a name with letters of another script that look Latin"
-            yield DefinitionFinding("name", Finding("homoglyph", reason, ascii(entry.name)[1:-1]))
+            yield Occurrence("name", Finding("homoglyph", reason, ascii(entry.name)[1:-1]))
         if not self.phrases.may_be_in(encode(definition)):
             return
         read = {name: member for name, member in definition.items() if name not in APART and name != "name"}
@@ -113,7 +113,7 @@ class DefinitionInspector:
             return
         for where, text in every:
             for finding in findings(text, self.phrases):
-                yield DefinitionFinding(where, finding)
+                yield Occurrence(where, finding)
 
     def __call__(self, entry: CatalogEntry) -> Mapping[str, Any] | None:
         """What the catalog has in place of ``entry``."""
@@ -125,14 +125,14 @@ class DefinitionInspector:
         changed = stripped(entry.definition) if level == "strip" else entry.definition
         return {**changed, "_meta": {**(meta if isinstance(meta, Mapping) else {}), **marked(found, level)}}
 
-    def withheld(self, entry: CatalogEntry) -> tuple[DefinitionFinding, ...]:
+    def withheld(self, entry: CatalogEntry) -> tuple[Occurrence, ...]:
         """Why a tool is withheld; empty where it is not."""
         own = served(entry)
         if own.own or self._settings.of_definitions(own.id, own.server) != "quarantine":
             return ()
         return self.found(own)
 
-    def _tell(self, entry: CatalogEntry, found: tuple[DefinitionFinding, ...], level: str) -> None:
+    def _tell(self, entry: CatalogEntry, found: tuple[Occurrence, ...], level: str) -> None:
         if (entry.id, entry.digest) in self._told:
             return
         self._told.add((entry.id, entry.digest))
@@ -168,17 +168,17 @@ class QuarantineFilter:
         return not self._inspector.withheld(entry)
 
 
-def alike(entries: Iterable[CatalogEntry]) -> dict[str, DefinitionFinding]:
+def alike(entries: Iterable[CatalogEntry]) -> dict[str, Occurrence]:
     """By id, tools whose names look like those of other servers' tools and are spelt otherwise."""
     known: dict[str, list[CatalogEntry]] = {}
     listed = [served(entry) for entry in entries if not entry.own]
     for entry in listed:
         known.setdefault(skeleton(entry.name), []).append(entry)
-    found: dict[str, DefinitionFinding] = {}
+    found: dict[str, Occurrence] = {}
     for looks, those in known.items():
         for entry in those if len(looks) >= SHORTEST_NAME else ():
             others = [one.id for one in those if one.server != entry.server and one.name.lower() != entry.name.lower()]
             if others and entry.name.lower() != looks:
                 reason = f"it is a name that looks like {others[0]}"
-                found[entry.id] = DefinitionFinding("name", Finding("homoglyph", reason, ascii(entry.name)[1:-1]))
+                found[entry.id] = Occurrence("name", Finding("homoglyph", reason, ascii(entry.name)[1:-1]))
     return found

@@ -9,7 +9,7 @@ from pml_kit.json_members import with_meta
 from pml_kit.outcomes import denied
 from pml_kit.text.inspection import findings
 
-from .definitions import APART, DefinitionFinding, marked, stripped, texts
+from .definitions import APART, Occurrence, marked, stripped, texts
 
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Services, Task, ToolCall
@@ -50,17 +50,17 @@ class ResultInspector:
         self._tell(task.id, found, "mark")
         return marked(found, "mark")
 
-    def _found(self, read: Any) -> list[DefinitionFinding]:
+    def _found(self, read: Any) -> list[Occurrence]:
         """What is suspicious about the texts of a value, each rule once."""
-        found: dict[str, DefinitionFinding] = {}
+        found: dict[str, Occurrence] = {}
         for number, (where, text) in enumerate(texts(read)):
             if number >= MOST_TEXTS:
                 break
             for finding in findings(text, self._phrases):
-                found.setdefault(finding.rule, DefinitionFinding(where, finding))
+                found.setdefault(finding.rule, Occurrence(where, finding))
         return list(found.values())
 
-    def _tell(self, whose: str, found: list[DefinitionFinding], level: str) -> None:
+    def _tell(self, whose: str, found: list[Occurrence], level: str) -> None:
         """Say once of a tool and a rule that its results have that."""
         new = [one for one in found if (whose, one.finding.rule) not in self._told]
         if not new:
@@ -72,7 +72,7 @@ class ResultInspector:
         self._log.warning("a result has suspicious text", of=whose, action=level, findings=told)
 
 
-async def refused(task: ToolCall, found: tuple[DefinitionFinding, ...]) -> Outcome:
+async def refused(task: ToolCall, found: tuple[Occurrence, ...]) -> Outcome:
     """Why a tool in quarantine is not called."""
     why = "; ".join(dict.fromkeys(f"of its {one.where}, {one.finding.reason}" for one in found[:3]))
     message = (
