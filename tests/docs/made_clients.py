@@ -24,7 +24,7 @@ CHECKS = {
     "gemini": "`/mcp` in a session.",
     "codex": "`/mcp` in a session, or `codex mcp list` in a terminal.",
 }
-"""Where each client shows its servers, as its own documentation says."""
+"""Where each client shows its servers; menus of others change, so a page says no more of them."""
 INTRODUCTION = f"""\
 # Clients
 
