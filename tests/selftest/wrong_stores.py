@@ -106,6 +106,7 @@ class Good(GoodHistory):
             and (query.since is None or record.started_at >= query.since)
             and (query.until is None or record.started_at < query.until)
             and query.agent in (None, record.agent)
+            and query.principal in (None, record.principal)
             and (record.as_agent or not query.agents_only)
             and (query.statuses is None or record.status in query.statuses)
             and query.trigger in (None, record.trigger)

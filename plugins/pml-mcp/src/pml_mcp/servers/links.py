@@ -28,6 +28,7 @@ MARKS = (b'"uri"', b"resourceUri", b"outputTemplate")
 OF_GATEWAYS = (b"pml://", b"://pml")
 """One of these stands in every answer that has a URI which looks like the gateway's own."""
 EITHER = (*MARKS, *OF_GATEWAYS)
+SHORT_BYTES = 10_000
 FOR_CLIENTS = ("http:", "https:", "data:")
 """Schemes of what clients get by themselves, where no server is known to have it."""
 Allows = Callable[[str, "Session"], bool]
@@ -52,6 +53,9 @@ class Links:
     def may_have(self, server: Server, result: RawObject) -> bool:
         """Whether ``result`` of ``server`` may have links that are to be given on as others."""
         raw = result.raw
+        # Of a short one it is quicker to look; of a long one, to ask.
+        if len(raw) > SHORT_BYTES and not server.offers("resources"):
+            return False
         if not any(mark in raw for mark in EITHER) or not server.offers("resources"):
             return False
         marks = MARKS if self._features.several else OF_GATEWAYS
