@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -115,8 +116,13 @@ def attacked(folder):
     turns.touch()
     (folder / "bad.py").write_text(SERVER)
     (folder / "tools.lines").write_text("\n".join(as_lines(definitions())))
-    command = f'local = ["{WATCH}"]\n[plugins.preflight]\n[servers.bad]\ncommand = {json.dumps(sys.executable)}\n'
-    command += f"args = {json.dumps([str(folder / 'bad.py'), str(folder / 'tools.lines')])}"
+    (folder / "good.lines").write_text(json.dumps({"name": "hi", "inputSchema": {"type": "object"}}))
+    program = [sys.executable, str(folder / "bad.py")]
+    # What is imported for the first definition is no input's doing either.
+    late = ["-c", f"sleep 1; exec {shlex.join([*program, str(folder / 'tools.lines')])}"]
+    command = f'local = ["{WATCH}"]\n[plugins.preflight]\n[servers.bad]\ncommand = "sh"\nargs = {json.dumps(late)}\n'
+    command += f"[servers.good]\ncommand = {json.dumps(program[0])}\n"
+    command += f"args = {json.dumps([program[1], str(folder / 'good.lines')])}"
     with Site(folder).serving(f"{command}\n", environment={"LOOP_WATCH": str(turns)}) as client:
         watched = RecordedGateway(client, turns)
         watched.attack("list every hostile schema, and a name of 20 MiB", ("tools/list", {}))

@@ -11,7 +11,7 @@ from pml_kit.offers import PHRASES
 from pml_kit.offers.presentation import served
 from pml_kit.text.characters import mixed_words, skeleton, visible
 from pml_kit.text.inspection import Finding, findings
-from pml_kit.text.phrases import MOST_SEARCHED, Phrases, default_phrases
+from pml_kit.text.phrases import Phrases, default_phrases
 
 if TYPE_CHECKING:
     from pml_hookspecs import CatalogEntry, Services, Session
@@ -24,6 +24,10 @@ MOST_DEPTH = 64
 """Of a document whose texts are read."""
 APART = frozenset({"_meta", "icons"})
 """Members of a definition that no model reads."""
+LARGE_BYTES = 131_072
+"""A larger definition is not searched, which is a finding: its texts would take long, all in one turn of the loop."""
+LONGEST_NAME = 1000
+"""Characters of a name that are looked at."""
 SHORTEST_NAME = 4
 """Characters of a name that may be taken for another one."""
 _MEMO = "pml_inspection.findings"
@@ -38,18 +42,21 @@ class Occurrence:
     finding: Finding
 
 
-def texts(value: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+def texts(value: Any) -> Iterator[tuple[str, str]]:
     """Each text in a JSON value, names of members as well, with the members that lead to it, in order."""
-    if isinstance(value, str):
-        yield where, value
-    elif depth < MOST_DEPTH and isinstance(value, Mapping):
-        for name, member in value.items():
-            path = f"{where}.{name}" if where else str(name)
-            yield f"{where}(name)", str(name)
-            yield from texts(member, path, depth + 1)
-    elif depth < MOST_DEPTH and isinstance(value, (list, tuple)):
-        for number, member in enumerate(value):
-            yield from texts(member, f"{where}[{number}]", depth + 1)
+    left: list[tuple[str, Any, int]] = [("", value, 0)]
+    while left:
+        where, one, depth = left.pop()
+        if isinstance(one, str):
+            yield where, one
+        elif depth < MOST_DEPTH and isinstance(one, dict):
+            inside: list[tuple[str, Any, int]] = []
+            for name, member in one.items():
+                inside.append((f"{where}(name)", name, depth))
+                inside.append((f"{where}.{name}" if where else name, member, depth + 1))
+            left += reversed(inside)
+        elif depth < MOST_DEPTH and isinstance(one, (list, tuple)):
+            left += [(f"{where}[{number}]", one[number], depth + 1) for number in reversed(range(len(one)))]
 
 
 def all_phrases(services: Services) -> Phrases:
@@ -100,16 +107,20 @@ class DefinitionInspector:
         if most and isinstance(description, str) and len(description) > most:
             reason = f"it has {len(description)} characters, more than {most}"
             yield Occurrence("description", Finding("length", reason, ""))
-        if mixed_words(entry.name):
+        if mixed_words(entry.name[:LONGEST_NAME]):
             reason = "it is a name with letters of another script that look Latin"
-            yield Occurrence("name", Finding("homoglyph", reason, ascii(entry.name)[1:-1]))
-        if not self.phrases.may_be_in(encode(definition)):
+            yield Occurrence("name", Finding("homoglyph", reason, ascii(entry.name[:LONGEST_NAME])[1:-1]))
+        if _is_large(entry):
+            reason = f"it is larger than {LARGE_BYTES} bytes, and is not searched"
+            yield Occurrence("definition", Finding("length", reason, ""))
             return
         read = {name: member for name, member in definition.items() if name not in APART and name != "name"}
+        if not self.phrases.may_be_in(encode(read)):
+            return
         every = list(texts(read))
         # Of most that may have something all texts together show that they have not.
         whole = "\n".join(text for _, text in every)
-        if len(whole) <= MOST_SEARCHED and not findings(whole, self.phrases):
+        if not findings(whole, self.phrases):
             return
         for where, text in every:
             for finding in findings(text, self.phrases):
@@ -122,7 +133,7 @@ class DefinitionInspector:
             return None
         self._tell(entry, found, level)
         meta = entry.definition.get("_meta")
-        changed = stripped(entry.definition) if level == "strip" else entry.definition
+        changed = stripped(entry.definition) if level == "strip" and not _is_large(entry) else entry.definition
         return {**changed, "_meta": {**(meta if isinstance(meta, Mapping) else {}), **marked(found, level)}}
 
     def withheld(self, entry: CatalogEntry) -> tuple[Occurrence, ...]:
@@ -142,6 +153,11 @@ class DefinitionInspector:
             action=level,
             findings=[f"{one.where}: {one.finding.reason}" for one in found[:5]],
         )
+
+
+def _is_large(entry: CatalogEntry) -> bool:
+    """Whether reading it would take long."""
+    return entry.tokens > LARGE_BYTES // 4
 
 
 def stripped(value: Any, depth: int = 0) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pml_hookspecs import CatalogEntry, encode
 from pml_kit.errors import OperatorError
+from pml_kit.mcp.tool_schemas import input_schema, problem_of
 from pml_kit.schema.budget import UnreadableError
 from pml_kit.schema.document import Document
 from pml_kit.schema.verdicts import fits
@@ -83,7 +84,9 @@ def complaints(calls: Iterable[RecordedCall], listed: Mapping[str, Mapping[str, 
 
 
 def _problem(arguments: Mapping[str, Any], entry: CatalogEntry) -> str:
-    schema = entry.definition.get("inputSchema", {})
+    schema = input_schema(entry)
+    if schema is None:
+        return f"nobody can tell whether it is valid: {problem_of(entry)}" if problem_of(entry) else ""
     try:
         document = Document(schema)
         if fits(document, arguments, schema) is not False:

@@ -145,26 +145,26 @@ class Exposure:
             return Listing(listed=False, why=refused)
         if is_hidden(entry):
             return Listing(listed=False, why=f'[tools."{entry.id}"] hides it from lists and searches; it can be called')
-        selection, _ = await self._selection(session)
-        if entry.id not in selection.tools:
+        selection, found, _ = await self._selection(session)
+        if entry not in found:
             how = "it can be called" if entry.own else "a search finds it, and it can be called"
             return Listing(listed=False, why=f"the mode {session.mode} does not pick it; {how}")
         if entry.id in self._catalog.left_out(session):
             return Listing(listed=False, why="it is listed to other clients than these")
         return Listing(listed=True, why=selection.why.get(entry.id, "") or f"the mode {session.mode} picks it")
 
-    async def _selection(self, session: Session) -> tuple[Selection, bool]:
-        """What the mode picks, and whether it is the same for everybody."""
+    async def _selection(self, session: Session) -> tuple[Selection, list[CatalogEntry], bool]:
+        """What the mode picks, what there is of that, and whether it is the same for everybody."""
         try:
             selection = await self._mode.select(self._catalog, session)
+            return selection, self._known(selection.tools), selection.shared
         except Exception:
             self._log.exception("exposure mode failed; showing the meta-tools only", mode=session.mode)
-            return await MetaOnlyView().select(self._catalog, session), False
-        return selection, selection.shared
+            selection = await MetaOnlyView().select(self._catalog, session)
+            return selection, self._known(selection.tools), False
 
     async def _selected(self, session: Session) -> tuple[list[CatalogEntry], bool]:
-        selection, shared = await self._selection(session)
-        found = self._known(selection.tools)
+        _, found, shared = await self._selection(session)
         left_out = self._catalog.left_out(session)
         alike = shared and not any(entry.id in self._catalog.conditions for entry in found)
         listed = (e for e in found if e.id not in left_out and not is_hidden(e))
