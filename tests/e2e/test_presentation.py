@@ -94,8 +94,11 @@ def test_toolsets_that_are_changed_in_the_file_count_at_once(site):
         config.write_text(config.read_text().replace('["bank:no_such_tool"]', '["bank:*"]'))
         until(client, EVERY)
         assert not client.call(ONE, amount=3)["result"].get("isError")
-        heard = [message["method"] for message in client.heard]
-        assert heard.count("notifications/tools/list_changed") >= 2
+        ends = time.monotonic() + PATIENCE_S
+        changes = "notifications/tools/list_changed"
+        while [message["method"] for message in client.heard].count(changes) < 2:
+            assert time.monotonic() < ends
+            client.ask("ping")
     paid = [json.loads(line)["params"]["arguments"] for line in site.payments().splitlines()]
     assert paid == [{"amount": 1}, {"amount": 3}]
 

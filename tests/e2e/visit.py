@@ -222,7 +222,8 @@ def of_no_era(answer: dict[str, Any]) -> dict[str, Any]:
     result = {k: v for k, v in answer["result"].items() if k not in MODERN_ONLY}
     if result.get("resultType") == "complete":
         del result["resultType"]
-    meta = {k: v for k, v in result.pop("_meta", {}).items() if k != META_SERVER_INFO}
+    # What the gateway says about a result stands beside it.
+    meta = {k: v for k, v in result.pop("_meta", {}).items() if k not in (META_SERVER_INFO, "pml/inspection")}
     return {"result": {**result, "_meta": meta} if meta else result}
 
 
