@@ -293,14 +293,14 @@ async def test_an_endpoint_that_is_not_there_is_refused():
             await client.request("nonsense")
 
 
-class Reasoning(Filtering):
+class FilterWithReason(Filtering):
     def why(self, entry, session):
         return f"{session.endpoint} has no {entry.name}"
 
 
 async def test_lists_say_why_they_have_a_tool_or_not():
     ops = {"ops": EndpointSettings(tools_exposure="fitting", intent="delete it")}
-    async with gateway(endpoints=ops, hooks=Reasoning("write")) as made:
+    async with gateway(endpoints=ops, hooks=FilterWithReason("write")) as made:
         views = made.offers.find(VIEWS)
         default, of_ops = views.endpoints()
 

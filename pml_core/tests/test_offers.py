@@ -19,7 +19,7 @@ class Clock(Protocol):
     def now(self) -> str: ...
 
 
-class Stopped:
+class Noon:
     def __init__(self, hour="noon"):
         self.hour = hour
 
@@ -35,7 +35,7 @@ GUARD: Key[Clock] = Key("guard", Clock, guards=True)
 
 def offering(*keys, service=None):
     made = SimpleNamespace()
-    made.pml_offers = hookimpl(lambda services: [Offer(key, service or Stopped()) for key in keys])
+    made.pml_offers = hookimpl(lambda services: [Offer(key, service or Noon()) for key in keys])
     return made
 
 
@@ -73,7 +73,7 @@ async def test_of_several_none_counts_all_are_asked_or_all_count_as_the_key_says
 
 
 async def test_a_setting_chooses_by_the_name_of_the_key():
-    two = {("hooks", name): offering(CLOCK, EVERY, service=Stopped(name)) for name in "ab"}
+    two = {("hooks", name): offering(CLOCK, EVERY, service=Noon(name)) for name in "ab"}
     chosen = {"clock": "b", "every": "a"}
     async with running({}, plugins={**two, ("hooks", "sees"): (sees := looking())}, providers=chosen):
         assert sees.found["clock"].now() == "b"
@@ -98,14 +98,14 @@ async def test_what_was_chosen_and_nobody_offers_keeps_it_from_starting():
             Offer(CLOCK, object()),
             "as 'clock' it offers 'object', which is no Clock: it has no 'now'; write: def now(self)",
         ),
-        (Offer(CLOCK, Stopped), "as 'clock' it offers 'Stopped', which is no Clock: it is the class itself; make an"),
+        (Offer(CLOCK, Noon), "as 'clock' it offers 'Noon', which is no Clock: it is the class itself; make an"),
         (Offer(Key("number", int), "one"), "as 'number' it offers 'str', which is no int: it is a str; make it a int"),
-        (Offer("clock", Stopped()), "its key is a str; give it a Key with a name"),
-        (Stopped(), "pml_offers gives 'Stopped', which is no Offer: it is a Stopped; make it a Offer(...)"),
+        (Offer("clock", Noon()), "its key is a str; give it a Key with a name"),
+        (Noon(), "pml_offers gives 'Noon', which is no Offer: it is a Noon; make it a Offer(...)"),
     ],
 )
 async def test_what_is_not_of_the_keys_protocol_quarantines_its_plugin(given, said):
-    wrong = SimpleNamespace(pml_offers=hookimpl(lambda services: [Offer(EVERY, Stopped()), given]))
+    wrong = SimpleNamespace(pml_offers=hookimpl(lambda services: [Offer(EVERY, Noon()), given]))
     plugins = {("hooks", "bad"): wrong, ("hooks", "good"): offering(CLOCK), ("hooks", "sees"): (sees := looking())}
     async with running({}, plugins=plugins) as made:
         assert said in made.status(Session(key="test"))["plugins"]["bad"]
@@ -114,7 +114,7 @@ async def test_what_is_not_of_the_keys_protocol_quarantines_its_plugin(given, sa
 
 
 async def test_one_name_by_two_keys_is_a_mistake_of_the_second():
-    other = Key("clock", Stopped)
+    other = Key("clock", Noon)
     plugins = {("hooks", "a"): offering(CLOCK), ("hooks", "b"): offering(other), ("hooks", "sees"): (sees := looking())}
     async with running({}, plugins=plugins) as made:
         assert "by another key than 'a' does" in made.status(Session(key="test"))["plugins"]["b"]
@@ -144,7 +144,7 @@ async def test_what_decides_who_may_do_what_is_taken_from_guards_alone():
 
 
 def test_what_the_core_offers_stands_under_its_name_and_can_be_replaced_by_choice():
-    offers, own, theirs = Offers(), Stopped("own"), Stopped("theirs")
+    offers, own, theirs = Offers(), Noon("own"), Noon("theirs")
     offers.add(Offer(CLOCK, own))
     assert offers.find(CLOCK) is own, "before plugins are asked"
     assert offers.use([("a", Offer(CLOCK, theirs))], {}, print)

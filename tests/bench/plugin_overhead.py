@@ -185,7 +185,7 @@ def install(folder: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(points) + "\n", encoding="utf-8")
 
 
-class Served:
+class ServeProcess:
     """``pml serve`` in a process of its own, with a client of one thread."""
 
     def __init__(self, folder: Path, *, twenty: bool) -> None:
@@ -249,7 +249,9 @@ def together(calls: int, rounds: int) -> Compared:
     """A call without the twenty, and what they add to it."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         install(Path(folder))
-        usual, more = (stack.enter_context(closing(Served(Path(folder), twenty=twenty))) for twenty in (False, True))
+        usual, more = (
+            stack.enter_context(closing(ServeProcess(Path(folder), twenty=twenty))) for twenty in (False, True)
+        )
         return Compared.of([(usual.us(calls), more.us(calls)) for _ in range(rounds)])
 
 

@@ -91,7 +91,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandResult:
     """How a command ended."""
 
     status: int
@@ -103,7 +103,9 @@ class Ended:
         return self.out + self.error
 
 
-def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None, told: str = "") -> Ended:
+def run(
+    *command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | None = None, told: str = ""
+) -> CommandResult:
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -114,7 +116,7 @@ def run(*command: str | Path, cwd: Path | None = None, env: Mapping[str, str] | 
         timeout=LIMIT_S,
         check=False,
     )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 @cache
@@ -125,7 +127,7 @@ def uv_command() -> str:
     return str(package.find_uv_bin())
 
 
-def uv(*words: str | Path) -> Ended:
+def uv(*words: str | Path) -> CommandResult:
     """Run uv, which must succeed."""
     done = run(uv_command(), *words)
     assert done.status == 0, f"uv {' '.join(map(str, words))}\n{done.said}"
@@ -150,7 +152,7 @@ class Built:
         """Build one as an integrator does."""
         uv("build", "--quiet", "--no-sources", one.folder, "--out-dir", into)
 
-    def by(self, tool: str, place: Path, *words: str, told: str = "") -> Ended:
+    def by(self, tool: str, place: Path, *words: str, told: str = "") -> CommandResult:
         """Run ``pml`` in a place of its own, as a tool brings it that is asked for ``pml-gateway`` and no more."""
         found, bins = f"--find-links={self.folder}", str(place / "bin")
         env = {**os.environ, "PML_HOME": str(place / "home"), "UV_NO_SOURCES": "1"}
@@ -225,7 +227,7 @@ class Environment:
         path = os.pathsep.join((str(self.folder / "bin"), os.defpath))
         return {**kept, "PATH": path, "HOME": home, "PML_HOME": home, "PYTHONSAFEPATH": "1"}
 
-    def run(self, command: str, *words: str, cwd: Path | None = None) -> Ended:
+    def run(self, command: str, *words: str, cwd: Path | None = None) -> CommandResult:
         """Run a command that is installed in it."""
         (self.work / "home").mkdir(exist_ok=True)
         return run(self.folder / "bin" / command, *words, cwd=cwd or self.work, env=self.variables)

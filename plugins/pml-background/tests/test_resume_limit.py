@@ -46,7 +46,7 @@ class Gateways:
             failure = Failure("execution.elsewhere", "no") if how == "elsewhere" else None
             return outcome(task.id, status=Status.ERROR if failure else Status.OK, failure=failure)
 
-        store = self.store if how != "killed" else Stopped(self.store)
+        store = self.store if how != "killed" else KillableStore(self.store)
         work = asyncio.ensure_future(ResumeLimit(store, self.most, self.log).count(PLAN, run, runs))
         beginning = asyncio.ensure_future(begun.wait())
         await asyncio.wait({work, beginning}, return_when=asyncio.FIRST_COMPLETED)
@@ -60,7 +60,7 @@ class Gateways:
         return await work
 
 
-class Stopped:
+class KillableStore:
     """A store that nothing more of a process reaches once it is killed."""
 
     def __init__(self, store):
@@ -132,7 +132,7 @@ async def test_what_has_just_begun_costs_nothing():
 
 async def test_a_store_that_cannot_be_written_stops_nothing(run):
     gateways = Gateways()
-    dead = Stopped(gateways.store)
+    dead = KillableStore(gateways.store)
     dead.stopped = True
 
     async def runs(task, run):

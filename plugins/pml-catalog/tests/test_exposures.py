@@ -22,7 +22,7 @@ class Mode:
         return Selection(())
 
 
-class Installed:
+class ModeKeeper:
     """The modes, and who has been entered and left: all that the library asks of its keeper."""
 
     shared = True
@@ -60,13 +60,13 @@ class Installed:
         return definition
 
 
-def made(parts: Installed, log: FakeLog, before: Exposures | None = None, **modes: str) -> Exposures:
+def made(parts: ModeKeeper, log: FakeLog, before: Exposures | None = None, **modes: str) -> Exposures:
     settings = ExposureSettings({name: View(name, mode) for name, mode in modes.items()}, {})
     return Exposures(settings, parts, LiveCatalog(log), parts, parts, parts, log, before)
 
 
 async def test_each_mode_is_entered_once_and_one_that_is_not_installed_shows_the_meta_tools() -> None:
-    parts, log = Installed("all"), FakeLog()
+    parts, log = ModeKeeper("all"), FakeLog()
     exposures = made(parts, log, default="all", ops="all", new="none_such")
     await exposures.open()
     assert [(view.endpoint, view.mode) for view in exposures.endpoints()] == [
@@ -81,7 +81,7 @@ async def test_each_mode_is_entered_once_and_one_that_is_not_installed_shows_the
 
 
 async def test_the_next_configuration_takes_over_what_is_the_same_and_leaves_the_rest() -> None:
-    parts, log = Installed("all", "some"), FakeLog()
+    parts, log = ModeKeeper("all", "some"), FakeLog()
     first = made(parts, log, default="all", ops="some")
     await first.open()
     second = made(parts, log, first, default="all")
@@ -92,7 +92,7 @@ async def test_the_next_configuration_takes_over_what_is_the_same_and_leaves_the
 
 
 async def test_a_mode_that_cannot_be_used_stops_the_start_and_not_a_session_of_a_key() -> None:
-    parts, log = Installed("all", "broken"), FakeLog()
+    parts, log = ModeKeeper("all", "broken"), FakeLog()
     with pytest.raises(ValueError, match="cannot be made"):
         await made(parts, log, default="broken").open()
     exposures = made(parts, log, default="all")

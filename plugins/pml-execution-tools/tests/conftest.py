@@ -132,7 +132,7 @@ def history(store):
 
 
 @dataclass
-class Served:
+class RoutesOnPort:
     """A gateway with its routes on a port, each caller known by its bearer token."""
 
     gateway: Any
@@ -215,4 +215,4 @@ async def served(tmp_path, anyio_backend):
 
         services.run = noted
         async with listening([shared.route for shared in plugin.pml_routes(services)]) as url:
-            yield Served(gateway, url, History(gateway.store), ran)
+            yield RoutesOnPort(gateway, url, History(gateway.store), ran)

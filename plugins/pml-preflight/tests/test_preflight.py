@@ -3,95 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from plan_catalog import CATALOG, LIST, call, code, examined, found
 from plan_services import PlanServices
 
 from pml_core.plugins.nulls import MemoryStore
 from pml_hookspecs import (
     CapabilityRun,
-    CodeRun,
     ExecutionRecord,
     Failure,
-    Offer,
-    Phase,
     ServerStatus,
     Status,
     Step,
-    ToolCall,
     Workflow,
 )
-from pml_kit.offers import RECORDED_ANSWERS, RecordedTool, Verdict
-from pml_preflight import plugin
+from pml_kit.offers import Verdict
 from pml_preflight.examination import preflight
 from pml_testing.fakes import EPOCH, FakeCatalog, FakeRun, FakeServices, entry, outcome
-from pml_testing.wrapper import WrapperContract
 
 pytestmark = pytest.mark.anyio
-
-TEXT, WHOLE = {"type": "string"}, {"type": "integer", "minimum": 1}
-ISSUE = {
-    "type": "object",
-    "properties": {
-        "id": TEXT,
-        "number": WHOLE,
-        "state": {"enum": ["open", "closed"]},
-        "by": {"type": ["string", "null"]},
-    },
-    "required": ["id", "number"],
-    "additionalProperties": False,
-}
-ISSUES = {
-    "type": "object",
-    "properties": {"items": {"type": "array", "items": {"$ref": "#/$defs/issue"}}, "total": WHOLE},
-    "$defs": {"issue": ISSUE},
-}
-NEW = {
-    "type": "object",
-    "properties": {
-        "title": {"type": "string", "maxLength": 20},
-        "due": {"type": "string", "format": "date"},
-        "labels": {"type": "array", "items": TEXT},
-        "state": {"enum": ["open", "closed"]},
-        "parent": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-    },
-    "required": ["title"],
-    "additionalProperties": False,
-}
-CATALOG = FakeCatalog(
-    [
-        entry("t:list", outputSchema=ISSUES, annotations={"readOnlyHint": True, "openWorldHint": False}),
-        entry("t:create", input_schema=NEW, outputSchema=ISSUE, annotations={"destructiveHint": False}),
-        entry("t:delete", input_schema={"type": "object", "properties": {"id": TEXT}, "required": ["id"]},
-              annotations={"destructiveHint": True, "idempotentHint": True}),
-        entry("t:raw", input_schema={"type": "object", "properties": {"verbose": {"type": "boolean"}}}),
-        entry("t:far", input_schema={"$ref": "http://example.org/schema.json"}),
-        entry("off:tool"),
-        entry("pml:search_tools", annotations={"readOnlyHint": True}),
-    ],
-    [ServerStatus(name="off", state="down", reason="it crashed"), ServerStatus(name="t", state="up")],
-)  # fmt: skip
-
-
-def call(id_, tool, *, depends_on=(), step=None, **arguments):
-    return ToolCall(id=id_, tool=tool, arguments=arguments, depends_on=depends_on, step=step or Step())
-
-
-def code(id_, source, *, depends_on=(), language="python", **more):
-    return CodeRun(id=id_, language=language, source=source, depends_on=depends_on, **more)
-
-
-async def examined(*tasks, catalog=CATALOG, store=None, **more):
-    services = PlanServices(catalog=catalog, store=store)
-    report = await preflight(Workflow(id="w", tasks=tasks, **more), FakeRun(dry_run=True), services)
-    return report.to_report()
-
-
-async def found(*tasks, **more):
-    """``(task, code, place)`` of everything that is wrong."""
-    told = await examined(*tasks, **more)
-    return [(one.get("task", ""), one["code"], one.get("at", "")) for one in (*told["errors"], *told["warnings"])]
-
-
-LIST, MAKE = call("a", "t:list"), call("b", "t:create", title="x")
 
 
 async def test_a_plan_that_is_right_is_told_in_full():
@@ -399,126 +328,3 @@ async def test_a_plan_of_a_thousand_steps_is_examined_in_good_time():
     assert report.errors == []
     assert report.took_ms < 2000
     assert len(report.text().splitlines()) < 70
-
-
-class TestPreflightKeepsTheContract(WrapperContract):
-    @pytest.fixture
-    def wrapper(self):
-        return plugin.pml_wrap_executor(PlanServices(catalog=CATALOG))[0]
-
-    @pytest.fixture
-    def tasks(self):
-        return [LIST, Workflow(id="w", tasks=(LIST,))]
-
-
-def wrapper(**services):
-    (made,) = plugin.pml_wrap_executor(PlanServices(catalog=CATALOG, **services))
-    assert made.phase is Phase.SUBSTITUTE
-    return made
-
-
-def answering(ended):
-    async def following(task, run):
-        following.calls.append(task)
-        return ended
-
-    following.calls = []
-    return following
-
-
-async def test_the_report_is_added_to_what_the_rehearsal_tells():
-    following = answering(outcome("w", {"status": "simulated", "tasks": []}, Status.SIMULATED))
-    ended = await wrapper()(Workflow(id="w", tasks=(LIST,)), FakeRun(dry_run=True), following)
-    assert (ended.status, ended.output["status"], ended.output["preflight"]["ok"]) == (
-        Status.SIMULATED,
-        "simulated",
-        True,
-    )
-    assert len(following.calls) == 1
-
-
-async def test_a_plan_that_was_refused_tells_why_beside_the_report():
-    refused = outcome("w", None, Status.ERROR, failure=Failure("workflow.invalid", "a circle"))
-    ended = await wrapper()(Workflow(id="w", tasks=(LIST,)), FakeRun(dry_run=True), answering(refused))
-    assert ended.failure is refused.failure
-    report, *_ = ended.output.values()
-    assert (report["ok"], [one["code"] for one in report["errors"]]) == (False, ["workflow.invalid"])
-    error = {"code": "workflow.invalid", "message": "a circle"}
-    assert ended.output == {"preflight": report, "status": "failed", "dry_run": True, "error": error}
-
-
-@pytest.mark.parametrize(
-    ("task", "run"),
-    [
-        (LIST, FakeRun(dry_run=True)),
-        (Workflow(id="w", tasks=(LIST,)), FakeRun()),
-        (Workflow(id="w", tasks=(), intent="x"), FakeRun(dry_run=True)),
-    ],
-)
-async def test_what_is_no_rehearsed_plan_passes_as_it_is(task, run):
-    ended = outcome("w", {"status": "x"})
-    assert await wrapper()(task, run, answering(ended)) is ended
-
-
-async def test_only_the_outermost_plan_is_reported():
-    made, inner = wrapper(), Workflow(id="i", tasks=(LIST,))
-    outer_run = FakeRun(dry_run=True)
-
-    async def outermost(task, run):
-        child = FakeRun(dry_run=True, parent=outer_run.id)
-        child.id = "child"
-        return outcome("w", {"inner": (await made(inner, child, innermost)).output})
-
-    async def innermost(task, run):
-        return outcome("i", {"status": "simulated"})
-
-    ended = await made(Workflow(id="w", tasks=(inner,)), outer_run, outermost)
-    assert ended.output["inner"] == {"status": "simulated"}
-    assert [step["id"] for step in ended.output["preflight"]["steps"]] == ["i", "i/a"]
-
-
-async def test_a_pre_flight_that_breaks_stops_no_rehearsal():
-    class Odd(FakeCatalog):
-        def servers(self):
-            raise RuntimeError("boom")
-
-    services = PlanServices(catalog=Odd(list(CATALOG)))
-    (made,) = plugin.pml_wrap_executor(services)
-    ended = await made(
-        Workflow(id="w", tasks=(LIST,)), FakeRun(dry_run=True), answering(outcome("w", {"status": "ok"}))
-    )
-    assert (ended.output["status"], ended.output["preflight"]["ok"]) == ("ok", False)
-    assert [level for level, *_ in services.log.lines] == ["exception"]
-
-
-async def test_a_plan_that_is_nested_too_deeply_is_told():
-    deep = []
-    for _ in range(5000):
-        deep = [deep]
-    plan = Workflow(id="w", tasks=(call("a", "t:raw", x=deep),))
-    ended = await wrapper()(plan, FakeRun(dry_run=True), answering(outcome("w", {"status": "ok"})))
-    assert ended.output["preflight"]["text"] == "The plan is nested too deeply to be examined."
-
-
-class OnRecord:
-    """Has answers of two tools on record."""
-
-    async def of_tool(self, tool, session):
-        known = {
-            "t:list": RecordedTool(calls=2, durations_ms=[40, 60], shown=True),
-            "t:raw": RecordedTool(calls=1, durations_ms=[7], result={"type": "object", "properties": {"id": TEXT}}),
-        }
-        return known.get(tool.id, RecordedTool())
-
-    async def answers(self, task, tool, session):
-        return (tool.id, dict(task.arguments), session.principal) == ("t:list", {"page": 1}, "local")
-
-
-async def test_what_is_on_record_is_what_a_plugin_offers():
-    tasks = (call("a", "t:list", page=1), call("b", "t:list"), call("c", "t:raw"), call("d", "t:delete", id="{{c.di}}"))
-    services = PlanServices(catalog=CATALOG, offers=[Offer(RECORDED_ANSWERS, OnRecord())])
-    told = (await preflight(Workflow(id="w", tasks=tasks), FakeRun(dry_run=True), services)).to_report()
-    assert [step["answer"] for step in told["steps"]] == ["recorded", "example", "inferred", "placeholder"]
-    assert [step.get("estimated_duration_ms") for step in told["steps"]] == [50, 50, 7, None]
-    assert [(one["task"], one["code"]) for one in told["warnings"]] == [("d", "reference.undeclared")]
-    assert told["ok"]

@@ -28,7 +28,7 @@ PYTHON = str(Path(sys.executable).resolve())
 PARTS = (PYTHON, sys.base_prefix, *system_files())
 
 
-class Ended(Listener):
+class EndListener(Listener):
     def __init__(self):
         self.event = asyncio.Event()
 
@@ -53,7 +53,7 @@ def command(source, **jail):
 async def ran(spawner, source, **jail):
     """The process, ended."""
     child = await start(command(source, **jail), spawner, **SIZES)
-    child.listener = ended = Ended()
+    child.listener = ended = EndListener()
     try:
         async with asyncio.timeout(60):
             if not child.gone.done():
@@ -100,7 +100,7 @@ async def test_what_it_says_and_how_it_ends_is_heard():
 async def test_what_is_sent_is_read():
     async with spawner() as by:
         child = await start(command("print(input()); print(len(input()))"), by, **SIZES)
-        child.listener = ended = Ended()
+        child.listener = ended = EndListener()
         child.send(b"x" * 500_000 + b"\n")
         await ended.event.wait()
         hello, length = child.out.read().splitlines()

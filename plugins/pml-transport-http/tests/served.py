@@ -21,7 +21,7 @@ START_S, PATIENCE_S, POLL_S = 120.0, 120.0, 0.05
 TOKENS = {"alice": "alices-token", "mallory": "mallorys-token"}
 
 
-class Served:
+class ServeProcess:
     """The process, its log and its memory."""
 
     def __init__(self, folder, *, files=None, tokens=TOKENS, **settings):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from listening import META
-from served import Served, answer, head, is_open, poured, status, until
+from served import ServeProcess, answer, head, is_open, poured, status, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read in /proc")
 
@@ -36,7 +36,7 @@ def at_rest(served):
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    made = Served(tmp_path_factory.mktemp("served"), header_timeout_s=3, body_timeout_s=3)
+    made = ServeProcess(tmp_path_factory.mktemp("served"), header_timeout_s=3, body_timeout_s=3)
     with made.running():
         yield made
 
@@ -137,7 +137,7 @@ def status_line(connected):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    made = Served(
+    made = ServeProcess(
         tmp_path_factory.mktemp("small"),
         max_client_connections=60,
         max_client_connections_per_address=40,
@@ -169,7 +169,7 @@ def test_those_who_were_not_let_in_make_way(small, half):
 
 @pytest.fixture(scope="module")
 def open_to_all(tmp_path_factory):
-    made = Served(tmp_path_factory.mktemp("open"), tokens={})
+    made = ServeProcess(tmp_path_factory.mktemp("open"), tokens={})
     with made.running():
         yield made
 
@@ -189,7 +189,7 @@ FILES = 80
 
 @pytest.fixture
 def scarce(tmp_path):
-    return Served(tmp_path, files=FILES, max_client_connections_per_address=1000, header_timeout_s=600)
+    return ServeProcess(tmp_path, files=FILES, max_client_connections_per_address=1000, header_timeout_s=600)
 
 
 @pytest.mark.attack("HTTP has limits", "take all descriptors with connections on which nothing is said")
@@ -223,7 +223,7 @@ def test_out_of_descriptors_it_refuses_and_recovers(scarce):
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    made = Served(
+    made = ServeProcess(
         tmp_path_factory.mktemp("shared"),
         max_sessions=8,
         max_sessions_per_principal=4,

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 MIB = 1 << 20
 
 
-class Served:
+class PipedListener:
     """A listener and its client in one process, with a pipe each way."""
 
     def __init__(self, services, settings, handler, client_handler):
@@ -62,7 +62,7 @@ def serve(services):
 
     @asynccontextmanager
     async def serve(settings=None, handler=None):
-        served = Served(services, settings or Settings(), handler or Recorder(), Recorder())
+        served = PipedListener(services, settings or Settings(), handler or Recorder(), Recorder())
         with pipe() as (source, to_listener), pipe() as (from_listener, sink):
             served.source, served.to_listener, served.from_listener, served.sink = (
                 source,

@@ -60,7 +60,7 @@ def per_definition(definitions: list[tuple[str, dict[str, Any]]]) -> str:
     )
 
 
-class Served:
+class ServeProcess:
     """``pml serve`` with every plugin that is installed, in front of one server; its processor time is the kernel's."""
 
     def __init__(self, folder: Path, *, inspected: bool) -> None:
@@ -111,7 +111,7 @@ class Served:
 def per_call(calls: int) -> str:
     """A sentence: what a call takes with and without, the two measured in turn."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        both = [Served(Path(one), inspected=False), Served(Path(other), inspected=True)]
+        both = [ServeProcess(Path(one), inspected=False), ServeProcess(Path(other), inspected=True)]
         for served in both:
             served.per_call_s(300)
         pairs = [[served.per_call_s(calls) for served in both] for _ in range(ROUNDS)]
