@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pml_hookspecs import RawObject, Status, ToolCall, ToolId
+from pml_hookspecs import RawObject, Status, ToolCall, ToolId, encode
+from pml_inspection import results
 from pml_inspection.definitions import META, DefinitionInspector
 from pml_inspection.results import CODE
 from pml_inspection.settings import Server, Settings
 from pml_inspection.wrapper import InspectionWrapper
 from pml_kit.outcomes import ended
+from pml_kit.text.inspection import findings
+from pml_kit.text.phrases import MOST_SEARCHED
 from pml_testing.fakes import EPOCH, FakeCatalog, FakeRun, FakeServices, entry
 from pml_testing.wrapper import WrapperContract
 
@@ -93,3 +96,31 @@ async def test_what_is_no_tool_of_a_server_is_none_of_its_business():
     assert outcome.output is raw
     outcome, _ = await answered(None)
     assert outcome.output is None
+
+
+def rules(outcome):
+    return [one["rule"] for one in outcome.output.get("_meta", {}).get(META, {}).get("findings", ())]
+
+
+@pytest.mark.attack("No input stops the house", "answer with many long texts of which one may be suspicious")
+async def test_of_a_result_no_more_is_searched_than_of_one_text(monkeypatch):
+    searched = []
+
+    def counting(text, phrases):
+        searched.append(len(text))
+        return findings(text, phrases)
+
+    monkeypatch.setattr(results, "findings", counting)
+    texts = [{"type": "text", "text": "a b " * 20_000} for _ in range(10)]
+    outcome, _ = await answered(RawObject(encode({"content": [{"type": "text", "text": EVIL}, *texts]})))
+    assert rules(outcome) == ["override"]
+    assert sum(searched) <= MOST_SEARCHED + 2
+
+
+@pytest.mark.parametrize("escaped", [EVIL, EVIL.replace(" ", "\\n"), "be\\u200bgin"])
+async def test_a_large_result_is_searched_at_both_ends_and_not_parsed(escaped):
+    before = b'{"content":[{"type":"text","text":"' + b"a b " * 400_000
+    raw = RawObject(before + f' {escaped}"}}],"structuredContent":[}}'.encode())
+    outcome, _ = await answered(raw)
+    assert outcome.output.raw.startswith(before)
+    assert META.encode() in outcome.output.raw

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import RawObject, replace, split_tool_id
 from pml_kit.json_members import with_meta
 from pml_kit.outcomes import denied
 from pml_kit.text.inspection import findings
+from pml_kit.text.phrases import MOST_SEARCHED
 
 from .definitions import APART, Occurrence, marked, stripped, texts
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 CODE = "policy.quarantined"
 MOST_TEXTS = 2_000
 """Texts of one result that are read."""
+LARGE_BYTES = 1 << 20
+"""A larger result is not parsed to be marked: both ends of its JSON text are searched."""
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
 MOST_TOLD = 4_096
 """Tools and rules of which it is remembered that the log has them."""
 
@@ -35,8 +40,13 @@ class ResultInspector:
         """The outcome of a call, with what was found in its result, or as it is."""
         result = RawObject.of(outcome.output)  # type: ignore[arg-type]
         level = self._settings.of_results(split_tool_id(task.tool)[0])
-        read = {name: member for name, member in result.value.items() if name not in APART}
-        if level == "off" or not (found := self._found(read)):
+        if level == "off":
+            return outcome
+        if len(result.raw) > LARGE_BYTES and level == "mark":
+            read: Any = {"ends": _ends(result.raw)}
+        else:
+            read = {name: member for name, member in result.value.items() if name not in APART}
+        if not (found := self._found(read)):
             return outcome
         self._tell(task.tool, found, level)
         if level == "strip":
@@ -53,10 +63,13 @@ class ResultInspector:
     def _found(self, read: Any) -> list[Occurrence]:
         """What is suspicious about the texts of a value, each rule once."""
         found: dict[str, Occurrence] = {}
+        left = MOST_SEARCHED
         for number, (where, text) in enumerate(texts(read)):
-            if number >= MOST_TEXTS:
+            if number >= MOST_TEXTS or left <= 0:
                 break
-            for finding in findings(text, self._phrases):
+            searched = text if len(text) <= left else f"{text[: left // 2]}\n{text[-(left // 2) - 1 :]}"
+            left -= len(searched)
+            for finding in findings(searched, self._phrases):
                 found.setdefault(finding.rule, Occurrence(where, finding))
         return list(found.values())
 
@@ -68,8 +81,15 @@ class ResultInspector:
         if len(self._told) >= MOST_TOLD:
             self._told.clear()
         self._told.update((whose, one.finding.rule) for one in new)
-        told = [f"{one.where}: {one.finding.reason}: {one.finding.excerpt}" for one in new]
+        told = [f"{one.where}: {one.finding.reason}" for one in new]
         self._log.warning("a result has suspicious text", of=whose, action=level, findings=told)
+
+
+def _ends(raw: bytes) -> str:
+    """Both ends of a JSON text, with what stands in it for other characters as these."""
+    half = MOST_SEARCHED // 2
+    text = b"\n".join((raw[:half], raw[-half:])).decode("utf-8", "ignore")
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\n", text)
 
 
 async def refused(task: ToolCall, found: tuple[Occurrence, ...]) -> Outcome:
