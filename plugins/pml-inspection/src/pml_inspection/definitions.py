@@ -28,6 +28,8 @@ LARGE_BYTES = 131_072
 """A larger definition is not searched, which is a finding: its texts would take long, all in one turn of the loop."""
 LONGEST_NAME = 1000
 """Characters of a name that are looked at."""
+MOST_TOLD = 4_096
+"""Findings of which it is remembered that the log has them."""
 SHORTEST_NAME = 4
 """Characters of a name that may be taken for another one."""
 _MEMO = "pml_inspection.findings"
@@ -146,6 +148,8 @@ class DefinitionInspector:
     def _tell(self, entry: CatalogEntry, found: tuple[Occurrence, ...], level: str) -> None:
         if (entry.id, entry.digest) in self._told:
             return
+        if len(self._told) >= MOST_TOLD:
+            self._told.clear()
         self._told.add((entry.id, entry.digest))
         self._services.log.warning(
             "the definition of a tool has suspicious text; see: pml inspect",

@@ -11,7 +11,7 @@ from pml_kit.outcomes import denied
 from pml_kit.text.inspection import findings
 from pml_kit.text.phrases import MOST_SEARCHED
 
-from .definitions import APART, Occurrence, marked, stripped, texts
+from .definitions import APART, MOST_TOLD, Occurrence, marked, stripped, texts
 
 if TYPE_CHECKING:
     from pml_hookspecs import Outcome, Services, Task, ToolCall
@@ -25,8 +25,6 @@ MOST_TEXTS = 2_000
 LARGE_BYTES = 1 << 20
 """A larger result is not parsed to be marked: both ends of its JSON text are searched."""
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|[nrt])")
-MOST_TOLD = 4_096
-"""Tools and rules of which it is remembered that the log has them."""
 
 
 class ResultInspector:
