@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from contextlib import asynccontextmanager, suppress
 
@@ -85,3 +86,29 @@ async def test_an_agents_gateway_takes_over_what_is_done_in_the_console(own_site
         await until(is_listed)
         called = await client.call_tool("plain__echo", {"text": "back"})
         assert "back" in own_site.text_of(called)
+
+
+async def test_the_console_shows_an_agents_gateway_until_it_is_killed(own_site):
+    with own_site.config.open("a") as config:
+        config.write('[servers.broken]\ncommand = "no-such-program"\n')
+    async with console(own_site) as (browser, url, _):
+
+        async def page():
+            return (await browser.get(url)).text
+
+        async def shows(*texts):
+            shown = await page()
+            return all(text in shown for text in texts)
+
+        assert "Other gateways" not in await page()
+        async with own_site.connect() as client:
+            await names(client)
+            # By name the client is counted, and the server that is down is there with its reason.
+            await until(lambda: shows("Other gateways", "broken: down", "no-such-program", "mcp/"))
+            (process,) = re.findall(r"process (\d+)", await page())
+            os.kill(int(process), signal.SIGKILL)
+
+            async def is_gone():
+                return not await shows("Other gateways")
+
+            await until(is_gone)

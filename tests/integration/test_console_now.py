@@ -11,6 +11,7 @@ from test_console import TOOLS, Browser, call, run, served
 
 import pml_search_tools.plugin
 from pml_console import site
+from pml_console.gateways import GATEWAYS, LEASE_S
 from pml_console.pages.overview import mark_of
 from pml_console.templates import UNKNOWN
 from pml_hookspecs import ExecutionId, ExecutionQuery, Scope, Workflow, encode, replace
@@ -120,3 +121,30 @@ async def test_the_mark_of_the_page_differs_only_when_something_happened(monkeyp
         assert await differs()
         await made.gateway.server_pool.restart(["db"])
         assert await differs()
+
+
+async def test_gateways_of_other_hosts_show_to_who_sees_everything_until_they_are_silent(monkeypatch):
+    clock_s = [0.0]
+    monkeypatch.setattr("pml_kit.shared.lease.time.monotonic", lambda: clock_s[0])
+    server = {"name": "crm<b>", "state": "down", "reason": "<i>no</i> such host", "next_attempt": None}
+    who = {"who": ["cursor/1", "ada", "default", "meta_only"], "count": 2}
+    value = {"host": "elsewhere", "process": 7, "since": "2026-01-01T00:00:00+00:00", "servers": [server]}
+    async with served() as made:
+        documents = made.gateway.store.documents
+        await documents.put(GATEWAYS, "other", {**value, "beat": 1, "clients": [who]})
+        boss, bob = Browser(made), Browser(made)
+        await boss.log_in("k-boss")
+        await bob.log_in("k-bob")
+        told = ["2026-01-01 00:00:00 UTC", "2", "1", "crm&lt;b&gt;: down, &lt;i&gt;no&lt;/i&gt; such host"]
+        assert row(await boss.page("/"), "elsewhere, process 7")[1:] == told
+        assert row(await boss.page("/"), "default")[5] == "cursor/1 (ada) \u00d7 2"
+        page = await bob.page("/")
+        assert "elsewhere" not in page
+        assert "cursor" not in page
+        clock_s[0] += LEASE_S - 1
+        await documents.put(GATEWAYS, "other", {**value, "beat": 2, "clients": [who]})
+        assert "elsewhere" in await boss.page("/")
+        clock_s[0] += LEASE_S - 1
+        assert "elsewhere" in await boss.page("/")
+        clock_s[0] += 1
+        assert "elsewhere" not in await boss.page("/")

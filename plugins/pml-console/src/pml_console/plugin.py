@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import hookimpl
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
 settings_type = Settings
+TELL_AFTER_S = 2.0
+"""How long after its start a gateway says how it is [s]."""
 
 
 @hookimpl
@@ -22,6 +26,21 @@ def pml_routes(services: Services) -> Iterable[Any]:
     from .site import routes
 
     return map(OpenRoute, routes(services, services.settings or Settings()))
+
+
+@hookimpl
+def pml_lifespan(services: Services) -> Iterable[AbstractAsyncContextManager[None]]:
+    """Where there is a store that others may look at, it says how this gateway's servers are and who is connected."""
+    services.spawn(_tell, services, name="console.gateways")
+    return ()
+
+
+async def _tell(services: Services) -> None:
+    # Not before the first client has been greeted, which waits for no import of a page.
+    await asyncio.sleep(TELL_AFTER_S)
+    from .gateways import tell
+
+    await tell(services)
 
 
 @hookimpl

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, Response
 
+from pml_kit.shared.lease import Leases
+
 from .insight.list_tokens import TokenSizes
 from .sessions import Sessions
 from .templates import Templates
@@ -35,6 +37,8 @@ class Site:
     sessions: Sessions = field(init=False)
     templates: Templates = field(default_factory=Templates)
     sizes: TokenSizes = field(default_factory=TokenSizes)
+    leases: Leases = field(default_factory=Leases)
+    """Of the other gateways on this store."""
 
     def __post_init__(self) -> None:
         self.sessions = Sessions(self.settings)

@@ -12,6 +12,7 @@ from pml_hookspecs import RawObject, encode
 from pml_kit.offers import CONNECTIONS, VIEWS, View, required
 
 if TYPE_CHECKING:
+    from pml_console.gateways import GatewayState
     from pml_console.visit import Visit
     from pml_hookspecs import ExecutionRecord
     from pml_kit.offers import ClientConnection
@@ -48,14 +49,15 @@ def clients_of(visit: Visit) -> Sequence[ClientConnection]:
     return required(visit.site.services, CONNECTIONS).clients(visit.session)
 
 
-async def ways_in_of(visit: Visit) -> Sequence[WayIn]:
-    """All endpoints, and the modes in which clients are connected to them besides."""
-    connected, tasks = clients_of(visit), await _task_tokens(visit)
+async def ways_in_of(visit: Visit, others: Sequence[GatewayState] = ()) -> Sequence[WayIn]:
+    """All endpoints, and the modes in which clients are connected to them besides, at ``others`` as well."""
+    tasks = await _task_tokens(visit)
+    connected = sum((gateway.clients for gateway in others), Counter(map(_who, clients_of(visit))))
     views = required(visit.site.services, VIEWS)
     known = {(view.endpoint, view.mode): view for view in views.endpoints()}
-    others = sorted({(one.endpoint, one.mode) for one in connected} - known.keys())
+    besides = sorted({(endpoint, mode) for _, _, endpoint, mode in connected} - known.keys())
     ways = []
-    for endpoint, mode in (*known, *others):
+    for endpoint, mode in (*known, *besides):
         view = known.get((endpoint, mode), View(endpoint, mode))
         listed = await views.listed(view.mode, intent=view.intent) if (endpoint, mode) in known else None
         sizes = tasks.get((endpoint, mode), [])
@@ -67,7 +69,7 @@ async def ways_in_of(visit: Visit) -> Sequence[WayIn]:
                 None if listed is None else sum(entry.tokens for entry in listed),
                 round(median(sizes)) if sizes else None,
                 len(sizes),
-                Counter(_name(one) for one in connected if (one.endpoint, one.mode) == (endpoint, mode)),
+                {_name(*who): count for (*who, at, way), count in connected.items() if (at, way) == (endpoint, mode)},
             )
         )
     return ways
@@ -94,6 +96,9 @@ def _size_bytes(value: object) -> int:
     return len(value.raw if isinstance(value, RawObject) else encode(value))
 
 
-def _name(client: ClientConnection) -> str:
-    name = client.client or UNNAMED
-    return name if client.principal == "local" else f"{name} ({client.principal})"
+def _who(client: ClientConnection) -> tuple[str, str, str, str]:
+    return client.client, client.principal, client.endpoint, client.mode
+
+
+def _name(client: str, principal: str) -> str:
+    return (client or UNNAMED) if principal == "local" else f"{client or UNNAMED} ({principal})"
