@@ -13,7 +13,8 @@ import pml_dry_run.plugin
 import pml_executor_dag.tool
 import pml_preflight.plugin
 from pml_executor_dag import Dag
-from pml_hookspecs import ToolCall, Workflow
+from pml_executor_dag.arguments import read
+from pml_hookspecs import ToolCall, Workflow, replace
 from pml_testing.gateway import ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -143,6 +144,31 @@ async def test_an_execution_is_copied_by_those_who_may_read_it():
         assert "Nothing is wrong" in (await ada.send("/plans", plan=text, how="rehearse")).text
         bob = await reader(made, "k-bob")
         assert "not yours to read" in await bob.page(f"/plans?execution={id}", 404)
+
+
+async def test_a_plan_that_ran_is_copied_with_all_that_it_says_of_its_tasks():
+    tool = {"tool": "db:read", "arguments": {"path": "/{{item}}"}}
+    every = {
+        "id": "every", **tool, "for_each": ["a", "b"], "max_items": 7, "retry": {"attempts": 3, "delay_s": 0.0},
+        "timeout_s": 9.0, "on_error": "continue", "idempotency_key": "once", "select": "path",
+        "compensate": {**tool, "timeout_s": 8.0},
+    }  # fmt: skip
+    code = {
+        "id": "code", "type": "code_execution", "language": "python", "code": "1", "inputs": {"n": 1},
+        "tools": ["db:*"], "timeout_s": 5.0, "when": "every == `null`", "depends_on": ["every"],
+    }  # fmt: skip
+    inner = {"id": "inner", "type": "workflow", "tasks": [every], "max_tool_calls": 0, "when": "every == `null`"}
+    bounds = {"max_parallel": 2, "timeout_s": 60.0, "max_tool_calls": 9, "max_cost_usd": 1.5, "return": ["every"]}
+    asked, mistakes = read({"workflow": {"tasks": [every, code, {**inner, "depends_on": ["every"]}], **bounds}})
+    assert not mistakes
+    async with served(plugins=PLUGINS) as made:
+        await run(made, replace(asked, intent="all of it"), "k-ada")
+        ada = await reader(made)
+        (id,) = re.findall(r'/console/executions/([^"]+)">all of it', await ada.page("/"))
+        copy, mistakes = read(json.loads(text_in(await ada.page(f"/plans?execution={id}"))))
+        assert not mistakes
+        assert (copy.tasks, copy.returns) == (asked.tasks, asked.returns)
+        assert all(getattr(copy, name) == getattr(asked, name) for name in bounds if name != "return")
 
 
 async def test_approvals_hold_for_plans_of_the_page():

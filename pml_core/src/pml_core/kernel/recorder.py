@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -25,6 +24,7 @@ from pml_hookspecs import (
     encode,
     replace,
 )
+from pml_kit.plain import to_plain
 
 if TYPE_CHECKING:
     from pml_hookspecs import Executions
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from .execution_run import ExecutionRun
 
-NOTHING: Mapping[str, Any] = {}
+OF_CODE = ("language", "source", "inputs", "tools", "timeout_s")
+LIMITS = ("max_parallel", "timeout_s", "max_tool_calls", "max_cost_usd")
 DIGITS = 9
 """Of a difference of costs: more than any store keeps, and fewer than a float gets wrong."""
 HEAD_BYTES = 2048
@@ -41,9 +42,7 @@ HEAD_BYTES = 2048
 
 def _own_cost(run: ExecutionRun, cost_usd: float | None) -> float | None:
     """Without what is recorded of the agents that ran inside [USD]."""
-    if cost_usd is None or not run.agents_usd:
-        return cost_usd
-    return round(max(cost_usd - run.agents_usd, 0.0), DIGITS)
+    return round(max(cost_usd - run.agents_usd, 0.0), DIGITS) if cost_usd and run.agents_usd else cost_usd
 
 
 def kind_and_target(task: Task) -> tuple[str, str]:
@@ -66,23 +65,25 @@ def request_of(task: Task) -> Any:
     if isinstance(task, ToolCall):
         return task.arguments
     if isinstance(task, CodeRun):
-        return {"language": task.language, "source": task.source, "inputs": task.inputs}
+        return {name: value for name in OF_CODE if (value := getattr(task, name)) is not None}
     if isinstance(task, (CapabilityRun, PluginTask)):
         return task.inputs
     if isinstance(task, ServerRequest):
         return {"method": task.method, "params": task.params}
-    asked = ({"return": list(task.returns)} if task.returns else {}) | ({"durable": True} if task.durable else {})
-    return {"tasks": [_node(node) for node in task.tasks], **_selection(task), **asked}
+    limits = {name: value for name in LIMITS if (value := getattr(task, name)) is not None}
+    asked = {name: value for name, value in (("return", task.returns), ("durable", task.durable)) if value}
+    return {"tasks": [_node(node) for node in task.tasks], **_step(task), **limits, **asked}
 
 
 def _node(task: Task) -> dict[str, Any]:
     kind, target = kind_and_target(task)
     node = {"id": task.id, "type": kind, "target": target, "depends_on": list(task.depends_on)}
-    return {**node, "request": request_of(task), **_selection(task)}
+    return {**node, "request": request_of(task), **_step(task)}
 
 
-def _selection(task: Task) -> dict[str, str]:
-    return {"select": task.step.select} if task.step.select else {}
+def _step(task: Task) -> dict[str, Any]:
+    undo = task.step.compensate
+    return {**to_plain(task.step), **({} if undo is None else {"compensate": _node(undo)})}
 
 
 class Recorder:
@@ -148,7 +149,7 @@ class Recorder:
 
     def _record(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
         kind, target = kind_and_target(task)
-        session, options, noted = run.session, run.terms.options, (run.notes or NOTHING).get
+        session, options, noted = run.session, run.terms.options, (run.notes or {}).get
         return ExecutionRecord(
             id=run.id,
             parent=run.parent,
@@ -176,7 +177,8 @@ class Recorder:
             tokens_out=noted("tokens_out"),
             context_used=noted("context_used"),
             context_max=noted("context_max"),
-            transcript=self._transcript(noted("transcript")),
+            transcript=(lines := noted("transcript"))
+            and [RawObject(self._redactor.raw(encode(line))) for line in lines],
         )
 
     def _request(self, task: Task) -> RawObject:
@@ -185,9 +187,6 @@ class Recorder:
         if isinstance(task, Workflow) and task.durable and kept.get("durable") is not True:
             return RawObject.of({**kept, "durable": True})
         return kept
-
-    def _transcript(self, lines: Sequence[Mapping[str, Any]] | None) -> Sequence[Mapping[str, Any]] | None:
-        return None if lines is None else [RawObject(self._redactor.raw(encode(line))) for line in lines]
 
     def _failure(self, failure: Failure | None) -> Failure | None:
         """Messages may quote arguments."""

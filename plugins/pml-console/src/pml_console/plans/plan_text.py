@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 SHAPE = '{"workflow": {"tasks": [{"id": "a", "tool": "server:tool", "arguments": {}}]}}'
 OF_REQUEST = ("dry_run", "plan_digest")
 """Arguments that say how a plan is run, which the page's buttons do."""
+RECORDED = frozenset({"id", "type", "target", "depends_on", "request"})
+"""Members of a task as the history keeps it; the others are those of a plan."""
+OF_CODE = ("inputs", "tools", "timeout_s")
 LONGEST_LINE = 200
 """Characters of a line that are shown around a mistake."""
 
@@ -96,12 +99,17 @@ def _task(node: Mapping[str, Any]) -> dict[str, Any]:
             told |= {"tool": target, "arguments": asked}
         case "code":
             told |= {"type": "code_execution", "language": target, "code": asked.get("source")}
-            told |= {"inputs": asked["inputs"]} if asked.get("inputs") else {}
+            told |= {
+                name: asked[name] for name in ("inputs", "tools", "timeout_s") if asked.get(name) not in (None, {})
+            }
         case "capability":
             told |= {"type": kind, "capability_id": target, "inputs": asked}
         case "workflow":
             told |= {"type": kind, **asked, "tasks": _tasks(asked.get("tasks"))}
         case _:
             told |= {"type": kind, "inputs": asked}
-    needs = {"depends_on": node["depends_on"]} if node.get("depends_on") else {}
-    return {**told, **needs, **({"select": node["select"]} if "select" in node else {})}
+    told |= {"depends_on": node["depends_on"]} if node.get("depends_on") else {}
+    told |= {name: value for name, value in node.items() if name not in RECORDED}
+    if isinstance(undo := told.get("compensate"), Mapping):
+        told["compensate"] = {name: value for name, value in _task(undo).items() if name != "id"}
+    return told
