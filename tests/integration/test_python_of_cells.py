@@ -10,7 +10,7 @@ import pytest
 
 import pml_cells.plugin
 import pml_code_mode.plugin
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_sandbox_cpython import CPython
 from pml_sandbox_monty import Monty
 from pml_testing.gateway import Client, running, value_of
@@ -44,8 +44,8 @@ async def test_cells_have_all_of_python_where_it_can_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, str], *, walls: bool, cell: bool, code: bool
 ) -> None:
     if not walls:
-        missing = pml_sandbox.jail.Wall("files", False, "switched off")
-        monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [missing])
+        missing = pml_kit.jail.Wall("files", False, "switched off")
+        monkeypatch.setattr(pml_kit.jail, "missing", lambda: [missing])
     plugins: dict[tuple[str, str], Any] = {
         ("hooks", "cells"): pml_cells.plugin,
         ("hooks", "code_mode"): pml_code_mode.plugin,

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_hookspecs import CodeRun, Failure, Outcome, Run, Session, Status, Task, ToolCall
-from pml_sandbox.jail import Wall
+from pml_kit.jail import Wall
 from pml_sandbox_cpython import CPython, Settings
 from pml_sandbox_cpython.checks import pml_checks
 from pml_sandbox_cpython.interpreter import find
@@ -354,14 +354,14 @@ async def test_another_language_is_refused(cpython: CPython) -> None:
 
 @pytest.mark.parametrize("wall", ["files", "network", "processes", "kernel"])
 async def test_it_does_not_start_without_every_wall(monkeypatch: pytest.MonkeyPatch, wall: str) -> None:
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [Wall(wall, False, "not here")])
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [Wall(wall, False, "not here")])
     with pytest.raises(RuntimeError, match=f"{wall}: not here"):
         CPython(Settings(), services())
 
 
 async def test_doctor_says_which_walls_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(line.ok for line in pml_checks(services()))
-    monkeypatch.setattr(pml_sandbox.jail, "walls", lambda: [Wall("files", False, "no Landlock")])
+    monkeypatch.setattr(pml_kit.jail, "walls", lambda: [Wall("files", False, "no Landlock")])
     [line] = pml_checks(services())
     assert (line.ok, line.detail, bool(line.remedy)) == (False, "no Landlock", True)
 

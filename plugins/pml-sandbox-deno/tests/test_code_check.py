@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_hookspecs import CodeRun, Session
+from pml_kit.jail import Wall
 from pml_kit.offers import Verdict
-from pml_sandbox.jail import Wall
 from pml_sandbox_deno import Deno, Settings
 from pml_sandbox_deno.parser import Parser
 from pml_testing.fakes import FakeCatalog, FakeRun, FakeServices, entry
@@ -193,7 +193,7 @@ async def test_without_time_for_types_code_is_parsed_all_the_same(deno):
 
 
 async def test_without_a_wall_types_are_not_checked_and_code_is_parsed(monkeypatch):
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "not on this machine")])
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [Wall("files", False, "not on this machine")])
     async with Deno(Settings(spare=0), FakeServices("deno", catalog=CATALOG)) as deno:
         verdict = await looked(deno, "return undefd")
         assert (verdict.checked, verdict.problems) == ("syntax", [])

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_hookspecs import CodeRun
-from pml_sandbox.jail import Wall
+from pml_kit.jail import Wall
 from pml_sandbox_deno import Deno, Settings, checks
 from pml_sandbox_deno.checker import Checker
 from pml_sandbox_deno.dialect import DenoDialect
@@ -115,7 +115,7 @@ async def test_spare_processes_do_not_outlive_their_idleness(monkeypatch: pytest
 
 
 async def test_a_required_jail_that_does_not_stand_runs_no_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [NO_WALL])
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [NO_WALL])
     async with Deno(Settings(jail="required"), FakeServices("deno")) as deno:
         ended = await deno.execute(ONE, FakeRun())
     assert ended.failure.code == "sandbox.fault"
@@ -123,7 +123,7 @@ async def test_a_required_jail_that_does_not_stand_runs_no_code(monkeypatch: pyt
 
 
 async def test_a_preferred_jail_that_does_not_stand_is_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [NO_WALL])
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [NO_WALL])
     monkeypatch.setattr(DenoDialect, "jail", lambda self, folder, **_: None)
     services = FakeServices("deno")
     async with Deno(Settings(spare=0), services) as deno:
@@ -254,8 +254,8 @@ def test_the_doctor_is_told_of_deno_and_of_every_wall(monkeypatch: pytest.Monkey
     lines = {check.title: check for check in checks.pml_checks(services=FakeServices("deno"))}
     assert lines["Deno starts"].ok
     assert lines["Deno starts"].detail.startswith("deno 2.")
-    assert {f"jail of the deno sandbox: {wall.name}" for wall in pml_sandbox.jail.walls()} < set(lines)
-    monkeypatch.setattr(pml_sandbox.jail, "walls", lambda: [NO_WALL])
+    assert {f"jail of the deno sandbox: {wall.name}" for wall in pml_kit.jail.walls()} < set(lines)
+    monkeypatch.setattr(pml_kit.jail, "walls", lambda: [NO_WALL])
     services = FakeServices("deno", settings=Settings(jail="required"))
     (_, wall) = checks.pml_checks(services=services)
     assert not wall.ok

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import pml_sandbox.jail
-from pml_sandbox.jail import Wall
+import pml_kit.jail
+from pml_kit.jail import Wall
 from pml_sandbox_deno import Deno, Settings
 from pml_sandbox_deno.dialect import DenoDialect
 from pml_sandbox_deno.executor import find_program
@@ -69,7 +69,7 @@ async def jailed(anyio_backend: str) -> AsyncIterator[Deno]:
 async def alone(anyio_backend: str) -> AsyncIterator[Deno]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DenoDialect, "jail", lambda self, folder, **_: None)
-        patch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "switched off")])
+        patch.setattr(pml_kit.jail, "missing", lambda: [Wall("files", False, "switched off")])
         async with Deno(SETTINGS, services()) as made:
             yield made
 
@@ -111,9 +111,9 @@ def permitted(attempt: Attempt, world: World, folder: Path, *, jail: bool) -> st
     enter = None
     if jail:
         granted = (str(world.folder),) if attempt.folder else ()
-        enter = pml_sandbox.jail.Jail(
+        enter = pml_kit.jail.Jail(
             read=(str(source),),
-            run=(str(program), *pml_sandbox.jail.system_files()),
+            run=(str(program), *pml_kit.jail.system_files()),
             write=granted,
             memory_bytes=(560 + 128) << 20,
             file_bytes=16 << 20,

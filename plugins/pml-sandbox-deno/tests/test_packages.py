@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_hookspecs import Status
 
 pytestmark = [
@@ -128,7 +128,7 @@ async def test_a_link_in_place_of_packages_is_none(run, folder: Path, tmp_path_f
 async def test_without_a_jail_that_keeps_files_there_are_none(run, folder: Path, monkeypatch) -> None:
     """Deno alone would let the code read every folder of that name on the machine."""
     install(folder.parent)
-    monkeypatch.setattr(pml_sandbox.jail.Jail, "keeps_files", lambda _: False)
+    monkeypatch.setattr(pml_kit.jail.Jail, "keeps_files", lambda _: False)
     source = "import { twice } from 'modern'; console.log(twice(1))"
     ended = await run(source, program=True, tools=(), folder=str(folder))
     assert 'Import "modern" not a dependency' in ended.output["stderr"]

@@ -118,10 +118,10 @@ async def test_inputs_of_a_program_are_data(run) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="symbolic links take privileges there")
 async def test_without_a_jail_a_folder_with_a_way_out_is_refused(run, deno, tmp_path: Path, monkeypatch) -> None:
-    import pml_sandbox.jail
+    import pml_kit.jail
 
-    wall = pml_sandbox.jail.Wall("files", False, "switched off")
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [wall])
+    wall = pml_kit.jail.Wall("files", False, "switched off")
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [wall])
     (tmp_path / "fine").symlink_to(tmp_path)
     assert (await run("return 1", folder=str(tmp_path))).output == 1
     (tmp_path / "out").symlink_to("/etc")

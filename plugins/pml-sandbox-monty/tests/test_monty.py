@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_hookspecs import CodeRun, Failure, FolderSize, Outcome, Run, Status, Task, ToolCall, replace
 from pml_hookspecs import Session as CallerSession
+from pml_kit.jail import Wall
 from pml_kit.system.folders import size_of
-from pml_sandbox.jail import Wall
 from pml_sandbox_monty import Monty, Settings
 from pml_sandbox_monty.checks import pml_checks
 from pml_testing.fakes import FakeRun, outcome
@@ -375,7 +375,7 @@ async def test_another_language_is_refused(monty: Monty) -> None:
 
 
 def without_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "no Landlock")])
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [Wall("files", False, "no Landlock")])
 
 
 async def test_a_wall_that_is_missing_is_told_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -406,7 +406,7 @@ async def test_doctor_says_which_walls_stand(monkeypatch: pytest.MonkeyPatch) ->
     lines = list(pml_checks(services()))
     assert lines[0].title == "interpreter"
     assert all(line.ok for line in lines)
-    monkeypatch.setattr(pml_sandbox.jail, "walls", lambda: [Wall("files", False, "no Landlock")])
+    monkeypatch.setattr(pml_kit.jail, "walls", lambda: [Wall("files", False, "no Landlock")])
     line = list(pml_checks(services()))[1]
     assert (line.ok, line.detail, bool(line.remedy)) == (False, "no Landlock", True)
 

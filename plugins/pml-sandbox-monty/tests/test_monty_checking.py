@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_hookspecs import CodeRun, Session
+from pml_kit.jail import Wall
 from pml_kit.offers import Verdict
-from pml_sandbox.jail import Wall
 from pml_sandbox_monty import Monty, Settings
 from pml_testing.fakes import FakeCatalog, FakeServices, entry
 from pml_testing.foresight import CheckerContract
@@ -182,7 +182,7 @@ async def test_without_a_gateway_that_is_up_nothing_is_left_behind():
 
 async def test_code_that_will_not_be_run_is_told_as_that(monkeypatch):
     wall = Wall("files", False, "not on this machine")
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [wall])
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [wall])
     async with Monty(Settings(jail="required"), FakeServices(catalog=CATALOG)) as monty:
         verdict = await monty.check(code("return 1"), SESSION, within_s=20)
     assert [one.code for one in verdict.problems] == ["sandbox.fault"]

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-import pml_sandbox.jail
-from pml_sandbox.jail import Wall
+import pml_kit.jail
+from pml_kit.jail import Wall
 from pml_sandbox_monty import Monty, Settings, workers
 from pml_testing.isolation import Attempt, World, attempt_in, children, left_behind, services
 from pml_testing.isolation_python import ATTEMPTS
@@ -40,7 +40,7 @@ async def jailed(anyio_backend: str) -> AsyncIterator[Monty]:
 async def alone(anyio_backend: str) -> AsyncIterator[Monty]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "_launcher", lambda _memory_bytes: None)
-        patch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "switched off")])
+        patch.setattr(pml_kit.jail, "missing", lambda: [Wall("files", False, "switched off")])
         async with Monty(SETTINGS, services()) as made:
             yield made
 

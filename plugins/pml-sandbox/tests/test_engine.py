@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-import pml_sandbox.jail
+import pml_kit.jail
 from pml_hookspecs import CodeRun, Outcome, Status, replace
+from pml_kit.jail import Wall
 from pml_sandbox.child import Command
 from pml_sandbox.dialect import Dialect
 from pml_sandbox.engine import ProcessEngine
-from pml_sandbox.jail import Wall
 from pml_sandbox.pieces import ProcessSettings
 from pml_testing.fakes import FakeRun, FakeServices, outcome
 
@@ -359,7 +359,7 @@ async def test_the_engine_of_the_readme_runs_code_in_its_jail(tmp_path: Path) ->
 async def test_an_engine_runs_nothing_where_a_wall_is_missing_unless_it_is_told_to(
     monkeypatch: pytest.MonkeyPatch, jail: str | None, says: str
 ) -> None:
-    monkeypatch.setattr(pml_sandbox.jail, "missing", lambda: [Wall("files", False, "switched off")])
+    monkeypatch.setattr(pml_kit.jail, "missing", lambda: [Wall("files", False, "switched off")])
     chosen: Any = replace(LIMITS, jail=jail)
     services, task = FakeServices("raw"), CodeRun(id="t", language="raw", source="frame(t='done', value=1)")
     failure = (await Raw(chosen, services).execute(task, FakeRun())).failure

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from pml_kit.jail import Jail, system_files, walls
+from pml_kit.jail._priority import NICE
 from pml_sandbox.child import Command, Listener, start
-from pml_sandbox.jail import Jail, system_files, walls
-from pml_sandbox.jail._priority import NICE
 from pml_sandbox.spawner import Spawner
 from pml_sandbox.spawner_process import SCRATCH
 

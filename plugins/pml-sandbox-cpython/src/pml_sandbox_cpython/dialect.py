@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pml_kit.jail import Jail, system_files
 from pml_sandbox.child import Command
 from pml_sandbox.dialect import Dialect
-from pml_sandbox.jail import Jail, system_files
 
 from .interpreter import Interpreter
 

@@ -57,7 +57,7 @@ class CPython(ProcessEngine[Settings]):
     @classmethod
     def programs(cls) -> frozenset[str]:
         """What it is preferred for: programs need files and imports. None where it would not start."""
-        from pml_sandbox.jail import missing
+        from pml_kit.jail import missing
 
         return frozenset() if missing() else cls.languages
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from pml_kit.jail import Jail, system_files
 from pml_sandbox.child import Command
 from pml_sandbox.dialect import Dialect, error_at
-from pml_sandbox.jail import Jail, system_files
 from pml_sandbox.outcomes import UncaughtError
 from pml_sandbox.spawner_process import SCRATCH
 

@@ -120,7 +120,7 @@ def find_program() -> str:
 
 def _launcher(memory_bytes: int) -> str | None:
     """A script that puts a jail around the program that Monty starts as a worker; None where there is no jail."""
-    from pml_sandbox.jail import Jail, system_files
+    from pml_kit.jail import Jail, system_files
 
     if not Jail().stands():
         return None

@@ -17,12 +17,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from .jail._priority import NICE
+from pml_kit.jail._priority import NICE
+
 from .spawner import SpawnedProcess, Spawner
 from .spawner_process import SCRATCH
 
 if TYPE_CHECKING:
-    from .jail import Jail
+    from pml_kit.jail import Jail
 
 SENTINEL = b"\x1e"
 """Begins a frame (ASCII record separator); the mark of the process follows."""

@@ -18,10 +18,10 @@ from .pieces import EngineSettings, Piece, ProcessSettings
 
 if TYPE_CHECKING:
     from pml_hookspecs import Check, Outcome, Run, Services, Session, Task
+    from pml_kit.jail import Wall
 
     from .dialect import Dialect
     from .fair_slots import FairSlots
-    from .jail import Wall
     from .outcomes import CodeOutcome
     from .pool import Pool
 
@@ -136,7 +136,7 @@ class Engine(Generic[S]):
 
     def missing_walls(self) -> Sequence[Wall]:
         """Walls of the kernel jail that do not stand here."""
-        from .jail import missing
+        from pml_kit.jail import missing
 
         if self._gone is None:
             self._gone = missing()
@@ -272,6 +272,6 @@ def _named(walls: Iterable[Wall]) -> str:
 
 def wall_checks(remedy: str, name: str) -> Iterable[Check]:
     """What the doctor says of the walls around the engine ``name``; ``remedy`` where one does not stand."""
-    from .jail import walls
+    from pml_kit.jail import walls
 
     return [wall.check(remedy, f"jail of the {name} sandbox") for wall in walls()]

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .jail import Jail, limit_cpu
-from .jail._priority import AGAIN_S, group_gives_way
+from pml_kit.jail import Jail, limit_cpu
+from pml_kit.jail._priority import AGAIN_S, group_gives_way
 
 MOST_BYTES = 1 << 18
 """Largest message [bytes]."""

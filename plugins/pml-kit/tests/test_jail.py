@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pml_sandbox.jail import Jail, _jail, _kernel, _landlock, _priority, _view, _walls, missing, system_files, walls
+from pml_kit.jail import Jail, _jail, _kernel, _landlock, _priority, _view, _walls, missing, system_files, walls
 
 PYTHON = Path(sys.executable).resolve()
 FREE: dict[str, Any] = {"run": (*system_files(), str(PYTHON.parent.parent))}
@@ -193,7 +193,7 @@ def test_a_session_whose_turn_has_not_come_is_to_be_tried_again(monkeypatch: pyt
 
 KEEPER = """
 import os, subprocess, sys, time
-from pml_sandbox.jail import Jail, system_files
+from pml_kit.jail import Jail, system_files
 jail = Jail(run=(*system_files(), sys.argv[1]), tied=sys.argv[2] == "tied")
 child = subprocess.Popen([sys.argv[3], "-I", "-S", "-c", "import time; time.sleep(30)"], preexec_fn=jail.preexec())
 print(child.pid, flush=True)

@@ -132,7 +132,7 @@ class Jail:
 
         The command gets no environment, and its program is to be given as an absolute path.
         """
-        return (sys.executable, "-I", "-m", "pml_sandbox.jail", json.dumps(asdict(self)))
+        return (sys.executable, "-I", "-m", "pml_kit.jail", json.dumps(asdict(self)))
 
 
 class _Enter:

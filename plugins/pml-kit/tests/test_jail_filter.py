@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pml_sandbox.jail._numbers import ARCHITECTURE, NUMBERS
-from pml_sandbox.jail._seccomp import PRETENDED, REFUSED, Filter, build
+from pml_kit.jail._numbers import ARCHITECTURE, NUMBERS
+from pml_kit.jail._seccomp import PRETENDED, REFUSED, Filter, build
 
 ALLOWED, KILLED = 0x7FFF0000, 0x80000000
 OWN = 4242

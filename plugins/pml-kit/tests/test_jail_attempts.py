@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pml_sandbox.jail import Jail, _view, missing, system_files
+from pml_kit.jail import Jail, _view, missing, system_files
 from pml_testing.isolation import WON, Attempt, World
 from pml_testing.isolation_python import ATTEMPTS
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pml_sandbox.jail import Jail, _landlock, _view, missing, system_files, walls
+from pml_kit.jail import Jail, _landlock, _view, missing, system_files, walls
 
 PYTHON = Path(sys.executable).resolve()
 FREE: dict[str, Any] = {"run": (*system_files(), str(PYTHON.parent.parent))}

@@ -1,4 +1,4 @@
-"""Runs a command in a jail: ``python -I -m pml_sandbox.jail JAIL PROGRAM ARGUMENTS...``."""
+"""Runs a command in a jail: ``python -I -m pml_kit.jail JAIL PROGRAM ARGUMENTS...``."""
 
 from __future__ import annotations
 
