@@ -56,11 +56,14 @@ async def test_whoever_watches_access_hears_of_log_ins_that_fail_and_of_what_is_
         await ada.log_in("k-nobody")
         assert heard == [("denied", "access.unauthenticated", "")]
         await ada.log_in("k-ada")
+        assert heard.pop() == ("change", "console.login", "")
         (id,) = re.findall(r'/console/executions/([^"]+)">read it', await ada.page("/"))
         heard.clear()
         await ada.page(f"/executions/{id}")
         await ada.page("/executions/nobody", 404)
         assert heard == [("query", "", id), ("refused", "", "nobody")]
+        await ada.send("/logout")
+        assert heard[2:] == [("change", "console.logout", "")]
 
 
 async def test_the_cookie_is_for_no_script_and_no_other_site():

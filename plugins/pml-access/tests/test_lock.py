@@ -65,7 +65,11 @@ def test_what_waits_is_shown_and_taken(rug):
     assert locked(rug)["servers"]["ops"]["tools"]["backup"]["annotations"] == PULLED["annotations"]
     assert rug.run("lock", "--check").returncode == 0
     rows = json.loads(rug.pml("audit", "list", "--json"))
-    assert [row["tools"] for row in rows if row["kind"] == "definitions.accepted"] == [["backup"]]
+    taken = [row["tools"] for row in rows if row["kind"] == "definitions.accepted"]
+    now = locked(rug)["servers"]["ops"]["tools"]
+    assert [list(tools) for tools in taken] == [["backup"], ["ping"], ["backup", "ping"]]
+    assert taken[0] == {"backup": now["backup"]["digest"]}
+    assert all(row["by"] for row in rows if row["kind"] == "definitions.accepted")
 
 
 def test_what_nobody_sees_stands_in_the_file_as_escapes(rug):

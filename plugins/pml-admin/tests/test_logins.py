@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from pml_core.cli import main
@@ -54,6 +56,20 @@ def said(capsys, *words: str, status: int = 2) -> str:
     return captured.err
 
 
+WATCHER = """
+from pml_hookspecs import Offer, hookimpl
+from pml_kit.offers import ACCESS_WATCHERS
+
+heard = []
+
+@hookimpl
+def pml_offers(services):
+    async def watch(event):
+        heard.append((event.kind, event.code, event.details["server"], bool(event.details["by"])))
+
+    return [Offer(ACCESS_WATCHERS, watch)]
+"""
+
 # pml serve --http and --listen
 
 
@@ -67,6 +83,17 @@ def test_a_login_shows_what_to_do_and_says_when_it_is_done(remote, capsys):
     assert "open https://far/mcp/authorize" in captured.err
     assert main(["auth", "logout", "far"]) == 0
     assert capsys.readouterr().out == "logged out of far\n"
+
+
+@pytest.mark.attack("The audit stands up", "log in to a server as somebody else, and leave no row of it")
+def test_whoever_watches_access_hears_of_log_ins_and_log_outs(remote, installation, capsys):
+    installation.add("acme-ears", {"pml.plugins": {"ears": "acme_ears"}}, modules={"acme_ears": WATCHER})
+    assert main(["auth", "login", "far"]) == 0
+    assert main(["auth", "logout", "far"]) == 0
+    assert import_module("acme_ears").heard == [
+        ("change", "login.created", "far", True),
+        ("change", "login.deleted", "far", True),
+    ]
 
 
 @pytest.mark.parametrize("verb", ["login", "logout"])

@@ -98,6 +98,7 @@ async def test_a_token_that_allows_nothing_at_an_endpoint_says_which_scope_would
         )
     (event,) = knowing.access
     assert (event.kind, event.code, event.target) == ("denied", "access.forbidden", "POST /mcp/research")
+    assert event.details == {"by": "ada"}
 
 
 @pytest.mark.parametrize("revision", ["legacy", "modern"])

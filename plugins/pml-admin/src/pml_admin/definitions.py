@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import difflib
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from pml_catalog.definitions import accept_stored, stored_changes
 from pml_clients.configuration.view import no_server
 from pml_kit.errors import OperatorError
 from pml_kit.offers import AccessEvent
-from pml_kit.terminal import print_json, printable
+from pml_kit.terminal import answer_to, print_json, printable
 
 if TYPE_CHECKING:
     from pml_catalog.definitions import Change
@@ -45,7 +44,9 @@ async def _accept(installation: Installation, arguments: argparse.Namespace) -> 
         if not arguments.json:
             for change in found.values():
                 print("\n".join(_lines(change)))
-        accepted = bool(found) and (arguments.yes or (not arguments.json and _asked(len(found))))
+        accepted = bool(found) and bool(arguments.yes)
+        if found and not (arguments.yes or arguments.json):
+            accepted = bool(answer_to(f"Accept {_counted(len(found))}?"))
         if accepted:
             names = sorted(found)
             if not await accept_stored(documents, server, settings, names, version):
@@ -67,11 +68,8 @@ def _say(arguments: argparse.Namespace, found: dict[str, Change], *, accepted: b
         print(f"Accepted on {arguments.server}: {', '.join(map(printable, found))}." if accepted else NOT_ACCEPTED)
 
 
-def _asked(count: int) -> bool:
-    """Whether whoever sits there says yes; nobody does."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    return input(f"Accept {count} changed definition{'s' if count > 1 else ''}? [y/N] ").strip().lower() in ("y", "yes")
+def _counted(count: int) -> str:
+    return f"{count} changed definition{'s' if count > 1 else ''}"
 
 
 def _named(found: dict[str, Change]) -> str:

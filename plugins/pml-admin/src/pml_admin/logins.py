@@ -30,11 +30,15 @@ def run_logout(arguments: argparse.Namespace, installation: Installation) -> int
 async def _log_in(server: str, installation: Installation) -> None:
     async with installation.login(server) as login:
         await login.transport.log_in(login.endpoint, show=lambda text: print(text, file=sys.stderr, flush=True))
+        await login.report(_change("login.created", server))
 
 
 async def _log_out(server: str, installation: Installation) -> None:
     async with installation.login(server) as login:
-        event = AccessEvent(kind="change", target="logins", code="login.deleted", details={"server": server})
         # First, because somebody who deletes might end the command before it is through.
-        await login.report(event)
+        await login.report(_change("login.deleted", server))
         await login.transport.log_out(login.endpoint)
+
+
+def _change(code: str, server: str) -> AccessEvent:
+    return AccessEvent(kind="change", target="logins", code=code, details={"server": server})

@@ -51,7 +51,9 @@ class Settings:
         project="never",
     )
     config_files: tuple[str, ...] = setting(
-        (), "Files whose changes make a row, besides PML's own in the folder PML_HOME and the working directory."
+        (),
+        "Files whose changes make a row, besides PML's own in the folder PML_HOME and the working directory "
+        "(configuration, pml.lock, trusted.json).",
     )
     poll_s: float = setting(
         2.0, "How often files, approvals and what happened to keys are looked at [s].", ge=0.01, le=3600

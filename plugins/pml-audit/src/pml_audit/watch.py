@@ -39,6 +39,8 @@ WRITTEN = "written"
 RESERVED = SEALS | {"at", "gateway"}
 NO_FILE = "none"
 ENDINGS = ("toml", "yaml", "yml")
+TRUSTED, LOCK = "trusted.json", "pml.lock"
+"""Which projects' files count, and what people took of servers' tools."""
 
 
 class ChangeWatch:
@@ -48,6 +50,7 @@ class ChangeWatch:
         self._services, self._recorder = services, recorder
         candidates = [home() / f"config.{ending}" for ending in ENDINGS]
         candidates += [Path.cwd() / f"pml.{ending}" for ending in ENDINGS]
+        candidates += [home() / TRUSTED, home() / LOCK, Path.cwd() / LOCK]
         candidates += [Path(path).expanduser() for path in settings.config_files]
         self._files = list(dict.fromkeys(path.absolute() for path in candidates))
         self._digests: dict[Path, str] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments, replace
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import report_change
 from pml_kit.terminal import print_json
 
 from .commands import about_one, library_in, one_named, say
@@ -234,6 +234,4 @@ def _about(one: Capability) -> dict[str, Any]:
 
 async def _report(services: Services, code: str, details: Mapping[str, Any]) -> None:
     # First, because somebody who changes things might end the command before it is through.
-    await required(services, ACCESS).report(
-        AccessEvent(kind="change", target="capabilities", code=code, details=details)
-    )
+    await report_change(services, "capabilities", code, details)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments, Scope
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import report_change
 from pml_kit.terminal import print_columns, print_json, printable
 
 from .graph import graph, used_together
@@ -86,9 +86,7 @@ async def forget(arguments: argparse.Namespace, services: Services) -> int:
     for capability in known:
         # First, because somebody who deletes might end the command before it is through.
         about = {"capability": capability.id, "name": capability.name, "principals": sorted(capability.principals)}
-        await required(services, ACCESS).report(
-            AccessEvent(kind="change", target="capabilities", code="capability.deleted", details=about)
-        )
+        await report_change(services, "capabilities", "capability.deleted", about)
         if await library.forget(capability.id):
             gone.append(capability)
     if arguments.json:

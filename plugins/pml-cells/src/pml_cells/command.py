@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments, RunOptions
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import report_change
 from pml_kit.terminal import print_json
 
 from .errors import NotebookError, SessionAccessError, shown
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
     from .cell_execution import CellResult
-    from .notebook import Cell, Session
+    from .notebook import Cell, Notebook, Session
     from .sessions import Sessions
 
 LOCAL = "local"
@@ -104,7 +104,7 @@ async def _create(arguments: argparse.Namespace, services: Services) -> int:
     from .notebook import new_notebook
 
     notebook = new_notebook(arguments.title, arguments.language)
-    return _made(_sessions(services).create(notebook, arguments.owner, arguments.tools))
+    return await _made(services, "notebook.created", notebook, arguments)
 
 
 async def _import(arguments: argparse.Namespace, services: Services) -> int:
@@ -113,11 +113,14 @@ async def _import(arguments: argparse.Namespace, services: Services) -> int:
     notebook, notes = read(arguments.path)
     for note in notes:
         sys.stderr.write(f"pml notebook: {note}.\n")
-    return _made(_sessions(services).create(notebook, arguments.owner, arguments.tools))
+    return await _made(services, "notebook.imported", notebook, arguments)
 
 
-def _made(session: Session) -> int:
+async def _made(services: Services, code: str, notebook: Notebook, arguments: argparse.Namespace) -> int:
     """Only the id, for scripts."""
+    session = _sessions(services).create(notebook, arguments.owner, arguments.tools)
+    about = {"notebook": session.id, "owner": arguments.owner}
+    await report_change(services, "notebooks", code, about)
     sys.stdout.write(f"{session.id}\n")
     return 0
 
@@ -173,9 +176,7 @@ async def _delete(arguments: argparse.Namespace, services: Services) -> int:
     sessions = _sessions(services)
     id = _named(arguments, sessions)
     # First, because somebody who deletes might end the command before it is through.
-    await required(services, ACCESS).report(
-        AccessEvent(kind="change", target="notebooks", code="notebook.deleted", details={"notebook": id})
-    )
+    await report_change(services, "notebooks", "notebook.deleted", {"notebook": id})
     sessions.delete(id, None)
     return 0
 

@@ -19,7 +19,7 @@ from .insight import insight_page
 from .pages import approvals, executions, history, login, overview, report, servers, tools, updates
 from .plans import capabilities, plan_page, schedules
 from .security import COOKIE, HEADERS, is_ours
-from .visit import FORM_BYTES, Site, Visit, form_of, is_too_long
+from .visit import CLIENT, FORM_BYTES, Site, Visit, form_of, is_too_long
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from .settings import Settings
 
-CLIENT = "console"
-"""Whom the history names for what people do here."""
 SEE_OTHER, BAD_REQUEST, FORBIDDEN, TOO_LARGE = 303, 400, 403, 413
 
 Page: TypeAlias = Callable[[Visit], Awaitable[Response]]

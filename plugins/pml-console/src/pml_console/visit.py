@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 FORM_BYTES = 1_000_000
+CLIENT = "console"
+"""Whom the history names for what people do here."""
 SYSTEM, OPERATE = "system", "operate"
 """Scopes of keys: to see everything, and to change what operators change."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import report_change
 from pml_kit.terminal import printable
 
 from .outputs import forget
@@ -125,6 +125,8 @@ async def take(arguments: argparse.Namespace, services: Services) -> int:
         raise InvalidArguments(f"{arguments.file}: is not UTF-8 text (byte {exc.start})") from exc
     except RecordingError as exc:
         raise InvalidArguments(f"{arguments.file}: {exc}") from exc
+    about = {"file": str(arguments.file), "recordings": len(found)}
+    await report_change(services, "recordings", "recordings.imported", about)
     for recording in found:
         put(documents, recording, settings)
     for digest, definition in definitions.items():
@@ -148,11 +150,7 @@ async def prune(arguments: argparse.Namespace, services: Services) -> int:
     documents = _documents(services)
     named = {"tool": arguments.tool, "principal": arguments.principal, "keep": arguments.keep, "stale": arguments.stale}
     # First, because somebody who deletes might end the command before it is through.
-    await required(services, ACCESS).report(
-        AccessEvent(
-            kind="change", target="recordings", code="recordings.pruned", details={**named, "recordings": len(chosen)}
-        )
-    )
+    await report_change(services, "recordings", "recordings.pruned", {**named, "recordings": len(chosen)})
     for recording in chosen:
         await documents.delete(COLLECTION, recording.id)
     outputs = 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
 from pml_hookspecs import InvalidArguments
 from pml_kit.command_line.moments import moment
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import report_change
 from pml_kit.terminal import printable
 
 from .client_results import MOST_FOUND, ExecutionStatus, TriggeredBy
@@ -295,15 +294,11 @@ async def _prune(arguments: argparse.Namespace, services: Services) -> int:
         return 0
     asked = {"before": None if before is None else before.isoformat(), "keep_bytes": keep_bytes}
     # First, because somebody who deletes might end the command before it is through.
-    await required(services, ACCESS).report(_change("history.prune", asked))
+    await report_change(services, "executions", "history.prune", asked)
     count = await services.store.executions.prune(before=before, keep_bytes=keep_bytes)
-    await required(services, ACCESS).report(_change("history.pruned", {**asked, "deleted": count}))
+    await report_change(services, "executions", "history.pruned", {**asked, "deleted": count})
     say(json_line({"deleted": count}) if arguments.json else f"{count:,} executions are deleted.")
     return 0
-
-
-def _change(code: str, details: Mapping[str, object]) -> AccessEvent:
-    return AccessEvent(kind="change", target="executions", code=code, details=details)
 
 
 async def _older(services: Services, before: datetime) -> int:

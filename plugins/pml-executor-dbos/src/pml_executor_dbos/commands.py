@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
+from pml_kit.offers import report_change
 
 from .connection import DatabaseError
 from .decisions import decide, found, moment, shown, summary
@@ -91,6 +92,7 @@ async def resume_run(arguments: argparse.Namespace, services: Services) -> int:
         run = await found(ledger, arguments.run_id)
         if not await ledger.ready(run.id):
             raise InvalidArguments(f"run {run.id} is {run.state}; only what is paused or cancelled can be resumed")
+    await report_change(services, "runs", "run.resumed", {"run": run.id})
     return _told(arguments, run.id, "ready", f"{run.id} goes on. {NO_GATEWAY_NEEDED}")
 
 
@@ -100,6 +102,7 @@ async def cancel_run(arguments: argparse.Namespace, services: Services) -> int:
         run = await found(ledger, arguments.run_id)
         if not await ledger.cancel(run.id):
             raise InvalidArguments(f"run {run.id} is {run.state}; there is nothing to cancel")
+    await report_change(services, "runs", "run.cancelled", {"run": run.id})
     return _told(arguments, run.id, "cancelled", f"{run.id} is cancelled; no further task begins.")
 
 
@@ -112,6 +115,8 @@ async def decide_run(arguments: argparse.Namespace, services: Services) -> int:
     async with _ledger(services) as ledger:
         run = await found(ledger, arguments.run_id)
         left = await decide(ledger, run, arguments.path, arguments.decision, result)
+        about = {"run": run.id, "task": arguments.path, "decision": arguments.decision}
+        await report_change(services, "runs", "run.decided", about)
         now = await ledger.run(run.id)
     state = "unknown" if now is None else now.state
     more = f"Still in doubt: {', '.join(task.path for task in left)}." if left else NO_GATEWAY_NEEDED

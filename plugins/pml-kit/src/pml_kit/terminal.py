@@ -14,6 +14,17 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def answer_to(question: str) -> bool | None:
+    """Whether whoever sits at the terminal says yes; None where nobody does, or the input has ended."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        sys.stdout.write("\n")
+        return None
+
+
 def print_columns(rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> None:
     """Rows in columns as wide as their widest cell; the last one runs on."""
     table = [list(header), *map(list, rows)] if header else [list(row) for row in rows]

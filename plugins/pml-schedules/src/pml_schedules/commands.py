@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import report_change
 from pml_kit.terminal import print_json, print_table
 
 from . import operations
@@ -61,6 +61,8 @@ async def add(arguments: argparse.Namespace, services: Services) -> int:
     value = {"schedule": to_plain(plan.schedule), "added_at": datetime.now(UTC).isoformat(timespec="seconds")}
     if not await ledger.keep_plan(name, value, if_version=0 if before is None else before.version):
         raise InvalidArguments(f"Somebody else changed {name!r} at the same time; look at it and try again.")
+    about = {"schedule": name, "runs": plan.what, "when": plan.when}
+    await report_change(services, "schedules", "schedule.added", about)
     state = await go_on(ledger, plan, anew=True)
     problem = likely_problem(plan.schedule, services.catalog)
     if problem:
@@ -149,9 +151,7 @@ async def remove(arguments: argparse.Namespace, services: Services) -> int:
     if await ledger.plan(name) is None:
         await plan_called(services, name)
     # First, because somebody who deletes might end the command before it is through.
-    await required(services, ACCESS).report(
-        AccessEvent(kind="change", target="schedules", code="schedule.removed", details={"schedule": name})
-    )
+    await report_change(services, "schedules", "schedule.removed", {"schedule": name})
     await ledger.remove_plan(name)
     _done(arguments, name, "removed")
     return 0

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments, replace
+from pml_kit.offers import report_change
 
 from .ledger import QUEUED, Claim, Ledger, State, execution_of
 from .plan import Plan, plan_from, plan_of
@@ -15,7 +16,7 @@ from .settings import SYSTEM, Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pml_hookspecs import Run, Services
+    from pml_hookspecs import Run, Services, Session
 
 OPERATE = "operate"
 """Scope of keys that change what operators change."""
@@ -80,24 +81,26 @@ async def all_rows(services: Services) -> tuple[list[tuple[Plan, State, Claim | 
     return rows, dict(sorted(unfit.items()))
 
 
-async def pause(services: Services, name: str) -> Plan:
-    """Have no further run begun.
+async def pause(services: Services, name: str, session: Session | None = None) -> Plan:
+    """Have no further run begun, as ``session`` asks, or whoever runs this process.
 
     Raises:
         InvalidArguments: There is none, or it does not fit.
     """
     plan = await plan_called(services, name)
+    await report_change(services, "schedules", "schedule.paused", {"schedule": plan.name}, session)
     await ledger_of(services).change(plan.name, lambda state: replace(state, paused=True))
     return plan
 
 
-async def resume(services: Services, name: str) -> tuple[Plan, State]:
-    """Have it go on from now.
+async def resume(services: Services, name: str, session: Session | None = None) -> tuple[Plan, State]:
+    """Have it go on from now, as ``session`` asks, or whoever runs this process.
 
     Raises:
         InvalidArguments: There is none, or it does not fit.
     """
     plan = await plan_called(services, name)
+    await report_change(services, "schedules", "schedule.resumed", {"schedule": plan.name}, session)
     return plan, await go_on(ledger_of(services), plan)
 
 
@@ -113,8 +116,8 @@ async def go_on(ledger: Ledger, plan: Plan, *, anew: bool = False) -> State:
     return await ledger.change(plan.name, change)
 
 
-async def run_soon(services: Services, name: str) -> tuple[Plan, Claim]:
-    """Put a run in line, which a gateway that is up begins.
+async def run_soon(services: Services, name: str, session: Session | None = None) -> tuple[Plan, Claim]:
+    """Put a run in line, as ``session`` asks, or whoever runs this process; a gateway that is up begins it.
 
     Raises:
         InvalidArguments: There is none, it does not fit, or it was told to run at this very moment already.
@@ -126,6 +129,8 @@ async def run_soon(services: Services, name: str) -> tuple[Plan, Claim]:
     made = await ledger_of(services).claim(claim)
     if made is None:
         raise InvalidArguments(f"{plan.name!r} was told to run at this very moment already")
+    about = {"schedule": plan.name, "run": execution}
+    await report_change(services, "schedules", "schedule.run_asked", about, session)
     return plan, made
 
 
@@ -200,8 +205,8 @@ async def steer(arguments: Mapping[str, Any], run: Run, services: Services) -> M
     if SYSTEM not in run.session.scopes and plan.principal != run.session.principal:
         raise InvalidArguments(f"steer_schedule: {name!r} does not run for you")
     if action == "pause":
-        return {"name": (await pause(services, name)).name, "state": "paused"}
+        return {"name": (await pause(services, name, run.session)).name, "state": "paused"}
     if action == "resume":
-        return {"name": (await resume(services, name))[0].name, "state": "resumed"}
-    plan, claim = await run_soon(services, name)
+        return {"name": (await resume(services, name, run.session))[0].name, "state": "resumed"}
+    plan, claim = await run_soon(services, name, run.session)
     return {"name": plan.name, "state": claim.state, "execution_id": claim.execution}

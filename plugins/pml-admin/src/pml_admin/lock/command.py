@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from pml_catalog.lock.guard import INSTRUCTIONS, ToolChange
 from pml_catalog.lock.lock_file import judged
 from pml_kit.errors import OperatorError
 from pml_kit.offers import AccessEvent
-from pml_kit.terminal import print_json, printable
+from pml_kit.terminal import answer_to, print_json, printable
 
 from .recordings import Complaint, complaints, read
 from .survey import ServerSurvey, Survey, needs_review
@@ -36,6 +35,7 @@ def run(arguments: argparse.Namespace, installation: Installation) -> int:
             raise OperatorError("there is no pml.lock", "Write one, and commit it: pml lock")
     else:
         survey.take(lambda _server, change: not needs_review(change))
+        asyncio.run(_report(installation, survey.servers, {}))
     listed = {one.name: {e.name: e for e in one.probe.entries} for one in survey.servers if one.is_up}
     wrong = [*complaints(calls, listed)]
     _say(arguments, survey.servers, wrong, len(calls))
@@ -55,35 +55,47 @@ async def _review(arguments: argparse.Namespace, installation: Installation) -> 
         if not any(fnmatchcase(name, pattern) for name in names):
             waiting = ", ".join(sorted(map(printable, names))) or "nothing does"
             raise OperatorError(f"no tool {pattern!r} waits for review: {waiting}", "Name it as server:tool.")
-    taken = set()
+    taken: set[str] = set()
+    refused: dict[str, dict[str, str]] = {}
     for server in survey.servers:
         for change in server.waiting:
             name = f"{server.name}:{change.tool}"
             if not arguments.json:
                 print("\n".join(_shown(name, change)))
-            if any(fnmatchcase(name, pattern) for pattern in arguments.accept) or _asked(arguments, name):
+            if any(fnmatchcase(name, pattern) for pattern in arguments.accept) or (answer := _asked(arguments, name)):
                 taken.add(name)
+            elif answer is False:
+                refused.setdefault(server.name, {})[change.tool] = change.digest
     if taken:
         survey.take(lambda server, change: f"{server.name}:{change.tool}" in taken)
-        await _report(installation, survey.servers)
+    await _report(installation, survey.servers, refused)
     _say(arguments, survey.servers, (), 0)
     return 1 if any(one.waiting or not one.is_up for one in survey.servers) else 0
 
 
-async def _report(installation: Installation, servers: Sequence[ServerSurvey]) -> None:
+async def _report(
+    installation: Installation, servers: Sequence[ServerSurvey], refused: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Tell the audit what was taken and what somebody refused, each with the digest of what it is about."""
+    accepted = {
+        server.name: {one.tool: one.digest for one in server.changes if one.tool in server.taken}
+        for server in servers
+        if server.taken
+    }
+    if not accepted and not refused:
+        return
     async with installation.gateway() as gateway:
-        for server in servers:
-            if server.taken:
-                details = {"server": server.name, "tools": server.taken}
-                await gateway.report(
-                    AccessEvent(kind="change", target=server.name, code="definitions.accepted", details=details)
-                )
+        for code, told in (("definitions.accepted", accepted), ("definitions.refused", refused)):
+            for server, tools in told.items():
+                details = {"server": server, "tools": tools, "lock": True}
+                await gateway.report(AccessEvent(kind="change", target=server, code=code, details=details))
 
 
-def _asked(arguments: argparse.Namespace, name: str) -> bool:
-    if arguments.accept or arguments.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    return input(f"Take {printable(name)} as it is now? [y/N] ").strip().lower() in ("y", "yes")
+def _asked(arguments: argparse.Namespace, name: str) -> bool | None:
+    """What whoever sits there says; None where nobody does."""
+    if arguments.accept or arguments.json:
+        return None
+    return answer_to(f"Take {printable(name)} as it is now?")
 
 
 def _shown(name: str, change: ToolChange) -> list[str]:

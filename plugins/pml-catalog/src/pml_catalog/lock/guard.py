@@ -12,7 +12,7 @@ from pml_catalog.live import make_entry
 from pml_hookspecs import CatalogEntry
 
 from .judgement import Judgement, Reason, judge, judge_text
-from .lock_file import LockError, LockFile, Locks, ServerLock, judged
+from .lock_file import LockError, LockFile, Locks, ServerLock, digest_of, judged
 
 INSTRUCTIONS = "(instructions)"
 """Stands for the server's instructions among names of its tools, none of which has brackets."""
@@ -32,6 +32,11 @@ class ToolChange:
     now: Mapping[str, Any]
     seen_at: str
     """ISO 8601."""
+
+    @property
+    def digest(self) -> str:
+        """Of what the lock would have of it as it is now."""
+        return digest_of({**self.now, "name": self.tool})
 
     def shown(self) -> dict[str, Any]:
         """For status, logs and ``--json``."""

@@ -8,9 +8,9 @@ from starlette.responses import RedirectResponse, Response
 
 from pml_console.security import address_of, forget, remember
 from pml_console.sessions import TooManyAttemptsError
-from pml_console.visit import form_of
+from pml_console.visit import CLIENT, form_of
 from pml_hookspecs import UnauthenticatedError
-from pml_kit.offers import ACCESS, AccessEvent, required
+from pml_kit.offers import ACCESS, AccessEvent, report_change, required
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -35,7 +35,7 @@ async def log_in(site: Site, request: Request) -> Response:
     except UnauthenticatedError as exc:
         await _report(site, request, "access.unauthenticated", str(exc))
         return site.page("login.html", UNAUTHENTICATED, problem=str(exc))
-    return _let_in(site, request, session)
+    return await _let_in(site, request, session)
 
 
 async def enter(site: Site, request: Request) -> Response:
@@ -52,13 +52,15 @@ async def enter(site: Site, request: Request) -> Response:
     except UnauthenticatedError as exc:
         await _report(site, request, "access.unauthenticated", str(exc))
         return site.page("outside.html", UNAUTHENTICATED, problem=str(exc))
-    return _let_in(site, request, session)
+    return await _let_in(site, request, session)
 
 
 async def log_out(visit: Visit) -> Response:
     """End this log-in, or with ``everywhere`` all of this principal."""
-    sessions = visit.site.sessions
-    if visit.form.get("everywhere"):
+    sessions, everywhere = visit.site.sessions, bool(visit.form.get("everywhere"))
+    about = {"everywhere": everywhere}
+    await report_change(visit.site.services, "console", "console.logout", about, visit.session)
+    if everywhere:
         sessions.end_all(visit.session.principal)
     sessions.end(visit.browser.id)
     response = RedirectResponse("/console/login", SEE_OTHER)
@@ -73,7 +75,13 @@ async def _report(site: Site, request: Request, code: str, problem: str) -> None
     await required(site.services, ACCESS).report(event)
 
 
-def _let_in(site: Site, request: Request, session: BrowserSession) -> Response:
+async def _let_in(site: Site, request: Request, session: BrowserSession) -> Response:
+    identity = await site.sessions.identity(session, request.state.identify)
+    event = AccessEvent(
+        kind="change", target="console", code="console.login", address=address_of(request),
+        session=site.services.session(identity, client=CLIENT),
+    )  # fmt: skip
+    await required(site.services, ACCESS).report(event)
     response = RedirectResponse("/console/", SEE_OTHER)
     secure = request.url.scheme == "https"
     remember(response, session, secure=secure, max_age_s=site.settings.session_s)

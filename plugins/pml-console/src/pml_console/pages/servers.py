@@ -14,7 +14,7 @@ from pml_clients.configuration.view import SERVED_FILES
 from pml_console.history import RefusedError
 from pml_hookspecs import InvalidArguments
 from pml_kit.errors import OperatorError
-from pml_kit.offers import ACCESS, CONNECTIONS, AccessEvent, required
+from pml_kit.offers import ACCESS, CONNECTIONS, AccessEvent, report_change, required
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -106,8 +106,7 @@ async def written(
     except (OperatorError, InvalidArguments) as exc:
         raise RefusedError(str(exc)) from None
     details = {**about, "by": visit.session.principal, **({"file": file} if file else {})}
-    event = AccessEvent(kind="change", target=target, session=visit.session, code=code, details=details)
-    await required(visit.site.services, ACCESS).report(event)
+    await report_change(visit.site.services, target, code, details, visit.session)
 
 
 def _changed(files: ConfigurationFiles, server: str, action: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from pml_hookspecs import Key, Services
+from pml_hookspecs import Key, Services, Session
 
 from .access import (
     ACCESS,
@@ -89,6 +90,22 @@ def required(services: Services, key: Key[T]) -> T:
     return found
 
 
+async def report_change(
+    services: Services, target: str, code: str, details: Mapping[str, Any], session: Session | None = None
+) -> None:
+    """Tell whoever watches access that something is about to be changed, or was.
+
+    Args:
+        services: Of the plugin that changes it.
+        target: What is changed, such as ``schedules``.
+        code: Which change it is, such as ``schedule.removed``: an audit lists it under this word.
+        details: More about it, as JSON; no secret.
+        session: Who asked for it; None for whoever runs this process.
+    """
+    event = AccessEvent(kind="change", target=target, session=session, code=code, details=details)
+    await required(services, ACCESS).report(event)
+
+
 __all__ = [
     "ACCESS",
     "ACCESS_WATCHERS",
@@ -154,6 +171,7 @@ __all__ = [
     "View",
     "Views",
     "note_of",
+    "report_change",
     "required",
     "stored_values",
 ]

@@ -224,9 +224,7 @@ class CatalogCache:
         if (more := len(changes) - MOST_NAMED) > 0:
             self._log.warning("the definitions of more tools have changed", server=server.name, tools=more)
         tools = {change.tool: list(change.fields) for change in changes[:MOST_NAMED]}
-        details = {"server": server.name, "tools": tools, "count": len(changes), "on_change": server.settings.on_change}
-        event = AccessEvent(kind="change", target=server.name, code="definitions.changed", details=details)
-        self._background.spawn("core", self._watchers.tell, (event,), f"audit:{server.name}")
+        self._report(server, "definitions.changed", tools, len(changes), on_change=server.settings.on_change)
 
     async def _keep(self, server: Server, key: str, news: asyncio.Event) -> None:
         """Bring what is kept up to date, until nothing waits to be accepted any more."""
@@ -269,6 +267,11 @@ class CatalogCache:
         definitions.guard = None if self._lock is None else self._lock.guard(server)
         return definitions
 
+    def _report(self, server: Server, code: str, tools: Mapping[str, Any], count: int, **more: Any) -> None:
+        details = {"server": server.name, "tools": tools, "count": count, **more}
+        event = AccessEvent(kind="change", target=server.name, code=code, details=details)
+        self._background.spawn("core", self._watchers.tell, (event,), f"audit:{server.name}")
+
     def _tell_of_lock(self, server: Server) -> None:
         """Say what is otherwise than people took, once."""
         definitions = server.tools.definitions
@@ -285,10 +288,12 @@ class CatalogCache:
                     "a tool is blocked until somebody has looked at it: pml lock review", server=server.name,
                     tool=change.tool, verdict=told["verdict"], reasons=told["reasons"],
                 )  # fmt: skip
-            tools = {one.tool: one.shown()["reasons"] for one in blocked[:MOST_NAMED]}
-            details = {"server": server.name, "tools": tools, "count": len(blocked)}
-            event = AccessEvent(kind="change", target=server.name, code="definitions.blocked", details=details)
-            self._background.spawn("core", self._watchers.tell, (event,), f"audit:{server.name}")
+            tools = {
+                one.tool: {"digest": one.digest, "reasons": one.shown()["reasons"]} for one in blocked[:MOST_NAMED]
+            }
+            self._report(server, "definitions.blocked", tools, len(blocked))
+        if new := [one for one in news if one.judgement.new and not one.judgement.blocks]:
+            self._report(server, "definitions.new", {one.tool: one.digest for one in new[:MOST_NAMED]}, len(new))
         if harmless := [one.tool for one in news if not one.judgement.blocks]:
             self._log.info(
                 "tools are not quite what is in the lock, which changes nothing for them: pml lock takes them",

@@ -115,6 +115,7 @@ class Application:
                 address=address_of(scope),
                 code=PLAIN_CODES[refusal.status],
                 message=refusal.message,
+                details={"by": refusal.principal} if refusal.principal else {},
             )
             await self._report(event)
 

@@ -95,6 +95,8 @@ class HttpError(Exception):
         super().__init__(message)
         self.status, self.headers = status, headers
         self.code, self.message, self.id, self.data = code, message, id, data
+        self.principal = ""
+        """Whose request it is, where that is known."""
         self.plain = False
         """Whether it goes to one that does not speak JSON-RPC."""
 

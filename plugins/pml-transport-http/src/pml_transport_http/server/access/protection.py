@@ -58,7 +58,7 @@ class Protection:
             challenge = (CHALLENGE, b'Bearer error="invalid_token"')
             raise HttpError(UNAUTHENTICATED, INVALID_REQUEST, str(error), headers=[challenge]) from None
         except MissingScopeError as error:
-            raise self._insufficient(error, path) from None
+            raise self._insufficient(error, path, access) from None
 
     def check_call(self, access: Access, message: Message, path: str) -> None:
         """See that it is enough for the tool that a request calls.
@@ -71,7 +71,7 @@ class Protection:
         try:
             self._resource.check_call(access.identity(), params_of(message))
         except MissingScopeError as error:
-            raise self._insufficient(error, path, message.id) from None
+            raise self._insufficient(error, path, access, message.id) from None
 
     def challenge(self, refusal: HttpError, path: str) -> Headers:
         """The headers of a ``refusal``; one that wants a login says where."""
@@ -80,7 +80,7 @@ class Protection:
         more = _parameters(self._resource.challenge(path))
         return [(n, _joined(value, more) if n == CHALLENGE else value) for n, value in refusal.headers]
 
-    def _insufficient(self, error: MissingScopeError, path: str, id: Any = None) -> HttpError:
+    def _insufficient(self, error: MissingScopeError, path: str, access: Access, id: Any = None) -> HttpError:
         said = {"error": "insufficient_scope"}
         if error.scopes:
             said["scope"] = " ".join(error.scopes)
@@ -88,7 +88,9 @@ class Protection:
             said |= {n: value for n, value in self._resource.challenge(path).items() if n != "scope"}
         said["error_description"] = str(error)
         header = (CHALLENGE, _joined(b"Bearer", _parameters(said)))
-        return HttpError(FORBIDDEN, INVALID_REQUEST, str(error), id=id, headers=[header])
+        refusal = HttpError(FORBIDDEN, INVALID_REQUEST, str(error), id=id, headers=[header])
+        refusal.principal = access.identity().principal
+        return refusal
 
 
 def _joined(challenge: bytes, more: bytes) -> bytes:
