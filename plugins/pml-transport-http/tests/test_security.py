@@ -8,6 +8,7 @@ from listening import Script, as_lines, listening, wire
 from pml_hookspecs import Endpoint, TransportError
 from pml_transport_http import Http, Settings
 from pml_transport_http.server.http import HttpError
+from pml_transport_http.server.peers import Peers, reachable_at
 from pml_transport_http.server.security import Guard, check_binding, is_loopback
 from pml_transport_http.settings import Key
 
@@ -190,8 +191,12 @@ def test_loopback_is_this_machine_only(host, expected):
     assert is_loopback(host) is expected
 
 
+def guard_at(host, port, **settings):
+    return Guard(Settings(**settings), host, port, Peers(None, reachable_at(host, port), None))
+
+
 def test_bound_to_all_addresses_it_goes_by_any_address_but_by_no_name():
-    guard = Guard(Settings(allowed_hosts=("gateway.example",)), "0.0.0.0", 8808)
+    guard = guard_at("0.0.0.0", 8808, allowed_hosts=("gateway.example",))
     assert is_let_in(guard, "192.0.2.1:8808")
     assert is_let_in(guard, "[2001:db8::1]:8808")
     assert is_let_in(guard, "gateway.example")
@@ -200,7 +205,7 @@ def test_bound_to_all_addresses_it_goes_by_any_address_but_by_no_name():
 
 
 def test_pages_that_are_served_here_may_call():
-    guard = Guard(Settings(allowed_hosts=("gateway.example",)), "192.0.2.1", 8808)
+    guard = guard_at("192.0.2.1", 8808, allowed_hosts=("gateway.example",))
     assert is_let_in(guard, "gateway.example", "https://gateway.example")
     assert is_let_in(guard, "192.0.2.1:8808", "http://192.0.2.1:8808")
     assert not is_let_in(guard, "gateway.example", "https://192.0.2.1:8808")
@@ -208,6 +213,6 @@ def test_pages_that_are_served_here_may_call():
 
 
 def test_at_port_80_the_port_goes_without_saying():
-    guard = Guard(Settings(), "127.0.0.1", 80)
+    guard = guard_at("127.0.0.1", 80)
     assert is_let_in(guard, "localhost")
     assert is_let_in(guard, "localhost:80")

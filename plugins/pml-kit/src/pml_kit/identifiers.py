@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from datetime import UTC, datetime
@@ -9,6 +10,8 @@ from datetime import UTC, datetime
 from pml_hookspecs import ExecutionId
 
 POOL_DIGITS = 8192
+HANDLE = "pml."
+"""Begins every handle: what a client is given to go on with what one gateway keeps for it."""
 
 
 class _Pool:
@@ -65,3 +68,21 @@ def trace_id(first: ExecutionId) -> str:
 def span_id(execution: ExecutionId) -> str:
     """The span of an execution, 16 lower-case hex digits: the random half of the id. Never all zeros."""
     return execution[19:23] + execution[24:]
+
+
+@functools.cache
+def gateway_name() -> str:
+    """This process among all gateways, as its handles say it."""
+    return _pool.take(16)
+
+
+def handle() -> str:
+    """A new handle for something that this process keeps, with 128 random bits: whoever has it was given it."""
+    return f"{HANDLE}{gateway_name()}.{_pool.take(32)}"
+
+
+def holder_of(handle: object) -> str:
+    """The :func:`gateway_name` of the process that gave out a handle; ``""`` when it is none."""
+    if not isinstance(handle, str) or not handle.startswith(HANDLE):
+        return ""
+    return handle[len(HANDLE) :].partition(".")[0]

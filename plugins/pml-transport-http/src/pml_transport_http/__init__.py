@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Transport
-from pml_kit.offers import ACCESS, PROTECTED_RESOURCE, required
 
 from .settings import Settings
 
@@ -115,14 +114,12 @@ class Http(Transport):
         """Serve clients, as :class:`pml_hookspecs.Transport` says."""
         from .server.listener.listener import serve
 
-        access = None if self._services is None else required(self._services, ACCESS)
         await serve(
             endpoint,
             accept,
             started=started,
             routes=routes,
             settings=self._settings,
-            access=access,
-            protected=None if self._services is None else self._services.find(PROTECTED_RESOURCE),
+            services=self._services,
             log=self._log,
         )

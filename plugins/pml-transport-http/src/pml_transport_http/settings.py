@@ -62,6 +62,12 @@ class Settings:
     allowed_origins: tuple[str, ...] = setting(
         (), "Origins of web pages that may call the gateway, such as `https://app.example`.", project="never"
     )
+    peer_url: str = setting(
+        "",
+        "Where other gateways on the store reach this one, `http://HOST:PORT`; the bound address if empty, and for "
+        "`0.0.0.0` the machine's own.",
+        project="never",
+    )
     session_idle_s: float = setting(
         1800.0, "Time after which a session without requests and streams is ended [s].", ge=1
     )

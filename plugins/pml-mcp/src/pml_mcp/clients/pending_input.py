@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pml_hookspecs import RawObject, RpcError
+from pml_kit.identifiers import HANDLE, handle
+from pml_kit.json_members import with_member
 from pml_kit.mcp.protocol import INVALID_PARAMS
 from pml_mcp.wire.client import NOT_ASKED
 
@@ -35,9 +35,25 @@ class PendingRequest(NamedTuple):
     expiry: asyncio.TimerHandle
 
 
-OF_GATEWAYS = "pml."
-"""Begins every state that a gateway gives out; the second part is the process's own."""
-MEMBER = b'"requestState"'
+BEHIND = "pml>"
+"""Begins a state of gateways behind this one. It goes back there, by whichever gateway."""
+NAME, MEMBER = "requestState", b'"requestState"'
+
+
+def given_on(result: RawObject) -> RawObject:
+    """A server's ``result`` for the client: the state of a gateway behind this one is marked as such."""
+    state = result.get(NAME) if MEMBER in result.raw else None
+    if isinstance(state, str) and state.startswith((HANDLE, BEHIND)):
+        return with_member(result, NAME, BEHIND + state)
+    return result
+
+
+def given_back(params: RawObject) -> RawObject:
+    """A client's ``params`` for the server: the state is what the server gave out."""
+    state = params.get(NAME) if MEMBER in params.raw else None
+    if isinstance(state, str) and state.startswith(BEHIND):
+        return with_member(params, NAME, state.removeprefix(BEHIND))
+    return params
 
 
 class PendingInput:
@@ -46,8 +62,6 @@ class PendingInput:
     def __init__(self, answer_wait_s: float, most: int) -> None:
         """Wait ``answer_wait_s`` seconds for each; ``most`` wait at a time, and the oldest is given up for another."""
         self._answer_wait_s, self._most = answer_wait_s, most
-        self._prefix = f"{OF_GATEWAYS}{secrets.token_urlsafe(6)}."
-        self._passed: OrderedDict[str, None] = OrderedDict()
         self._waiting: dict[str, PendingRequest] = {}
         self._orphans: set[Work] = set()
 
@@ -58,7 +72,7 @@ class PendingInput:
         """Leave a request waiting; the state by which it is found again."""
         if len(self._waiting) >= self._most:
             self._give_up(next(iter(self._waiting)))
-        state = self._prefix + secrets.token_urlsafe(24)
+        state = handle()
         expiry = asyncio.get_running_loop().call_later(self._answer_wait_s, self._give_up, state)
         self._waiting[state] = PendingRequest(exchange, work, bound_to, expiry)
         exchange.leave()
@@ -70,7 +84,7 @@ class PendingInput:
         Raises:
             RpcError: It is a gateway's, but of another one, or for another request, or does not wait any more.
         """
-        if not isinstance(state, str) or not state.startswith(OF_GATEWAYS) or state in self._passed:
+        if not isinstance(state, str) or not state.startswith(HANDLE):
             return None
         pending = self._waiting.get(state)
         if pending is None:
@@ -80,15 +94,6 @@ class PendingInput:
         del self._waiting[state]
         pending.expiry.cancel()
         return pending
-
-    def pass_on(self, result: RawObject) -> None:
-        """Remember the state of another gateway's behind this one, which a client is given: it goes back there."""
-        if MEMBER not in result.raw or not isinstance(state := result.get("requestState"), str):
-            return
-        if state.startswith(OF_GATEWAYS) and not state.startswith(self._prefix):
-            self._passed[state] = None
-            if len(self._passed) > self._most:
-                self._passed.popitem(last=False)
 
     def _give_up(self, state: str) -> None:
         pending = self._waiting.pop(state, None)

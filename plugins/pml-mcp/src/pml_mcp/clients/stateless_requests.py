@@ -26,7 +26,7 @@ from pml_mcp.wire.listeners import Listener
 
 from .exchange import LEVELS, ModernExchange
 from .mcp_tasks import LONGEST_ID, METHODS, Tasks, check_declared, with_tasks
-from .pending_input import RequestIdentity, Work
+from .pending_input import RequestIdentity, Work, given_back, given_on
 from .relay import hear_no_more
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ class StatelessRequests:
             if answer is not None and method not in INTERACTIVE:
                 result = await answer(params, exchange, origin)
             else:
-                result = RawObject.of(await self._maybe_asked(method, params, exchange, meta, origin))
-                self._pending.pass_on(result)
+                result = await self._maybe_asked(method, params, exchange, meta, origin)
         except RpcError as exc:
             # This revision has no code of its own for it (MCP 2026-07-28, resources).
             if exc.code == RESOURCE_NOT_FOUND and method == "resources/read":
@@ -222,8 +221,9 @@ class StatelessRequests:
         if (pending := self._pending.take(state, bound_to)) is not None:
             pending.exchange.come_back(object_in(split(params.raw), "inputResponses"), origin.link, meta)
             return await self._until_asked(pending.exchange, pending.work, bound_to)
+        params = given_back(params)
         if not exchange.capabilities:  # then no server gets to ask it anything
-            return await self._work(method, params, exchange, origin)
+            return given_on(RawObject.of(await self._work(method, params, exchange, origin)))
         work = asyncio.get_running_loop().create_task(
             self._work(method, params, exchange, origin), name=f"modern:{method}"
         )
@@ -255,7 +255,7 @@ class StatelessRequests:
             state = self._pending.keep(exchange, work, bound_to)
             asked = {"inputRequests": exchange.questions().raw, "requestState": encode(state)}
             return join({"resultType": b'"input_required"', **asked})
-        return work.result()
+        return given_on(RawObject.of(work.result()))
 
 
 def _bound_to(method: str, params: RawObject, exchange: ModernExchange) -> RequestIdentity:

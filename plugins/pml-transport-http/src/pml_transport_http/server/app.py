@@ -34,6 +34,7 @@ from .http import (
     reply,
 )
 from .pages import PluginRoutes
+from .peers import held_by, lost
 from .security import Guard, for_page, preflight
 from .stateless import StatelessRequests
 
@@ -70,6 +71,7 @@ class Application:
     ) -> None:
         """``report`` is told of those who are not let in; ``protected`` says where they get access tokens."""
         self._guard, self._callers, self._log, self._report = guard, callers, log, report
+        self._peers = guard.peers
         self._protection = Protection(protected)
         self._active_requests, self._quotas = ActiveRequests(), Quotas(settings)
         self._handshake = Handshake(accept, settings, self._active_requests, callers.open, log)
@@ -88,6 +90,7 @@ class Application:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         try:
             self._guard.check_place(headers, scope["headers"])
+            self._peers.check_led(headers)
             origin = headers.get(b"origin")
             if origin is not None:
                 send = for_page(send, origin)
@@ -175,6 +178,8 @@ class Application:
         elif method not in ("GET", "DELETE") or not (version is None or version in HANDSHAKE_REVISIONS):
             allowed = b"POST" if version in MODERN_REVISIONS else b"GET, POST, DELETE"
             raise HttpError(405, INVALID_REQUEST, f"Method not allowed: {method}", headers=[(b"allow", allowed)])
+        elif (name := held_by(request, None)) and await self._peers.lead(request, b"", name):
+            return
         elif method == "GET":
             check_accept(request.headers, EVENTS)
             use.begin()
@@ -187,7 +192,8 @@ class Application:
         check_accept(headers, PLAIN, EVENTS)
         if not is_json(headers.get(b"content-type", b"")):
             raise HttpError(415, INVALID_REQUEST, f"Content-Type must be {PLAIN}")
-        message = messages.read(await self._body(request, use))
+        body = await self._body(request, use)
+        message = messages.read(body)
         if request.access is not LOCAL:
             # The body may have taken long, and the key may have ended meanwhile: then it opens nothing.
             request = request._replace(access=await self._callers.access(headers))
@@ -196,6 +202,11 @@ class Application:
         check_repeated(headers, request.scope["headers"], id)
         if message.method is not UNSET and id is not None:
             use.begin()  # answers and notifications are what others wait for
+        if name := held_by(request, message):
+            if await self._peers.lead(request, body, name):
+                return
+            if SESSION not in headers:
+                raise lost(id)
         modern = version in MODERN_REVISIONS or (SESSION not in headers and messages.says_modern(message))
         if modern:
             await self._stateless.post(request, message)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from pml_transport_http.settings import Settings
 
+    from .peers import Peers
+
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HTTP_PORT = 80
 SINGLE = (b"host", b"origin", b"authorization", b"mcp-session-id")
@@ -80,8 +82,9 @@ def check_binding(host: str, settings: Settings, *, required: bool = False) -> N
 class Guard:
     """Lets requests in or refuses them."""
 
-    def __init__(self, settings: Settings, host: str, port: int) -> None:
-        """Guard a listener bound to ``host`` and ``port``."""
+    def __init__(self, settings: Settings, host: str, port: int, peers: Peers) -> None:
+        """Guard a listener bound to ``host`` and ``port``, which ``peers`` reach at a URL of its own."""
+        self.peers = peers
         self._port = port
         names = {f"[{host}]" if ":" in host else host}
         if is_loopback(host):
@@ -89,6 +92,7 @@ class Guard:
         self._hosts = {f"{name}:{port}".encode() for name in names}
         if port == HTTP_PORT:
             self._hosts.update(name.encode() for name in names)
+        self._hosts.add(urlsplit(peers.url).netloc.lower().encode())
         self._wildcard = not is_loopback(host) and _is_wildcard(host)
         self._origins = {f"http://{name}:{port}".encode() for name in LOOPBACK_NAMES}
         self._allowed_hosts = _patterns(settings.allowed_hosts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Raw
 
 from pml_hookspecs import RawObject, RpcError, TransportError
+from pml_kit.identifiers import handle
 from pml_kit.jsonrpc.envelope import error_of, own_id
 from pml_kit.mcp.protocol import CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
 
@@ -52,7 +52,7 @@ class Session:
 
     def __init__(self, request: Request, settings: Settings, log: Any) -> None:
         """Make one for clients with the access of this ``request`` alone."""
-        self.id = secrets.token_urlsafe(24)
+        self.id = handle()
         self.access, self.endpoint, self.owner = (
             request.access,
             request.endpoint,

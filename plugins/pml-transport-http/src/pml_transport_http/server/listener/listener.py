@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 from pml_hookspecs import TransportError, UnauthenticatedError
 from pml_kit.cleanup import finish_despite_cancel
+from pml_kit.offers import ACCESS, PROTECTED_RESOURCE, required
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import uvicorn
 
-    from pml_hookspecs import Accept, Endpoint
-    from pml_kit.offers import Access, ProtectedResource
+    from pml_hookspecs import Accept, Endpoint, Services
     from pml_transport_http.server.app import Application
     from pml_transport_http.server.callers import Identify
     from pml_transport_http.settings import Settings
@@ -42,34 +42,39 @@ async def serve(
     started: Callable[[str], None],
     routes: Mapping[str, Sequence[Any]] | None,
     settings: Settings,
-    access: Access | None,
-    protected: ProtectedResource | None,
+    services: Services | None,
     log: Any,
 ) -> None:
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
     from pml_transport_http.server.app import Application
     from pml_transport_http.server.callers import Callers
+    from pml_transport_http.server.peers import Peers, reachable_at
     from pml_transport_http.server.security import Guard, check_binding
 
     from .acceptor import Acceptor
     from .connections import Connections
 
+    access = None if services is None else required(services, ACCESS)
+    protected = None if services is None else services.find(PROTECTED_RESOURCE)
     identify, report = (None, None) if access is None else (access.identify, access.report)
     host, port = place(endpoint)
     check_binding(host, settings, required=await _required(identify))
     with _listen(host, port) as listening:
         host, port = listening.getsockname()[:2]
-        guard, callers = Guard(settings, host, port), Callers(settings, identify, log)
+        peers = Peers(services, settings.peer_url or reachable_at(host, port), log)
+        guard, callers = Guard(settings, host, port, peers), Callers(settings, identify, log)
         application = Application(accept, settings, guard, callers, routes or {}, log, report, protected)
         connections = Connections(settings, log)
         server = _server(application, settings)
         acceptor = Acceptor(listening, partial(_protocol, server, settings, connections), connections, log)
         try:
+            await peers.begin()
             started(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
             await asyncio.get_running_loop().create_future()
         finally:
             stopping = _stop(server, acceptor, listening, application, settings.drain_s)
             await finish_despite_cancel(stopping, name="stop the HTTP listener")
+            await finish_despite_cancel(peers.end(), name="leave the other gateways")
             connections.close()
 
 
