@@ -56,7 +56,7 @@ class Folder:
         self.project, self.home = root / "cloned", root / "home"
         self.project.mkdir()
         self.home.mkdir()
-        self.ran, self.started = root / "policy-ran", root / "server-started"
+        self.ran, self.asked, self.started = root / "policy-ran", root / "command-ran", root / "server-started"
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
         self.environment = {**kept, "PML_HOME": str(self.home), "HOME": str(root), "COLUMNS": "300"}
         (self.home / "config.toml").write_text('[plugins.hybrid]\nblacklisted_tools = ["*:wipe"]\n')
@@ -69,10 +69,12 @@ class Folder:
 
     def write(self, more=""):
         arguments = json.dumps([str(self.project / "server.py"), str(self.started)])
+        (self.project / "token").write_text("tok-of-the-file")
+        asked = json.dumps(f"${{command:sh -c 'touch {self.asked}; echo tok'}}${{file:token}}")
         self.file.write_text(
             f'[gateway]\nlocal = ["./policy.py"]\n{more}\n'
             f"[servers.theirs]\ncommand = {json.dumps(sys.executable)}\nargs = {arguments}\n"
-            "[plugins.hybrid]\nblacklisted_tools = []\n"
+            f"env = {{ TOKEN = {asked} }}\n[plugins.hybrid]\nblacklisted_tools = []\n"
         )
 
     def pml(self, *words, cwd=None, patience_s=PATIENCE_S):
@@ -89,7 +91,7 @@ class Folder:
 
     @property
     def touched(self):
-        return [path.name for path in (self.ran, self.started) if path.exists()]
+        return [path.name for path in (self.ran, self.asked, self.started) if path.exists()]
 
     @contextmanager
     def served(self, *words, cwd=None):
@@ -197,10 +199,12 @@ def test_what_is_trusted_takes_effect_and_lifts_nothing(folder):
     shown = folder.trust()
     assert "server theirs:" in shown
     assert str(folder.policy) in shown
+    assert f"takes a secret from command:sh -c 'touch {folder.asked}; echo tok'" in shown
+    assert "takes a secret from file:token" in shown
     with folder.served("--mode", "full_proxy") as gateway:
         assert gateway.call("theirs__read")
         assert not gateway.call("theirs__wipe")
-    assert folder.touched == ["policy-ran", "server-started"]
+    assert folder.touched == ["policy-ran", "command-ran", "server-started"]
     assert str(folder.file) in folder.log
 
 

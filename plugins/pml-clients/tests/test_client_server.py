@@ -39,6 +39,6 @@ def test_a_timeout_too_short_for_milliseconds_is_taken_for_seconds():
 
 
 def test_a_variable_that_only_the_editor_knows_is_kept_with_a_note():
-    server = one({"command": "x", "args": ["${file:/etc/x}"]})
-    assert server.args == ("${file:/etc/x}",)
-    assert "${file:/etc/x}" in server.notes[0]
+    server = one({"command": "x", "args": ["${vault:/etc/x}"]})
+    assert server.args == ("${vault:/etc/x}",)
+    assert "${vault:/etc/x}" in server.notes[0]

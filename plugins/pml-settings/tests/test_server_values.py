@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 
@@ -9,8 +10,7 @@ import pytest
 
 from pml_clients.client_configs import references
 from pml_clients.secret_values import found_in
-from pml_hookspecs import TransportError
-from pml_kit.errors import OperatorError
+from pml_hookspecs import TransportError, setting
 from pml_settings.config import ServerSettings, load
 from pml_settings.endpoints import endpoint_of
 
@@ -139,15 +139,12 @@ def test_a_reference_to_the_keyring_is_no_secret_and_asks_nobody_before_the_serv
     assert keyring.asked == []
 
 
-def test_a_plugins_table_cannot_refer_to_the_keyring_and_the_message_says_so(place, keyring):
-    import dataclasses
-
-    from pml_hookspecs import setting
-
+def test_a_plugins_table_refers_to_the_keyring_too(place, keyring):
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class Settings:
         token: str = setting("", "A token.", secret=True)
 
     place.users("config.toml", '[plugins.x]\ntoken = "${keyring:crm}"\n')
-    with pytest.raises(OperatorError, match=r"keyring:crm is only for servers; plugins\.x .* refers to it"):
-        load().plugin("x", Settings)
+    config = load()
+    assert config.plugin("x", Settings).token == "crm-secret-1"
+    assert list(config.values.secrets) == ["crm-secret-1"]

@@ -18,6 +18,7 @@ from pml_kit.command_line import plugin_health, systems
 from pml_kit.errors import OperatorError
 from pml_kit.order import near, unchosen
 from pml_kit.shapes import ShapeError, item_problem
+from pml_kit.system.redaction import Redactor
 from pml_mcp.wire.schemes import scheme_of
 from pml_settings.endpoints import endpoint_of
 from pml_settings.installation import BLOCKED, FOUND, HOOKS, LOADED
@@ -216,13 +217,14 @@ def _was_ill(one: PluginProblem) -> Finding:
 
 def _server(name: str, config: Config, assembly: PluginAssembly, last: str) -> Finding:
     """What can be said of a server without starting it."""
-    subject, settings = f"server {name}", config.servers[name]
+    subject, settings, redactor = f"server {name}", config.servers[name], Redactor()
+    redactor.learn(config.secrets())
     try:
-        endpoint = endpoint_of(name, settings, os.environ)
+        endpoint = endpoint_of(name, settings, os.environ, redactor.learn)
         transport = assembly.driver("transport", scheme_of(endpoint.address))
         transport.connect(endpoint, _UnusedHandler())
     except (TransportError, OperatorError, ValueError) as exc:
-        return Finding(subject, ok=False, detail=str(exc), remedy=f"Correct [servers.{name}].")
+        return Finding(subject, ok=False, detail=redactor.text(str(exc)), remedy=f"Correct [servers.{name}].")
     if settings.command:
         command = shlex.split(endpoint.address.partition(":")[2])[0]
         if shutil.which(command, path=endpoint.env.get("PATH")) is None:

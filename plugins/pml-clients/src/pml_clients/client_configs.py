@@ -15,6 +15,7 @@ from pathlib import Path, PurePath, PureWindowsPath
 from typing import Any
 
 from .client_server import GEMINI_ONLY, REFERENCE, ImportedServer, ServerReader, kind_of
+from .trees import with_texts
 
 __all__ = [
     "CLIENTS",
@@ -159,7 +160,7 @@ def _every(tree: object, where: str, project: Path | None, problems: list[str]) 
 
 
 def expand(value: str, environment: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """``value`` with ``${NAME}``, ``${env:NAME}`` and ``${NAME:-default}`` replaced.
+    """``value`` with ``${NAME}``, ``${env:NAME}``, ``${KIND:WHAT}`` and ``${NAME:-default}`` replaced.
 
     The default counts when the variable is unset or empty, as in a shell, and ends at the first ``}``. What is put in
     is not expanded again.
@@ -183,19 +184,17 @@ def expand(value: str, environment: Mapping[str, str]) -> tuple[str, tuple[str, 
 
 def expand_all(value: Any, environment: Mapping[str, str], missing: list[str]) -> Any:
     """Every text in a value, however deep, as :func:`expand` makes it; unset names are added to ``missing``."""
-    if isinstance(value, str):
-        text, unset = expand(value, environment)
+
+    def expanded(text: str) -> str:
+        made, unset = expand(text, environment)
         missing.extend(unset)
-        return text
-    if isinstance(value, Mapping):
-        return {key: expand_all(inner, environment, missing) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [expand_all(inner, environment, missing) for inner in value]
-    return value
+        return made
+
+    return with_texts(value, expanded)
 
 
 def references(value: Any) -> Iterator[str]:
-    """The name of every environment variable that a text in a value refers to, however deep, as often as it does."""
+    """The name of all that a text in a value refers to, however deep, as often as it does."""
     if isinstance(value, str):
         yield from (found[1] for found in REFERENCE.finditer(value))
     elif isinstance(value, Mapping):

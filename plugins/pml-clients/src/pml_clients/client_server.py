@@ -17,9 +17,11 @@ from typing import Any
 
 from pml_kit.system.environment import is_usual
 
-KEYRING = "keyring:"
-"""Begins the name of what the system's keyring has."""
-REFERENCE = re.compile(r"\$\{(?:env:)?((?<!env:)keyring:(?:(?!:-)[^{}\s])+|[A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+KINDS = ("keyring", "file", "command")
+"""What begins the name of what is not in the environment, before a colon."""
+REFERENCE = re.compile(
+    rf"\$\{{(?:env:)?((?<!env:)(?:{'|'.join(KINDS)}):(?:(?!:-)[^{{}}\r\n])+|[A-Za-z_][A-Za-z0-9_]*)(?::-([^}}]*))?\}}"
+)
 """``${NAME}``, ``${env:NAME}``, ``${keyring:NAME}``, ``${NAME:-default}``; groups: the name, the default or None."""
 GEMINI_ONLY = frozenset(("httpUrl", "trust", "includeTools", "excludeTools", "authProviderType"))
 """Keys of a server that only Gemini CLI writes."""
@@ -65,6 +67,11 @@ _JSON_TYPES: dict[type, str] = {
     dict: "an object",
     type(None): "null",
 }
+
+
+def is_of_kind(name: str) -> bool:
+    """Whether a reference's name is none of a variable: ``KIND:WHAT``."""
+    return ":" in name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,10 +293,10 @@ class ServerReader:
                 path, "holds a character that no program can be given (NUL or half a surrogate pair); remove it"
             )
             return None
-        if f"${{{KEYRING}" in value:
-            self._wrong(
-                path, "refers to the keyring, which is for PML's own configuration; its client would not fill it in"
-            )
+        if kind := next((kind for kind in KINDS if f"${{{kind}:" in value), ""):
+            # A client leaves it as it is: who agreed to its file agreed to no command, and gave no secret away.
+            what = f"refers to {'the keyring' if kind == 'keyring' else f'a {kind}'}"
+            self._wrong(path, f"{what}, which is for PML's own configuration; its client would not fill it in")
             return None
         if self._gemini:
             value = _DOLLAR_NAME.sub(r"${\1}", value)

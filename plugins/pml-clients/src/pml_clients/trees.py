@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 KeyPath: TypeAlias = tuple[str, ...]
@@ -49,3 +49,14 @@ def flat(tree: Mapping[str, Any], prefix: KeyPath = ()) -> dict[KeyPath, Any]:
         else:
             found[*prefix, name] = value
     return found
+
+
+def with_texts(value: Any, made: Callable[[str], str]) -> Any:
+    """``value`` with each text in it, however deep, as ``made`` makes it; keys stay, tuples become lists."""
+    if isinstance(value, str):
+        return made(value)
+    if isinstance(value, Mapping):
+        return {key: with_texts(inner, made) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_texts(inner, made) for inner in value]
+    return value

@@ -19,7 +19,8 @@ class ServerSettings:
     address: str = setting("", "Instead of command or url: <transport>:<what the transport understands>.")
     env: dict[str, str] = setting(
         dict,
-        "Environment variables for the program; ${NAME} is one of the gateway's own, ${keyring:NAME} in the keyring.",
+        "Environment variables for the program; ${NAME} is one of the gateway's own, ${keyring:NAME}, ${file:PATH} and "
+        "${command:WORDS} are what the keyring, a file and a command give.",
     )
     inherit_env: tuple[str, ...] = setting(
         (),
@@ -31,7 +32,7 @@ class ServerSettings:
         "File of NAME=VALUE lines, relative to the configuration that names it: variables for the program, which env "
         "overrides, and what ${NAME} in this table refers to first. Its values are secrets. Read at each start.",
     )
-    headers: dict[str, str] = setting(dict, "HTTP headers for a url; ${NAME} refers to an environment variable.")
+    headers: dict[str, str] = setting(dict, "HTTP headers for a url; ${NAME} and the like as in env.")
     cwd: str | None = setting(None, "Working directory of the program.")
     timeout_s: float | None = setting(
         None, "Longest wait for an answer; the gateway's call_timeout_s if not set [s].", ge=0.001

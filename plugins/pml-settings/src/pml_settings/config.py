@@ -21,6 +21,7 @@ from pml_clients.configuration.view import source_of
 from pml_clients.trees import at
 from pml_kit.errors import OperatorError
 from pml_kit.order import near
+from pml_kit.system.redaction import Redactor
 from pml_mcp.server_settings import ServerSettings
 
 from . import packs, project_rules, server_values
@@ -68,6 +69,8 @@ class Config:
 
     packs: Mapping[str, str] = field(default_factory=dict)
     """Fields of ``[gateway]`` that no source sets, to the pack whose default they have."""
+    values: server_values.Values = field(default_factory=lambda: server_values.Values(os.environ), compare=False)
+    """What references in the tables of plugins stand for, each looked for once."""
 
     def plugin(
         self, name: str, settings_type: type[S] | None, fallback: str = "", *, guard: bool = False
@@ -108,16 +111,21 @@ class Config:
 
     def _settings(self, name: str, settings_type: type[S], table: Mapping[str, Any]) -> S:
         missing: list[str] = []
-        table = client_configs.expand_all(table, os.environ, missing)
+        written, table = table, client_configs.expand_all(table, self.values, missing)
         if missing:
             where = f"plugins.{name} ({self.says(f'plugins.{name}')})"
-            raise OperatorError(server_values.unset(missing, where), "Set it, or write the value itself")
+            raise OperatorError(self.values.why_missing(missing, where), "Set it, or write the value itself")
         declared = fields(settings_type)  # type: ignore[arg-type]
         if not table and all(f.default is not MISSING or f.default_factory is not MISSING for f in declared):
             return settings_type()
         from .validation import validate_table
 
-        return validate_table(settings_type, table, name, self.sources)
+        try:
+            return validate_table(settings_type, table, name, self.sources)
+        except OperatorError as exc:  # a plugin's own words may quote what is wrong
+            redactor = Redactor()
+            redactor.learn(self.values[one] for one in client_configs.references(written) if one in self.values)
+            raise OperatorError(redactor.text(exc.message), exc.remedy) from exc
 
     def says(self, path: str | Sequence[str]) -> str | None:
         """Label of the source that sets ``path``, dotted or in parts; None when it is a default."""

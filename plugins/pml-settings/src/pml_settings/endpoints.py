@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_clients import client_configs
 from pml_hookspecs import Endpoint, TransportError
 
-from .server_values import Values, asks_keyring
+from .server_values import Values, read_file, secrets_in, takes_time
 
 if TYPE_CHECKING:
     from pml_mcp.server_settings import ServerSettings
@@ -25,17 +26,20 @@ def endpoint_of(
     server: ServerSettings,
     environment: Mapping[str, str],
     learn_secrets: Learn = lambda _values: None,
+    ended: threading.Event | None = None,
 ) -> Endpoint:
     """Where and how to reach a server, ``${NAME}`` replaced.
 
     Args:
         learn_secrets: Is told what must not be shown of that, before anybody can.
+        ended: Once it is set, nobody waits for it any more.
 
     Raises:
         TransportError: What is referred to is not there.
     """
     missing: list[str] = []
-    values = Values(name, server, environment)
+    of_file = read_file(name, server, environment)
+    values = Values({**environment, **of_file}, ended)
 
     def expand(text: str) -> str:
         value, unset = client_configs.expand(text, values)
@@ -54,20 +58,24 @@ def endpoint_of(
     if server.headers:
         options["headers"] = {key: expand(value) for key, value in server.headers.items()}
     env = {key: expand(value) for key, value in server.env.items()}
-    learn_secrets(values.secrets)
+    learn_secrets([*secrets_in(of_file), *values.secrets])
     if missing:
         raise TransportError(values.why_missing(missing, f"[servers.{name}]"), retryable=False)
     if server.command:
-        env = {**values.of_file, **env}
+        env = {**of_file, **env}
     return Endpoint(name=name, address=address, env=env, options=options)
 
 
 async def found_endpoint(name: str, server: ServerSettings, learn_secrets: Learn) -> Endpoint:
-    """As :func:`endpoint_of`, by the environment of this process; the keyring, which may ask its user, holds up nobody.
+    """As :func:`endpoint_of`, by the environment of this process; what takes its time holds up nobody.
 
     Raises:
         TransportError: What is referred to is not there.
     """
-    if asks_keyring(server):
-        return await asyncio.to_thread(endpoint_of, name, server, os.environ, learn_secrets)
-    return endpoint_of(name, server, os.environ, learn_secrets)
+    if not takes_time(server):
+        return endpoint_of(name, server, os.environ, learn_secrets)
+    ended = threading.Event()
+    try:
+        return await asyncio.to_thread(endpoint_of, name, server, os.environ, learn_secrets, ended)
+    finally:
+        ended.set()

@@ -1,79 +1,75 @@
-"""What ``${NAME}`` stands for in a server's table: its ``env_file``, the environment, the system's keyring."""
+"""What ``${NAME}`` and ``${KIND:WHAT}`` stand for in the tables of servers and plugins."""
 
 from __future__ import annotations
 
 import os
+import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pml_clients import client_configs, secret_values
-from pml_clients.client_server import KEYRING
+from pml_clients.client_server import is_of_kind
+from pml_clients.trees import with_texts
 from pml_hookspecs import TransportError
 from pml_kit.system.environment import is_usual
 
 if TYPE_CHECKING:
     from pml_mcp.server_settings import ServerSettings
 
-SERVICE = "pml"
-"""Where the keyring has what is referred to without a service."""
+FILE = re.compile(r"(?<=\$\{file:)(?!/|~|\$)(?=[^{}])")
+"""Where in a text the path of a file begins that is relative."""
 
 
 class Values(Mapping[str, str]):
-    """By name, as references have it: ``NAME``, or ``keyring:NAME``. The keyring is asked when something is."""
+    """By name, as references have it: ``NAME``, or ``KIND:WHAT``, which is looked for when something refers to it."""
 
-    def __init__(self, name: str, server: ServerSettings, environment: Mapping[str, str]) -> None:
-        """Those of ``[servers.<name>]``.
-
-        Raises:
-            TransportError: Its ``env_file`` cannot be read.
-        """
-        self._environment = environment
-        self.of_file = read_file(name, server, environment)
-        """What ``env_file`` says."""
+    def __init__(self, variables: Mapping[str, str], ended: threading.Event | None = None) -> None:
+        """Those of ``variables``, and of all kinds; once ``ended`` is set, nobody waits for them any more."""
+        self._variables, self._ended = variables, ended or threading.Event()
         self._given: dict[str, str] = {}
         self._problems: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        if not name.startswith(KEYRING):
-            return self.of_file[name] if name in self.of_file else self._environment[name]
+        if not is_of_kind(name):
+            return self._variables[name]
+        if name in self._problems:
+            raise KeyError(name)
         if name not in self._given:
-            value, problem = _of_keyring(name.removeprefix(KEYRING))
-            if value is None:
-                self._problems[name] = problem
-                raise KeyError(name)
-            self._given[name] = value
+            from .secret_sources import SOURCES, SecretError
+
+            kind, _, what = name.partition(":")
+            try:
+                self._given[name] = SOURCES[kind](what, self._ended)
+            except SecretError as exc:
+                self._problems[name] = str(exc)
+                raise KeyError(name) from None
         return self._given[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._environment, **self.of_file})
+        return iter(self._variables)
 
     def __len__(self) -> int:
-        return len({**self._environment, **self.of_file})
+        return len(self._variables)
 
     @property
     def secrets(self) -> Iterable[str]:
-        """What of them must not be shown and is not in the environment."""
-        return [*secrets_in(self.of_file), *self._given.values()]
+        """What was found, but variables."""
+        return list(self._given.values())
 
     def why_missing(self, names: Iterable[str], who: str) -> str:
         """Why each of ``names``, which ``who`` refers to, has no value, and what to do."""
-        return unset(names, who, self._problems)
+        variables = sorted({name for name in names if not is_of_kind(name)})
+        said = [f"environment variable {', '.join(variables)} is not set"] if variables else []
+        said += [self._problems[name] for name in sorted(set(names) - set(variables))]
+        return f"{'; '.join(said)}; {who} refers to it"
 
 
-def unset(names: Iterable[str], who: str, problems: Mapping[str, str] = {}) -> str:
-    """Why each of ``names``, which ``who`` refers to, has no value; ``problems`` are those of the keyring."""
-    variables = sorted({name for name in names if not name.startswith(KEYRING)})
-    said = [f"environment variable {', '.join(variables)} is not set"] if variables else []
-    said += [problems.get(name, f"{name} is only for servers") for name in sorted(set(names) - set(variables))]
-    return f"{'; '.join(said)}; {who} refers to it"
-
-
-def asks_keyring(server: ServerSettings) -> bool:
-    """Whether a server's table refers to the keyring, which may take its time."""
+def takes_time(server: ServerSettings) -> bool:
+    """Whether a server's table refers to what may take its time: the keyring, a file, a command."""
     table = [server.command, server.args, server.url, server.address, server.cwd, server.env, server.headers]
-    return any(name.startswith(KEYRING) for name in client_configs.references([*table, server.options]))
+    return any(map(is_of_kind, client_configs.references([*table, server.options])))
 
 
 def read_file(name: str, server: ServerSettings, environment: Mapping[str, str]) -> dict[str, str]:
@@ -98,7 +94,7 @@ def read_file(name: str, server: ServerSettings, environment: Mapping[str, str])
 
 
 def secrets_of(trees: Sequence[Mapping[str, Any]], servers: Mapping[str, ServerSettings]) -> Iterator[str]:
-    """Values that must not be shown, but those of the keyring, which is asked when a server starts.
+    """Values that must not be shown, but those of kinds, which are looked for when a server starts.
 
     Args:
         trees: All that the configuration says.
@@ -116,8 +112,8 @@ def secrets_of(trees: Sequence[Mapping[str, Any]], servers: Mapping[str, ServerS
             of_file = {}
         yield from secrets_in(of_file)
         for key, value in {**server.env, **server.headers, **dict(_texts(server.options))}.items():
-            text = client_configs.expand(value, {**os.environ, **of_file})[0]
-            if secret_values.SECRET_NAME.search(key):
+            text, missing = client_configs.expand(value, {**os.environ, **of_file})
+            if secret_values.SECRET_NAME.search(key) and not missing:
                 yield text
                 yield text.rpartition(" ")[2]  # "Bearer abc": the token alone is as secret
 
@@ -137,11 +133,12 @@ def secrets_in(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def anchored(tree: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """``tree`` with every ``env_file`` of a server as the path that it has seen from ``folder``."""
-    servers = tree.get("servers")
+    """``tree`` with paths seen from ``folder``: every ``env_file`` of a server, and each ``${file:…}`` of any table."""
+    made: dict[str, Any] = with_texts(tree, lambda text: FILE.sub(lambda _: f"{folder}/", text))
+    servers = made.get("servers")
     if not isinstance(servers, Mapping):
-        return dict(tree)
-    return {**tree, "servers": {name: _anchored(table, folder) for name, table in servers.items()}}
+        return made
+    return {**made, "servers": {name: _anchored(table, folder) for name, table in servers.items()}}
 
 
 def _anchored(table: Any, folder: Path) -> Any:
@@ -149,19 +146,3 @@ def _anchored(table: Any, folder: Path) -> Any:
     if not isinstance(path, str) or not path or path.startswith("$"):
         return table
     return {**table, "env_file": os.path.normpath(folder / Path(path).expanduser())}
-
-
-def _of_keyring(name: str) -> tuple[str | None, str]:
-    """What the keyring has under ``SERVICE/NAME``, or under a name of PML's own; else None and why."""
-    service, slash, user = name.rpartition("/")
-    service = service if slash else SERVICE
-    try:
-        keyring: Any = import_module("keyring")
-        errors: Any = import_module("keyring.errors")
-    except ImportError:
-        return None, f"the keyring is asked for {name!r} and not installed; install pml-gateway[keyring]"
-    try:
-        value: str | None = keyring.get_password(service, user)
-    except errors.KeyringError as exc:
-        return None, f"the keyring cannot be asked for {name!r}: {exc}"
-    return value, "" if value is not None else f"the keyring has no {name!r}; keyring set {service} {user}"

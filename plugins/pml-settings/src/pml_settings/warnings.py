@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from pml_clients.client_configs import references
+from pml_clients.client_server import is_of_kind
 from pml_kit.offers import View
 
 from .config import DEFAULT_ENDPOINT, Config
@@ -50,6 +55,7 @@ def config_warnings(config: Config, plugins: Iterable[tuple[NamedPlugin, Any]], 
     found = [] if servers else [
         "No servers are configured, or all are disabled: clients find no tools. pml import takes over a client's."
     ]  # fmt: skip
+    found += _of_secrets(config)
     for record, plugin in plugins:
         blocked = not {record.name, record.dist}.isdisjoint(config.gateway.block)
         if not blocked and isinstance(plugin, SettingsWarnings):
@@ -61,6 +67,25 @@ def warnings_of_mode(config: Config, plugins: Iterable[tuple[NamedPlugin, Any]],
     """What is doubtful about ``mode`` as that of all clients, with what else is configured."""
     found = config_warnings(config, plugins, [View(DEFAULT_ENDPOINT, mode, config.gateway.intent)])
     return [line for line in found if line.startswith("gateway.")]
+
+
+def _of_secrets(config: Config) -> Iterator[str]:
+    """What of secrets others can see: files that they may read, and what stands in the list of processes."""
+    named = {name for source in config.sources for name in references(source.tree) if name.startswith("file:")}
+    paths = {str(Path(name.removeprefix("file:")).expanduser()) for name in named}
+    for path in sorted(paths | {server.env_file for server in config.servers.values()} - {""}):
+        try:
+            mode = stat.S_IMODE(Path(path).stat().st_mode)
+        except (OSError, ValueError):  # it is told when something is to be read there
+            continue
+        if os.name == "posix" and mode & (stat.S_IRGRP | stat.S_IROTH):
+            yield f"{path} has secrets and other users may read it (mode {mode:04o}): chmod 600 {path}"
+    for name, server in config.servers.items():
+        if seen := sorted(set(filter(is_of_kind, references([server.command, server.args])))):
+            yield (
+                f"servers.{name}.args: everybody on this machine sees in the list of processes what "
+                f"{', '.join(seen)} stands for; give it to the program in env"
+            )
 
 
 def _of_plugin(

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pml_clients import secret_values
+from pml_clients import client_configs, secret_values
+from pml_clients.client_server import is_of_kind
 from pml_clients.configuration import trust
 from pml_clients.configuration.files import PRESETS, PROJECT_FILES, parsed, raw_of
 from pml_kit.errors import OperatorError
@@ -114,6 +115,7 @@ def _about(path: Path, tree: Mapping[str, Any], agreement: trust.Agreement) -> d
         "runs": dict(agreement.runs),
         "servers": {name: _command(table) for name, table in servers.items() if isinstance(table, Mapping)},
         "settings": sorted(_settings(tree)) if path.name in PROJECT_FILES else [],
+        "secrets": sorted({name for name in client_configs.references(tree) if is_of_kind(name)}),
         "presets": [] if path.name in PROJECT_FILES else sorted(tree),
     }
 
@@ -138,6 +140,7 @@ def _told(about: Mapping[str, Any]) -> Iterator[str]:
     for name, command in about["servers"].items():
         yield f"  server {name}: {printable(command)}"
     yield from (f"  runs Python: {printable(path)}" for path in about["runs"])
+    yield from (f"  takes a secret from {printable(name)}" for name in about["secrets"])
     yield from (f"  sets {printable(path)}" for path in about["settings"])
     yield from (f"  preset {printable(name)}" for name in about["presets"])
 

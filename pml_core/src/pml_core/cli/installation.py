@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -104,14 +103,14 @@ class ConfiguredInstallation:
         from pml_core.gateway import Gateway
         from pml_hookspecs import TransportError
         from pml_mcp.wire.schemes import scheme_of
-        from pml_settings.endpoints import endpoint_of
+        from pml_settings.endpoints import found_endpoint
 
         config = self.config
         if server not in config.servers:
             raise no_server(server, config.servers)
         gateway = Gateway(config)
         try:
-            endpoint = endpoint_of(server, config.servers[server], os.environ, gateway.redactor.learn)
+            endpoint = await found_endpoint(server, config.servers[server], gateway.redactor.learn)
             await gateway.open_store()
             transport = gateway.transport(scheme := scheme_of(endpoint.address))
             gateway.assembly.check_driver("transport", scheme, transport, "login")

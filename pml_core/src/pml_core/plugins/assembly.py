@@ -216,7 +216,7 @@ class Assembly:
         except OperatorError as exc:
             remedy = f"{exc.remedy}, or block {record.name if record.file else record.dist}."
             raise OperatorError(f"{record.label}: {exc.message}", remedy) from exc
-        self._learn(declared_secrets(settings))
+        self._learn([*declared_secrets(settings), *self._config.values.secrets])
         return settings
 
     def _tell_dropped(self, record: Record, settings_type: type[Any], fallback: str) -> None:
