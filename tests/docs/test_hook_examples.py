@@ -296,6 +296,17 @@ async def test_offered_tool_notes(gateway):
         assert value_of(answer)["tools"][0]["seen"] == {"advice": "needs a reason"}
 
 
+async def test_offered_log_export(gateway, tmp_path, monkeypatch):
+    monkeypatch.setattr("pml_audit.export.exporter.LOOK_S", 0.02)
+    audit = ("hooks", "audit", importlib.import_module("pml_audit.plugin"))
+    file = tmp_path / "records.jsonl"
+    settings = {"audit": {"folder": str(tmp_path / "audit"), "otlp": True}, "log_export": {"file": str(file)}}
+    async with gateway([offering("log_export"), audit], settings=settings):
+        pass
+    events = [json.loads(line)["event"] for line in file.read_text(encoding="utf-8").splitlines()]
+    assert (events[0], events[-1]) == ("pml.audit.audit.began", "pml.audit.gateway.stopped")
+
+
 async def test_filter_tools(gateway):
     settings = {"filter_tools": {"only": {"files:write_*": "ops"}}}
     async with gateway([plugin("pml_filter_tools")], settings=settings) as client:

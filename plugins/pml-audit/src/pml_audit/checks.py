@@ -21,7 +21,10 @@ async def check(services: Services) -> Check:
     except OSError as exc:
         return Check("audit", ok=False, detail=str(exc), remedy=f"See that {folder} can be read.")
     if report.broken is None:
-        return Check("audit", ok=True, detail=f"{report.rows} rows in {folder}")
+        from .export.tail import kept
+
+        elsewhere = "".join(f"; {target} has {one['n']}" for target, one in kept(folder).items())
+        return Check("audit", ok=True, detail=f"{report.rows} rows in {folder}{elsewhere}")
     broken = report.broken
     detail = f"{broken.file}, line {broken.line}: {broken.problem}"
     return Check("audit", ok=False, detail=detail, remedy="Find out who changed it; see pml audit verify.")

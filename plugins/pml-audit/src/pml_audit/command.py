@@ -21,6 +21,7 @@ from .settings import Settings, folder_of
 if TYPE_CHECKING:
     from pml_hookspecs import Services
 
+    from .rows import Tip
     from .verify import ChainBreak, Report
 
 MOST = 100_000
@@ -40,6 +41,10 @@ def add(subcommands: Any) -> None:
     shown.add_argument("--limit", type=int, default=50, help=f"most rows [1 to {MOST}]")
     shown.set_defaults(run_with=_list)
     check = verbs.add_parser("verify", help="whether all rows are there as they were written; status 1 if not")
+    check.add_argument(
+        "--against", action="append", default=[], type=Path, metavar="FILE",
+        help="compare with what was exported: lines of syslog or of pml audit export, OTLP as JSON; may be repeated",
+    )  # fmt: skip
     check.set_defaults(run_with=_verify)
     export = verbs.add_parser("export", help="all rows, the oldest first, one JSON object in a line")
     export.add_argument("--output", default="-", help="file to write, which must not be there yet; - for stdout")
@@ -85,12 +90,42 @@ async def _verify(arguments: argparse.Namespace, services: Services) -> int:
     from .heads import verified
 
     folder = _folder(services)
-    report = await verified(services, folder)
+    kept, strange = await asyncio.to_thread(_exported, arguments.against, folder)
+    report = await verified(services, folder, kept)
+    report.broken = report.broken or strange
+    if arguments.against and report.broken is None:
+        report.notes.append(f"{len({tip.n for _, tip in kept})} of {report.rows} rows are as they were exported")
     if arguments.json:
         print_json({"folder": str(folder), **report.plain()})
     else:
         _tell(report, folder)
     return 0 if report.broken is None else 1
+
+
+def _exported(paths: Sequence[Path], folder: Path) -> tuple[list[tuple[str, Tip]], ChainBreak | None]:
+    """Rows as files elsewhere know them, each with the file; what is wrong with one that knows another audit.
+
+    Raises:
+        InvalidArguments: A file cannot be read, or has no row.
+    """
+    from .export.comparison import exported
+    from .heads import trail_id
+    from .verify import ChainBreak
+
+    own, kept, strange = trail_id(folder), [], None
+    for path in paths:
+        try:
+            rows = list(exported(path))
+        except OSError as exc:
+            raise InvalidArguments(f"{path}: cannot be read: {exc.strerror}") from exc
+        if not rows:
+            raise InvalidArguments(f"{path}: has no row of an audit, as syslog, pml audit export or OTLP have it")
+        mine = [(str(path), row.tip) for row in rows if row.trail in ("", own)]
+        kept += mine
+        if not mine:
+            problem = f"knows the audit {rows[-1].trail}, and not this one ({own}): it was begun or written anew"
+            strange = ChainBreak(str(path), 1, problem)
+    return kept, strange
 
 
 def _tell(report: Report, folder: Path) -> None:

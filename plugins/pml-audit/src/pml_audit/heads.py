@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -106,14 +106,14 @@ def has_row(folder: Path, tip: Tip) -> bool:
         return next(found, None) == tip.hash
 
 
-async def verified(services: Services, folder: Path) -> Report:
-    """Look at every row, and at what the store knows of them.
+async def verified(services: Services, folder: Path, kept: Sequence[tuple[str, Tip]] = ()) -> Report:
+    """Look at every row, at what the store knows of them, and at what is ``kept`` elsewhere, each with where.
 
     Raises:
         OSError: The files cannot be read.
     """
     known = await Heads(services, folder).known()
-    report = await asyncio.to_thread(verify, folder, [(WHERE, known.tip)] if known.tip.n else [])
+    report = await asyncio.to_thread(verify, folder, [*kept, *([(WHERE, known.tip)] if known.tip.n else [])])
     if report.broken is None and known.problem:
         report.broken = ChainBreak(str(Files(folder).all()[0]), 1, known.problem)
     if known.is_first and report.rows:

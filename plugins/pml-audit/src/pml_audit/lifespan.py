@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Services
 
     from .access import Access
+    from .export.exporter import Exporter
     from .recorder import Recorder
     from .settings import Settings
     from .wrapper import Audit
@@ -42,6 +43,7 @@ async def auditing(
     # From the first row on, so that a trail that the store does not know is none that a gateway has just begun.
     await _keep_once(services, recorder, heads)
     services.spawn(_keep_head, services, recorder, heads, name="head")
+    exporter = _exporter(services, settings, recorder)
     services.spawn(_watch, services, settings, watch, audit, access, name="watch")
     try:
         yield
@@ -52,6 +54,18 @@ async def auditing(
         recorder.record("gateway.stopped", servers=servers)
         await recorder.close()
         await heads.keep(recorder.trail.tip)
+        if exporter is not None:
+            await asyncio.to_thread(exporter.close)
+
+
+def _exporter(services: Services, settings: Settings, recorder: Recorder) -> Exporter | None:
+    if not settings.syslog and not settings.otlp:
+        return None
+    from .export.exporter import Exporter
+
+    exporter = Exporter(services, settings, recorder.folder)
+    exporter.start()
+    return exporter
 
 
 async def _begin(services: Services, recorder: Recorder, audit: Audit, heads: Heads) -> None:

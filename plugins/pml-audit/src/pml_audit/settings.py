@@ -55,6 +55,18 @@ class Settings:
         "Files whose changes make a row, besides PML's own in the folder PML_HOME and the working directory "
         "(configuration, pml.lock, trusted.json).",
     )
+    syslog: str = setting(
+        "",
+        "Daemon that gets each row as RFC 5424: 'udp://host:514', 'tcp://host:601', 'tls://host:6514' or "
+        "'unix:///dev/log'. Empty: none.",
+        project="never",
+    )
+    syslog_ca: str = setting(
+        "", "File of certificates that vouch for the daemon; empty: the system's.", project="never"
+    )
+    otlp: bool = setting(
+        False, "Whether each row goes to the collector of [plugins.otel] (pml-tracer-otel), as a log.", project="never"
+    )
     poll_s: float = setting(
         2.0, "How often files, approvals and what happened to keys are looked at [s].", ge=0.01, le=3600
     )

@@ -122,7 +122,7 @@ def verify(folder: Path, kept: Sequence[tuple[str, Tip]] = ()) -> Report:
         if snapshot.head is not None:
             known.append((f"{folder / 'audit.head'}", snapshot.head.tip))
         report = Report(files=snapshot.count)
-        place = _walk(snapshot, report, dict(_by_number(known)))
+        place = _walk(snapshot, report, _by_number(known))
         if report.broken is None:
             report.broken = _missing(report, known, place)
         if report.rows and snapshot.head is None and report.broken is None:
@@ -132,9 +132,11 @@ def verify(folder: Path, kept: Sequence[tuple[str, Tip]] = ()) -> Report:
     return report
 
 
-def _by_number(known: Sequence[tuple[str, Tip]]) -> Iterator[tuple[int, list[tuple[str, str]]]]:
-    for number in {tip.n for _, tip in known}:
-        yield number, [(where, tip.hash) for where, tip in known if tip.n == number]
+def _by_number(known: Sequence[tuple[str, Tip]]) -> dict[int, list[tuple[str, str]]]:
+    found: dict[int, list[tuple[str, str]]] = {}
+    for where, tip in known:
+        found.setdefault(tip.n, []).append((where, tip.hash))
+    return found
 
 
 def _walk(snapshot: Snapshot, report: Report, known: dict[int, list[tuple[str, str]]]) -> tuple[Path, int]:

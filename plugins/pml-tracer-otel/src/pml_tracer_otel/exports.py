@@ -57,8 +57,8 @@ class Exports:
         self._scope = InstrumentationScope(DISTRIBUTION, metadata.version(DISTRIBUTION))
         self._complaints = ExporterLog(heard)
         self._spans = Spans(self._resource, self._scope, users=options.settings.users)
-        self._span_exporter: SpanExporter | None = _exporter(options, "traces")
-        self._metric_exporter: MetricExporter | None = _exporter(options, "metrics")
+        self._span_exporter: SpanExporter | None = exporter_of(options, "traces")
+        self._metric_exporter: MetricExporter | None = exporter_of(options, "metrics")
         self._delta = MetricDeltas() if options.delta else None
         self._lock, self.given_up = threading.Lock(), False
 
@@ -220,11 +220,15 @@ def resource_of(options: Options) -> Resource:
     return Resource(defaults).merge(resource)
 
 
-EXPORTERS = {"traces": "trace_exporter.OTLPSpanExporter", "metrics": "metric_exporter.OTLPMetricExporter"}
+EXPORTERS = {
+    "traces": "trace_exporter.OTLPSpanExporter",
+    "metrics": "metric_exporter.OTLPMetricExporter",
+    "logs": "_log_exporter.OTLPLogExporter",
+}
 """In the packages of both protocols."""
 
 
-def _exporter(options: Options, signal: str) -> Any:
+def exporter_of(options: Options, signal: str) -> Any:
     """OpenTelemetry's own for a signal; None where that is not exported."""
     if signal not in options.protocols:
         return None

@@ -10,7 +10,7 @@ from typing import Literal
 from .settings import Settings
 
 HTTP, GRPC = "http/protobuf", "grpc"
-SIGNALS = ("traces", "metrics")
+SIGNALS, LOGS = ("traces", "metrics"), "logs"
 HTTP_MODULE, GRPC_MODULE = "opentelemetry.exporter.otlp.proto.http", "opentelemetry.exporter.otlp.proto.grpc"
 SAMPLERS: Mapping[str, tuple[bool, float | None]] = {
     "always_on": (False, 1.0),
@@ -91,7 +91,7 @@ def options_of(settings: Settings, environ: Mapping[str, str]) -> Options:
         traces=exports["traces"],
         metrics=exports["metrics"],
         prometheus=on and settings.prometheus,
-        protocols={signal: _protocol(settings, environ, signal) for signal in SIGNALS if exports[signal]},
+        protocols={signal: protocol_of(settings, environ, signal) for signal in SIGNALS if exports[signal]},
         follow=settings.follow_clients and "tracecontext" in propagators,
         propagate=settings.propagate and exports["traces"] and "tracecontext" in propagators,
         baggage="baggage" in propagators,
@@ -118,7 +118,12 @@ def _exports(settings: Settings, environ: Mapping[str, str], signal: str) -> boo
     return not exporters or "otlp" in exporters
 
 
-def _protocol(settings: Settings, environ: Mapping[str, str], signal: str) -> Literal["http/protobuf", "grpc"]:
+def protocol_of(settings: Settings, environ: Mapping[str, str], signal: str) -> Literal["http/protobuf", "grpc"]:
+    """How a signal is exported.
+
+    Raises:
+        ValueError: It is none of these, or not installed.
+    """
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     variable = next((name for name in variables if environ.get(name)), "")
     protocol = settings.protocol or environ.get(variable, "").strip() or HTTP

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Check, hookimpl
+from pml_hookspecs import Check, Offer, hookimpl
+from pml_kit.offers import LOG_EXPORT
 
 from .active_tracers import tracer_of
 from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services, Wrapper
+    from pml_kit.offers import LogRecord
 
 settings_type = Settings
+
+
+@hookimpl
+def pml_offers(services: Services) -> Iterable[Offer[Any]]:
+    """The way to the collector for records of others; whoever uses it need not have ``otel`` among the tracers."""
+
+    def export(records: Sequence[LogRecord]) -> str:
+        from .logs import exported
+
+        return exported(services, records)
+
+    return [Offer(LOG_EXPORT, export)]
 
 
 @hookimpl

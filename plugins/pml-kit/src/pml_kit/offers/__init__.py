@@ -35,6 +35,7 @@ from .answers import (
 )
 from .guides import GUIDES, Guide
 from .indirect_calls import INDIRECT_CALLS, IndirectCalls
+from .log_records import LOG_EXPORT, LogExport, LogRecord
 from .plans import SUGGESTER, Suggester, Suggestion
 from .presentation import (
     DEFINITIONS,
@@ -62,6 +63,7 @@ OF_PLUGINS: frozenset[Key[Any]] = frozenset(
         GUIDES,
         IDENTITIES,
         INDIRECT_CALLS,
+        LOG_EXPORT,
         PHRASES,
         PRESENTATION,
         PROTECTED_RESOURCE,
@@ -116,6 +118,7 @@ __all__ = [
     "GUIDES",
     "IDENTITIES",
     "INDIRECT_CALLS",
+    "LOG_EXPORT",
     "OF_PLUGINS",
     "PHRASES",
     "PRESENTATION",
@@ -148,6 +151,8 @@ __all__ = [
     "Judge",
     "KnownKeys",
     "Listing",
+    "LogExport",
+    "LogRecord",
     "MissingScopeError",
     "NamedTools",
     "OpenRoute",
