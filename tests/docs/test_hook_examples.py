@@ -228,6 +228,14 @@ async def test_offered_answers(gateway):
         assert (await billing.call("cards__read", paid))["structuredContent"] == paid
 
 
+async def test_offered_flows(gateway):
+    plugins = [offering("flows"), "approvals", "dag", "workflow_tool"]
+    async with gateway(plugins, {"files": ScriptedServer()}) as client:
+        task = {"id": "w", "tool": "files:write_file", "approve": True}
+        told = value_of(await client.call("execute_workflow", {"workflow": {"tasks": [task]}}))
+        assert "nobody knows where its values come from" in json.dumps(told)
+
+
 async def test_offered_recorded_answers(gateway):
     settings = {"recorded_answers": {"durations_ms": {"files:read_file": 1500}}}
     plugins = [offering("recorded_answers"), "preflight", "dag", "workflow_tool"]

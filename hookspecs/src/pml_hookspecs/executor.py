@@ -192,7 +192,7 @@ CallNext: TypeAlias = Callable[["Task", "Run"], Awaitable["Outcome"]]
 
 
 class Wrapper(Protocol):
-    """Runs around every task; see :class:`Phase` for ``before`` and ``after``, which it may have."""
+    """Runs around every task; see :class:`Phase` for ``before``, ``after`` and ``direct``, which it may have."""
 
     @property
     def phase(self) -> Phase:

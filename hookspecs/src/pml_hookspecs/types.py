@@ -288,6 +288,7 @@ class Phase(IntEnum):
 
     Within one, a wrapper may have members ``before`` and ``after``, tuples of plugins' names: it is outside of the
     wrappers of the former, and inside of those of the latter. ``core`` is the gateway's own; ``name?`` may be missing.
+    One with ``direct = False`` is not around calls of tools that clients make by themselves, and costs these nothing.
     """
 
     OBSERVE = 100

@@ -111,7 +111,7 @@ class Gateway(Parts):
         self._use_plugins()
         self.dispatcher = self._dispatcher(store, tracing)
         executors = await self._executors()
-        self.dispatcher.chain = self._chain(store, executors)
+        self.dispatcher.chain, self.dispatcher.direct_chain = self._chains(store, executors)
         self.background = Background(
             store,
             self.dispatcher,
@@ -201,7 +201,7 @@ class Gateway(Parts):
         await open_executors(self.active, self.supervisor, executors)
         return executors
 
-    def _chain(self, store: Store, executors: Executors) -> CallNext:
+    def _chains(self, store: Store, executors: Executors) -> tuple[CallNext, CallNext]:
         resumes = ResumeLimit(store, self.config.gateway.max_resumes, self.log)
         keys = KeyRecheck(lambda: self.identities.found, self.log)
         said = (self.supervisor.closed, self._introduction.finders, self._introduction.users)
@@ -210,7 +210,9 @@ class Gateway(Parts):
         self.wrappers, problems = in_order(wrappers)
         for problem in problems:
             self.log.warning(problem)
-        return fold(self.wrappers, executors.execute, self.log)
+        direct = [one for one in self.wrappers if getattr(one.wrapper, "direct", True)]
+        execute, log = executors.execute, self.log
+        return fold(self.wrappers, execute, log), fold(direct, execute, log)
 
     async def close(self) -> None:
         """Leave everything, in reverse order."""

@@ -174,12 +174,20 @@ def configuration(
     servers: Sequence[str],
     tables: Mapping[str, Mapping[str, Any]] | None = None,
     settings: Mapping[str, Any] | None = None,
+    words: Mapping[str, str] | None = None,
     **gateway: Any,
 ) -> Config:
-    """A configuration of scripted servers; ``gateway`` are fields of ``[gateway]``, ``settings`` of each server."""
+    """A configuration of scripted servers; ``gateway`` are fields of ``[gateway]``, ``settings`` of each server.
+
+    ``words`` are those of ``[servers.<name>]``, by name.
+    """
+    own: dict[str, dict[str, Any]] = {name: {"words": said} for name, said in (words or {}).items()}
     return Config(
         gateway=GatewaySettings(**{"log_level": "warning", **gateway}),
-        servers={name: ServerSettings(address=f"scripted:{name}", **(settings or {})) for name in servers},
+        servers={
+            name: ServerSettings(address=f"scripted:{name}", **(settings or {}), **own.get(name, {}))
+            for name in servers
+        },
         tables=tables or {},
         sources=(Source("test", {"gateway": gateway, "plugins": dict(tables or {})}),),
     )
@@ -209,6 +217,7 @@ async def running(
     logs: Logs | None = None,
     one_client: bool = False,
     settings: Mapping[str, Any] | None = None,
+    words: Mapping[str, str] | None = None,
     **gateway: Any,
 ) -> AsyncIterator[Gateway]:
     """A started gateway.
@@ -221,12 +230,13 @@ async def running(
         logs: Where to log.
         one_client: Servers wait for the client to say what it can do.
         settings: Fields of ``[servers.<name>]``, for each of them.
+        words: ``words`` of ``[servers.<name>]``, by name.
         **gateway: Fields of ``[gateway]``.
     """
     records = [registry.provide("pml.transport", "scripted", ScriptedTransport(servers))]
     for (kind, name), plugin in (plugins or {}).items():
         records.append(provided(kind, name, plugin))
-    config = configuration(list(servers), tables, settings, **{**drivers_in(plugins or ()), **gateway})
+    config = configuration(list(servers), tables, settings, words, **{**drivers_in(plugins or ()), **gateway})
     async with Gateway(config, logs, records, one_client=one_client) as started:
         if not one_client:
             await started.servers_tried()

@@ -71,7 +71,7 @@ def _show_table(found: Sequence[Request]) -> None:
     rows = []
     for request in found:
         value = request.value
-        shown = json.dumps(value["request"], ensure_ascii=False)
+        shown = "; ".join(value.get("flows", ())) or json.dumps(value["request"], ensure_ascii=False)
         shown = shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
         cells = (request.id, request.state, value["target"], shown, value["intent"] or "-", value["requested_at"][:19])
         rows.append(cells)

@@ -40,7 +40,8 @@ class Request:
     principal: str
     value: dict[str, Any]
     """What is kept, secrets taken out: ``kind``, ``target``, ``request``, ``digest``, ``intent``, ``execution_id``,
-    ``agent``, ``requested_at``; and once answered ``answer``, ``answered_at``, ``answered_by``, ``reason``."""
+    ``agent``, ``requested_at``, and ``flows`` where there are some; and once answered ``answer``, ``answered_at``,
+    ``answered_by``, ``reason``."""
     version: int
     expires_at: datetime | None
 
@@ -120,6 +121,7 @@ class Requests:
             "execution_id": run.id,
             "agent": run.session.actor,
             "requested_at": now.isoformat(),
+            **({"flows": self._services.redact(list(subject.flows))} if subject.flows else {}),
         }
         id, expires_at = f"apr-{secrets.token_hex(8)}", now + timedelta(seconds=self._settings.expires_s)
         return Request(id, "pending", run.session.principal, value, 0, expires_at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,9 @@ class Subject:
     request: Any
     """Arguments, or source and inputs; JSON, secrets included."""
     digest: str
-    """SHA-256, hex, over what it is, its definition and its arguments: another call is another digest."""
+    """SHA-256, hex, over what it is, its definition, its arguments and :attr:`flows`: of another call another one."""
+    flows: Sequence[str] = ()
+    """Which values of untrusted servers would decide what it does, as :data:`pml_kit.offers.FLOWS` tells."""
 
     @property
     def named(self) -> str:
@@ -38,7 +40,7 @@ class Subject:
         what = WORDS[self.kind]
         text = json.dumps(request, ensure_ascii=False, default=dict)
         shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text)} characters)"
-        return f"{what} {self.target} with {shown}?"
+        return "\n".join((f"{what} {self.target} with {shown}?", *self.flows))
 
 
 WORDS = {
@@ -59,8 +61,8 @@ LONGEST = 2000
 """Characters of arguments that a question shows."""
 
 
-def subject_of(task: Task, catalog: Catalog) -> Subject:
-    """What a human is asked about ``task``."""
+def subject_of(task: Task, catalog: Catalog, flows: Sequence[str] = ()) -> Subject:
+    """What a human is asked about ``task``, into which ``flows`` lead."""
     definition, target = "", ""
     if isinstance(task, ToolCall):
         entry = catalog.get(task.tool)
@@ -76,7 +78,7 @@ def subject_of(task: Task, catalog: Catalog) -> Subject:
         target = task.language if isinstance(task, CodeRun) else task.capability_id
         request = {"source": task.source, "inputs": to_plain(task.inputs)}
     kind = kind_of(task)
-    return Subject(kind, target, request, _digest(kind, target, definition, request))
+    return Subject(kind, target, request, _digest(kind, target, definition, request, *flows), flows)
 
 
 def _digest(*parts: Any) -> str:

@@ -92,6 +92,7 @@ class ListApprovals:
             *(("request",) if details else ()),
         )
         shown = {"approval_id": one.id, "principal": one.principal, **{name: one.value.get(name) for name in names}}
+        shown["flows"] = one.value.get("flows", [])
         if not details:
             return shown
         before = await self._requests.before(one)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pml_hookspecs import CannotAskError, Failure, Outcome, Phase, RpcError, Status, replace
+from pml_kit.offers import FLOWS
 
 from .policy import Policy
 from .requests import Answer, Request, Requests
@@ -62,7 +63,8 @@ class Approvals:
         return why if waiting is None else f"{why}; pml approvals approve {waiting}"
 
     async def _held(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
-        subject = subject_of(task, self._services.catalog)
+        flows = self._services.find(FLOWS)
+        subject = subject_of(task, self._services.catalog, () if flows is None else flows.of(run.id))
         waiting: Request | None = None
         for known in await self._requests.of(subject.digest, run.session.principal):
             if known.state in ("approved", "denied") and await self._requests.use(known):
@@ -137,7 +139,8 @@ def _waiting(task: Task, subject: Subject, request: Request) -> Outcome:
         f"{subject.named} waits for a human: pml approvals approve {request.id} (or deny), or pml console. Send the "
         "same again, or continue the workflow, to wait for the answer."
     )
-    details = {"approval_id": request.id, "target": request.value["target"], "request": request.value["request"]}
+    told = ("target", "request", "flows")
+    details = {"approval_id": request.id, **{name: request.value[name] for name in told if name in request.value}}
     return _finished_outcome(
         task, Status.INPUT_REQUIRED, Failure("approval.required", message, retryable=True, details=details)
     )

@@ -84,4 +84,10 @@ class ServerSettings:
         "first_use",
         "What happens to a tool that is not in pml.lock: it is used, or refused until pml lock review.",
     )
+    words: Literal["auto", "trusted", "untrusted", "strangers"] = setting(
+        "auto",
+        "What its results may decide: anything (trusted); not where other servers' tools send, write or delete "
+        "(untrusted); nor, as others write them (mail, web pages), where its own do (strangers). auto: untrusted where "
+        "its url is on another machine.",
+    )
     options: dict[str, Any] = setting(dict, "Options of the transport; the other keys of the table are added to them.")

@@ -81,6 +81,8 @@ class Dispatcher:
         self._lookup = Lookup(catalog, own_tools, servers_settled, read_again)
         self.chain: CallNext = _not_started
         """Set once by the gateway when the wrappers are folded."""
+        self.direct_chain: CallNext = _not_started
+        """The same, of calls that clients make by themselves: without the wrappers that are not around these."""
         self.in_background: Callable[[Task, Session, RunOptions], Awaitable[ExecutionId]] = _no_background
         """Set once by the gateway: begins with a task that nobody waits for."""
         self.begins: Callable[[ExecutionId], Awaitable[None]] = _nothing
@@ -263,7 +265,8 @@ class Dispatcher:
             if problem is not None:
                 outcome = self._over(task, run, Status.ERROR, problem)
             elif run.deadline is None:
-                outcome = await self.chain(task, run)
+                direct = run.parent is None and isinstance(task, ToolCall)
+                outcome = await (self.direct_chain if direct else self.chain)(task, run)
             else:
                 outcome = await self._in_time(task, run, run.deadline)
         finally:

@@ -116,6 +116,7 @@ def _shown(request: Mapping[str, Any]) -> dict[str, Any]:
         "execution_id": request["execution_id"],
         "arguments": visible(text[:LONGEST]),
         "left": max(0, len(text) - LONGEST),
+        "flows": [visible(line) for line in request.get("flows", ())],
         "before": before,
         "changes": compared,
         "more_changes": compared is not None and len(compared) == MOST_CHANGES,

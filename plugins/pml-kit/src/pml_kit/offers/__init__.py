@@ -33,6 +33,7 @@ from .answers import (
     ResultValues,
     stored_values,
 )
+from .flows import FLOWS, Flows
 from .guides import GUIDES, Guide
 from .indirect_calls import INDIRECT_CALLS, IndirectCalls
 from .log_records import LOG_EXPORT, LogExport, LogRecord
@@ -51,7 +52,7 @@ from .search import EMBEDDER, SEARCH, Embedder, ScoreExplainer, SearchIndex
 from .static_checks import STATIC_CHECKS, Asker, Checker, Judge, StaticChecks, Verdict
 from .tool_names import TOOL_NAMES, NamedTools, ToolNames
 from .tool_notes import TOOL_NOTES, ToolNote, ToolNotes, note_of
-from .views import CONNECTIONS, VIEWS, ClientConnection, Connections, Listing, View, Views
+from .views import CONNECTIONS, VIEWS, ClientConnection, Connections, Listing, View, Views, Words
 
 T = TypeVar("T")
 OF_PLUGINS: frozenset[Key[Any]] = frozenset(
@@ -60,6 +61,7 @@ OF_PLUGINS: frozenset[Key[Any]] = frozenset(
         ANSWERS,
         DEFINITIONS,
         EMBEDDER,
+        FLOWS,
         GUIDES,
         IDENTITIES,
         INDIRECT_CALLS,
@@ -115,6 +117,7 @@ __all__ = [
     "CONNECTIONS",
     "DEFINITIONS",
     "EMBEDDER",
+    "FLOWS",
     "GUIDES",
     "IDENTITIES",
     "INDIRECT_CALLS",
@@ -145,6 +148,7 @@ __all__ = [
     "CurrentKeys",
     "DefinitionFilter",
     "Embedder",
+    "Flows",
     "Guide",
     "Identities",
     "IndirectCalls",
@@ -175,6 +179,7 @@ __all__ = [
     "Verdict",
     "View",
     "Views",
+    "Words",
     "note_of",
     "report_change",
     "required",

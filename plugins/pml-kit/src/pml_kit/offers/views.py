@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from pml_hookspecs import Key
 
@@ -75,6 +75,11 @@ class Views(Protocol):
         ...
 
 
+Words: TypeAlias = Literal["trusted", "untrusted", "strangers"]
+"""Of a server: its results may decide anything; nothing about where tools of other servers send, write or delete; nor,
+as they are what strangers wrote, about where its own do."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ClientConnection:
     """A client while it is connected; one without a session, while a request of its is answered or a stream is open."""
@@ -96,6 +101,10 @@ class Connections(Protocol):
 
     def next_attempts(self) -> Mapping[str, datetime]:
         """When servers that are down are tried again (UTC), by name; without those that are being tried or given up."""
+        ...
+
+    def words(self) -> Mapping[str, Words]:
+        """What the results of each configured server may decide (``[servers.<name>] words``), by its name."""
         ...
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pml_catalog.server_views import is_operator
 from pml_kit.mcp.tool_schemas import problem_of
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
 
     from pml_catalog.live import LiveCatalog
     from pml_hookspecs import Session
+    from pml_kit.offers import Words
     from pml_mcp.ports import Rehearsals
+    from pml_mcp.server_settings import ServerSettings
     from pml_mcp.servers import Server
     from pml_mcp.wire.client import ConnectedClient
 
@@ -109,3 +113,22 @@ class LiveConnections:
         servers = self._servers.items()
         times = {name: one.backoff.next_attempt_at for name, one in servers if one.status.state == "down"}
         return {name: at for name, at in times.items() if at is not None and at > datetime.now(UTC)}
+
+    def words(self) -> Mapping[str, Words]:
+        """As configured; of remote servers that say nothing ``untrusted``."""
+        return {name: _words(one.settings) for name, one in self._servers.items()}
+
+
+def _words(settings: ServerSettings) -> Words:
+    if settings.words != "auto":
+        return settings.words
+    address = settings.url or settings.address
+    return "untrusted" if "://" in address and not _is_here(address[max(address.find("http"), 0) :]) else "trusted"
+
+
+def _is_here(url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False

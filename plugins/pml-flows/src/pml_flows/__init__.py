@@ -1,0 +1,1 @@
+"""Where words of untrusted servers may flow."""

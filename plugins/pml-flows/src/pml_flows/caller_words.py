@@ -1,0 +1,101 @@
+"""What whoever asked has written: values that are named there were not chosen by a server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pml_hookspecs import CapabilityRun, CodeRun, Task, Workflow
+from pml_kit.plain import to_plain
+
+_SHORTEST = 3
+"""Of what is taken for named in running text [characters]."""
+
+
+class CallerWords:
+    """The texts of one request: those of a plan, code, and the intent."""
+
+    __slots__ = ("_above", "_prose", "_sources", "_texts")
+
+    def __init__(self, task: Task, intent: str, above: CallerWords | None = None) -> None:
+        """``above`` are those of what the task is part of."""
+        self._above, self._prose = above, intent
+        self._texts: set[str] = set()
+        self._sources: list[str] = []
+        self._take(task)
+
+    def _take(self, task: Task) -> None:
+        if isinstance(task, Workflow):
+            if task.intent:
+                self._prose = f"{self._prose}\n{task.intent}"
+            for each in task.tasks:
+                self._take(each)
+                self._texts.update(_texts_in(to_plain(each.step)))
+                self._texts.add(each.id)
+        elif isinstance(task, (CodeRun, CapabilityRun)):
+            self._sources.append(task.source)
+            self._texts.update(_texts_in(task.inputs))
+        else:
+            self._texts.update(_texts_in(getattr(task, "arguments", None) or getattr(task, "inputs", {})))
+
+    def has(self, value: Any) -> bool:
+        """Whether the value stands there: as a text of its own, between quotation marks in code, as words of prose.
+
+        What holds a reference that found nothing in a rehearsal does not.
+        """
+        text = value if isinstance(value, str) else json.dumps(value) if isinstance(value, (int, float)) else None
+        if text is None or "{{" in text or not text.strip():
+            return text is not None and not text.strip()
+        return self._has(text)
+
+    def _has(self, text: str) -> bool:
+        if text in self._texts or any(_is_literal(text, source) for source in self._sources):
+            return True
+        if len(text) >= _SHORTEST and text in self._prose and _is_word(text, self._prose):
+            return True
+        return self._above is not None and self._above._has(text)  # noqa: SLF001 - of its own kind
+
+    def mentions(self, tool: str) -> bool:
+        """Whether the name of a tool stands anywhere: who calls it by a name that was not written let it be chosen."""
+        name = tool.rpartition(":")[2]
+        spelt = re.sub(r"\W", "_", name, flags=re.ASCII)
+        words = [*self._texts, *self._sources]
+        found = any(name in text or spelt in text for text in words)
+        return found or (self._above is not None and self._above.mentions(tool))
+
+
+def _texts_in(value: Any) -> set[str]:
+    found: set[str] = set()
+    waiting = [value]
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, str):
+            found.add(at)
+        elif isinstance(at, Mapping):
+            waiting += at.values()
+        elif isinstance(at, (list, tuple)):
+            waiting += at
+        elif isinstance(at, (int, float)) and not isinstance(at, bool):
+            found.add(json.dumps(at))
+    return found
+
+
+def _is_literal(text: str, source: str) -> bool:
+    """Whether code has the text between quotation marks, or the number as it stands."""
+    if text not in source and (text.isascii() and text.isprintable() and not set(text) & set("\"'\\")):
+        return False
+    escaped = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]}
+    if any(f"{mark}{one}{mark}" in source for one in escaped for mark in ('"', "'", "`")):
+        return True
+    return _is_number(text) and _is_word(text, source)
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"-?\d+(?:\.\d+)?", text))
+
+
+def _is_word(text: str, prose: str) -> bool:
+    """Whether it stands there and not as a part of a longer word, address or number."""
+    return re.search(rf"(?<![\w@/.+-]){re.escape(text)}(?![\w@/+-]|\.\w)", prose) is not None

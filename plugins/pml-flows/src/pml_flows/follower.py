@@ -1,0 +1,202 @@
+"""Follows values through plans and code, and stops those that may not decide."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from pml_hookspecs import (
+    CapabilityRun,
+    CodeRun,
+    PluginTask,
+    ServerRequest,
+    ToolCall,
+    Workflow,
+    replace,
+    split_tool_id,
+)
+from pml_kit.offers import STATIC_CHECKS, required
+
+from .arguments import Arguments, reach_of
+from .caller_words import CallerWords
+from .flow import Flow, lines, refused, told
+from .matching import Matching
+from .scopes import NONE, Scope, Taint, Tracer
+
+if TYPE_CHECKING:
+    from pml_hookspecs import CallNext, ExecutionId, Outcome, Run, Services, Task
+    from pml_kit.offers import Words
+    from pml_kit.references import Path
+
+    from .scopes import Origin, Origins
+    from .settings import Settings
+
+CHECK_S = 1.0
+"""How long it may take to find out which code a capability is [s]."""
+NOTHING = Workflow(id="", tasks=())
+MOST_FOLDERS = 1000
+"""Folders of programs of which it is known what was read in them."""
+
+
+class Follower:
+    """Keeps, for each task that runs others, what came from untrusted servers; asks or refuses where that decides."""
+
+    def __init__(self, services: Services, settings: Settings, levels: Callable[[], Mapping[str, Words]]) -> None:
+        """``levels`` are those of the servers as they are configured now."""
+        self._services, self._settings, self._levels = services, settings, levels
+        self._tracer = Tracer(services.catalog)
+        self._scopes: dict[ExecutionId, Scope] = {}
+        self._lines: dict[ExecutionId, Sequence[str]] = {}
+        self._folders: OrderedDict[str, Origins] = OrderedDict()
+        self._arguments = Arguments(settings)
+        self._matching = Matching(settings) if settings.matching else None
+
+    def of(self, execution: ExecutionId) -> Sequence[str]:
+        """See :class:`pml_kit.offers.Flows`."""
+        return self._lines.get(execution, ())
+
+    def __call__(self, task: Task, run: Run, call_next: CallNext) -> Awaitable[Outcome]:
+        """Hand on what no untrusted server has to do with; most calls are such."""
+        above = None if run.parent is None else self._scopes.get(run.parent)
+        if above is not None:
+            return self._followed(task, run, call_next, above)
+        if isinstance(task, ToolCall):
+            known = self._matching
+            return call_next(task, run) if known is None else self._matched(task, run, call_next, known)
+        levels = {} if isinstance(task, ServerRequest) else self._levels()
+        if all(words == "trusted" for words in levels.values()):
+            return call_next(task, run)
+        scope = Scope(task, levels, CallerWords(task, run.intent), self._base(task, NONE))
+        return self._inside(task, run, call_next, scope)
+
+    async def _followed(self, task: Task, run: Run, call_next: CallNext, above: Scope) -> Outcome:
+        taint = self._tracer.taint(above, task, run.session)
+        if isinstance(task, ServerRequest):
+            taint = Taint()
+        flows = self._flows(task, taint, above)
+        scope = self._scope(task, run, above, taint)
+
+        async def inside(task: Task, run: Run) -> Outcome:
+            return await (call_next(task, run) if scope is None else self._inside(task, run, call_next, scope))
+
+        try:
+            return await self._judged(task, run, inside, flows)
+        finally:
+            above.add(task, self._tracer.result(above, task, taint, scope))
+
+    async def _judged(self, task: Task, run: Run, call_next: CallNext, flows: Sequence[Flow]) -> Outcome:
+        if not flows:
+            return await call_next(task, run)
+        if self._settings.action == "deny":
+            return refused(task, flows)
+        if run.dry_run:
+            return told(await call_next(task, run), flows)
+        self._lines[run.id] = lines(flows)
+        try:
+            return await call_next(replace(task, step=replace(task.step, approve=True)), run)
+        finally:
+            del self._lines[run.id]
+
+    async def _inside(self, task: Task, run: Run, call_next: CallNext, scope: Scope) -> Outcome:
+        """Run a task that may run others."""
+        self._scopes[run.id] = scope
+        try:
+            if isinstance(task, CapabilityRun) and run.dry_run:
+                await self._look_into(task, run, scope)
+            return await call_next(task, run)
+        finally:
+            del self._scopes[run.id]
+            if isinstance(task, CodeRun) and task.folder is not None:
+                self._keep(task.folder, scope.base | scope.read)
+
+    def _keep(self, folder: str, origins: Origins) -> None:
+        if origins:
+            self._folders[folder] = self._folders.pop(folder, NONE) | origins
+        if len(self._folders) > MOST_FOLDERS:
+            self._folders.popitem(last=False)
+
+    def _base(self, task: Task, given: Origins) -> Origins:
+        """What a task knows when it begins: what it is given, and what programs left in its folder."""
+        folder = task.folder if isinstance(task, CodeRun) else None
+        return given if folder is None else given | self._folders.get(folder, NONE)
+
+    def _scope(self, task: Task, run: Run, above: Scope, taint: Taint) -> Scope | None:
+        if isinstance(task, ToolCall):
+            entry = self._services.catalog.get(task.tool)
+            if entry is None or not entry.own:
+                return None
+        base, words = self._base(task, taint.origins), above.words
+        if isinstance(above.task, CapabilityRun) and isinstance(task, CodeRun):
+            words = CallerWords(replace(task, inputs={}) if base else task, "", words)
+        elif not base and not isinstance(above.task, Workflow):
+            words = CallerWords(task, "", words)
+        return Scope(task, above.levels, words, base, taint.control, self._tracer.each_of(above, task, run.session))
+
+    async def _look_into(self, task: CapabilityRun, run: Run, scope: Scope) -> None:
+        """Take up what the code of a capability reads, where it is not run."""
+        verdict = await required(self._services, STATIC_CHECKS).check(task, run.session, within_s=CHECK_S)
+        if isinstance(verdict.becomes, CodeRun):
+            scope.read |= self._tracer.result(scope, verdict.becomes, Taint(), None)
+
+    def _flows(self, task: Task, taint: Taint, scope: Scope) -> list[Flow]:
+        if self._settings.action == "off" or not isinstance(task, (ToolCall, PluginTask)):
+            return []
+        if not (taint.values or taint.control):
+            return []
+        tool = task.tool if isinstance(task, ToolCall) else task.type
+        given: Mapping[str, Any] = task.arguments if isinstance(task, ToolCall) else task.inputs
+        entry = self._services.catalog.get(task.tool) if isinstance(task, ToolCall) else None
+        found: dict[Any, Flow] = {}
+        for path, origins in taint.values:
+            foreign = self._foreign(origins, tool, scope)
+            if not foreign:
+                continue
+            for place, leaf in self._arguments.counting(tool, entry, *_part(given, path)):
+                left = self._not_allowed(foreign, tool, place)
+                if left and not scope.words.has(leaf):
+                    before = found[place].origins if place in found else NONE
+                    found[place] = Flow(tool, place, leaf, left | before)
+        if self._settings.conditions and reach_of(entry) == "destroy":
+            control = self._not_allowed(self._foreign(taint.control, tool, scope), tool, ())
+            if control and self._counts_at_all(tool):
+                found[None] = Flow(tool, None, None, control)
+        return list(found.values())
+
+    def _counts_at_all(self, tool: str) -> bool:
+        chosen = [names for pattern, names in self._settings.arguments.items() if fnmatchcase(tool, pattern)]
+        return not chosen or bool(chosen[0])
+
+    def _foreign(self, origins: Origins, tool: str, scope: Scope) -> Origins:
+        """Without those of the tool's own server, unless strangers write there."""
+        server = split_tool_id(tool)[0]
+        return frozenset(one for one in origins if one.server != server or scope.levels.get(one.server) == "strangers")
+
+    def _not_allowed(self, origins: Origins, tool: str, place: Sequence[str | int]) -> Origins:
+        rules = self._settings.rules() if origins and self._settings.allow else ()
+        name = next((key for key in place if isinstance(key, str)), "")
+
+        def allowed(one: Origin) -> bool:
+            return any(rule.covers(one.server, tool, name) for rule in rules)
+
+        return frozenset(one for one in origins if not allowed(one)) if rules else origins
+
+    async def _matched(self, task: ToolCall, run: Run, call_next: CallNext, known: Matching) -> Outcome:
+        levels = self._levels()
+        scope = Scope(task, levels, CallerWords(NOTHING, run.intent))
+        taint = known.taint(task, run.session, levels)
+        outcome = await self._judged(task, run, call_next, self._flows(task, taint, scope))
+        known.take(task, run.session, levels, outcome)
+        return outcome
+
+
+def _part(given: Any, path: Path) -> tuple[Path, Any]:
+    """What stands at ``path``, and the path; everything, where nothing stands there."""
+    at = given
+    for key in path:
+        try:
+            at = at[key]
+        except (LookupError, TypeError):
+            return (), given
+    return path, at
