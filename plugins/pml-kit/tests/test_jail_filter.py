@@ -68,7 +68,7 @@ def test_the_usual_calls_are_allowed(machine: str, made: Filter) -> None:
 
 @pytest.mark.parametrize("group", REFUSED)
 def test_every_listed_call_is_refused(machine: str, made: Filter, group: str) -> None:
-    number = refused(errno.EACCES if group == "the network" else errno.EPERM)
+    number = refused(errno.EACCES if group in {"the network", "taking connections"} else errno.EPERM)
     known = [name for name in REFUSED[group].split() if name in NR[machine]]
     assert known
     assert {verdict(made, machine, NR[machine][name]) for name in known} == {number}
@@ -143,3 +143,13 @@ def test_numbers_are_those_of_the_systems_own_headers(machine: str) -> None:
     numbers = {name: int(number) for name, number in there}
     wrong = {name: number for name, number in NR[machine].items() if numbers.get(name, number) != number}
     assert (wrong, len(numbers.keys() & NR[machine].keys()) > 100) == ({}, True)
+
+
+def test_with_sockets_those_of_the_internet_connect_and_none_listens(machine: str) -> None:
+    made = build(machine, processes=True, truncate=True, sockets=True)
+    call = NR[machine]
+    assert {verdict(made, machine, call["socket"], family) for family in (2, 10)} == {ALLOWED}
+    refusals = [verdict(made, machine, call["socket"], family) for family in (1, 16, 17, 38, 40)]
+    refusals += [verdict(made, machine, call[name]) for name in ("listen", "accept", "accept4")]
+    assert set(refusals) == {refused(errno.EACCES)}
+    assert {verdict(made, machine, call[name]) for name in ("connect", "bind", "sendto")} == {ALLOWED}

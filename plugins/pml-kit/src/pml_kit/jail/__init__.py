@@ -3,7 +3,8 @@
 Linux only, without privileges and without help from other programs: Landlock for files, a seccomp filter for system
 calls, resource limits, and no way back to the privileges that the process began without. A :class:`Jail` says what a
 process may have; :meth:`Jail.preexec` puts it around one. :func:`walls` says which walls this machine can build, so
-that a missing one is told of and not found out. What is in a jail gives way to other processes that want a processor.
+that a missing one is told of and not found out. Code in a jail gives way to other processes that want a processor.
+:mod:`pml_kit.jail.container` is a program of somebody else's with all that it starts, and perhaps a network.
 """
 
 from __future__ import annotations

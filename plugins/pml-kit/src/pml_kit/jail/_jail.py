@@ -38,7 +38,7 @@ def system_files() -> tuple[str, ...]:
 class Jail:
     """What a process may have; what is not listed is refused.
 
-    There is no network in any jail. The environment is what the caller gives.
+    There is no network unless there are sockets. The environment is what the caller gives.
     """
 
     read: tuple[str, ...] = ()
@@ -64,6 +64,9 @@ class Jail:
     processes: bool = False
     """Whether it may start other processes. It can always start threads. False also keeps it from signalling any
     process but itself; with True that takes Landlock of version 6."""
+    sockets: bool = False
+    """Whether it may have sockets of the Internet's protocols, and connect them. It cannot listen; what it reaches is
+    for a network of its own to hold."""
     tied: bool = True
     """Killed when the thread that started it ends, which for one started by an event loop is when the gateway ends,
     however it ends."""
@@ -91,7 +94,7 @@ class Jail:
             OSError: The kernel has Landlock and refuses a rule.
             ValueError: A path in ``/proc``: it would be another process's by the time it is used.
         """
-        return _Enter(self, keep, os.getpid()) if self.stands() else None
+        return Enter(self, keep, os.getpid(), self._view()) if self.stands() else None
 
     def enter(self) -> None:
         """Put this very process into the jail, which has to become another program next.
@@ -109,7 +112,15 @@ class Jail:
                 if _priority.group_gives_way("self"):
                     break
                 time.sleep(_priority.AGAIN_S)
-            _Enter(self, (), os.getppid())()
+            Enter(self, (), os.getppid(), self._view())()
+
+    def _view(self) -> _view.View | None:
+        if _view.refused():
+            return None
+        program = next((path for path in self.run if Path(path).is_file()), "")
+        # What Landlock refuses to change, it refuses with an error that tells of rights.
+        seen = (*self.read, *self.run, *self.write, *self.remove, *DEVICES)
+        return _view.View((), program, writable=seen)
 
     def stands(self) -> bool:
         """Whether this machine has walls for it.
@@ -135,20 +146,33 @@ class Jail:
         return (sys.executable, "-I", "-m", "pml_kit.jail", json.dumps(asdict(self)))
 
 
-class _Enter:
+class Enter:
     """Callable in the child. Only makes system calls: its arguments were all prepared in the parent."""
 
-    def __init__(self, jail: Jail, keep: Sequence[int], parent: int) -> None:
+    def __init__(
+        self, jail: Jail, keep: Sequence[int], parent: int, view: _view.View | None = None, *, apart: bool = True
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            jail: What is to stand around the child.
+            keep: Descriptors from 3 on that it is to inherit.
+            parent: Id of the process that the child is tied to, as it sees it.
+            view: Moves the child, if it is not where it is to be.
+            apart: Whether it gets a session of its own, files that others cannot read, and gives way to others.
+        """
         self._libc = libc()
-        self._tied, self._parent = jail.tied, parent
+        self._tied, self._parent, self._view, self._apart = jail.tied, parent, view, apart
         self._rules = self._granted(jail) if _landlock.abi() else -1
         if self._rules >= 0:
             weakref.finalize(self, os.close, self._rules)
-        granted = (*jail.read, *jail.run, *jail.write, *jail.remove, *DEVICES)
-        program = next((path for path in jail.run if Path(path).is_file()), "")
-        self._view = None if _view.refused() else _view.View(granted, program)
         self._gaps = [(ctypes.c_uint(a), ctypes.c_uint(b)) for a, b in _gaps(keep)]
-        made = _seccomp.build(machine(), processes=jail.processes, truncate=_landlock.abi() >= _landlock.TRUNCATE_SINCE)
+        made = _seccomp.build(
+            machine(),
+            processes=jail.processes,
+            truncate=_landlock.abi() >= _landlock.TRUNCATE_SINCE,
+            sockets=jail.sockets,
+        )
         self._code = ctypes.create_string_buffer(made.code, len(made.code))
         self._ids = [ctypes.c_uint32.from_buffer(self._code, at) for at in made.ids]
         self._filter = _FilterProgram(made.length, ctypes.addressof(self._code))
@@ -169,7 +193,8 @@ class _Enter:
                 *((path, _landlock.WRITE) for path in jail.write),
                 *((path, _landlock.REMOVE) for path in jail.remove),
                 *((path, _landlock.READ_FILE | _landlock.WRITE_FILE) for path in DEVICES),
-            ]
+            ],
+            tcp=jail.sockets,
         )
 
     def __call__(self) -> None:
@@ -182,15 +207,17 @@ class _Enter:
 
     def _part(self) -> None:
         """Leave what is shared with the parent: its session, its files, its descriptors, its life if so wanted."""
-        self._libc.setsid()
+        if self._apart:
+            self._libc.setsid()
         if self._view is not None:
             self._view()
         if self._tied:
             self._libc.prctl(PR_SET_PDEATHSIG, *self._kill)
             if os.getppid() != self._parent:
                 os._exit(1)
-        os.umask(0o077)
-        _priority.give_way()
+        if self._apart:
+            os.umask(0o077)
+            _priority.give_way()
         for first, last in self._gaps:
             # Fails on a kernel that does not know it; Python's own descriptors are not inherited in any case.
             self._libc.syscall(COMMON["close_range"], first, last, _CLOSE_ON_EXEC)

@@ -18,6 +18,7 @@ COMMON = {
     "close_range": 436,
     "open_tree": 428,
     "move_mount": 429,
+    "mount_setattr": 442,
 }
 """Numbers that are the same on every machine."""
 

@@ -27,6 +27,7 @@ OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 _FIRST = (1 << 13) - 1
 TRUNCATE_SINCE = 3
+TCP_SINCE = 4
 SCOPES_SINCE = 6
 _NEWER = {2: REFER, TRUNCATE_SINCE: TRUNCATE, 5: IOCTL_DEV}
 _TCP = 0b11
@@ -43,14 +44,15 @@ def abi() -> int:
     return max(0, int(version))
 
 
-def ruleset(grants: Iterable[tuple[str, int]]) -> int:
+def ruleset(grants: Iterable[tuple[str, int]], *, tcp: bool = False) -> int:
     """A descriptor of rules that grant what is listed and nothing else.
 
-    Of TCP, abstract Unix sockets and signals to processes outside nothing at all is granted, as far as the kernel's
-    version knows of these.
+    Of abstract Unix sockets and signals to processes outside nothing at all is granted, as far as the kernel's version
+    knows of these.
 
     Args:
         grants: Paths and rights. A path that does not exist is left out.
+        tcp: Whether all of TCP is granted, or nothing.
 
     Raises:
         OSError: The kernel refuses.
@@ -59,8 +61,9 @@ def ruleset(grants: Iterable[tuple[str, int]]) -> int:
     handled = _FIRST
     for since, right in _NEWER.items():
         handled |= right if version >= since else 0
-    attributes = struct.pack("=QQQ", handled, _TCP if version >= 4 else 0, _SCOPES if version >= SCOPES_SINCE else 0)  # noqa: PLR2004 - versions
-    size = 24 if version >= SCOPES_SINCE else 16 if version >= 4 else 8  # noqa: PLR2004 - versions
+    networks = _TCP if version >= TCP_SINCE and not tcp else 0
+    attributes = struct.pack("=QQQ", handled, networks, _SCOPES if version >= SCOPES_SINCE else 0)
+    size = 24 if version >= SCOPES_SINCE else 16 if version >= TCP_SINCE else 8
     found = libc().syscall(
         COMMON["landlock_create_ruleset"], ctypes.c_char_p(attributes), ctypes.c_size_t(size), ctypes.c_uint32(0)
     )

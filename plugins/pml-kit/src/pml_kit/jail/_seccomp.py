@@ -22,6 +22,7 @@ _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 
 _CLONE_THREAD, _CLONE_NAMESPACES = 0x00010000, 0x7E020000
 _SOCK_STREAM, _SOCK_TYPE = 1, 0xF
+_INTERNET = (2, 10)
 
 REFUSED = {
     "namespaces and mounts": (
@@ -46,7 +47,8 @@ REFUSED = {
         "mq_open mq_unlink mq_timedsend mq_timedreceive mq_notify mq_getsetattr"
     ),
     "watching files": "inotify_init inotify_init1",
-    "the network": "socket bind listen accept accept4 connect",
+    "taking connections": "listen accept accept4",
+    "the network": "socket bind connect",
 }
 """Refused whatever the arguments."""
 
@@ -184,14 +186,26 @@ def _other_fcntls() -> _Program:
     return body
 
 
+def _sockets_of_the_internet() -> _Program:
+    """socket: of IPv4 and IPv6. Others reach what no network namespace holds: daemons of the machine, its host."""
+    body = _Program()
+    body.load(_FIRST_ARGUMENT)
+    for family in _INTERNET:
+        body.add(_JUMP_IF, family, no=1)
+        body.allow()
+    body.refuse(errno.EACCES)
+    return body
+
+
 @cache
-def build(machine: str, *, processes: bool, truncate: bool) -> Filter:
+def build(machine: str, *, processes: bool, truncate: bool, sockets: bool = False) -> Filter:
     """The filter for ``machine``.
 
     Args:
         machine: A key of :data:`NUMBERS`.
         processes: Whether other processes may be started and signalled.
         truncate: Whether files may be cut by their paths, which Landlock before version 3 does not guard.
+        sockets: Whether there may be sockets of the Internet's protocols that do not listen.
     """
     numbers = NUMBERS[machine]
     program = _Program()
@@ -203,7 +217,10 @@ def build(machine: str, *, processes: bool, truncate: bool) -> Filter:
     program.add(_JUMP_IF_AT_LEAST, NEWEST + 1, no=1)
     program.refuse(errno.ENOSYS)
     for group, names in REFUSED.items():
-        number = errno.EACCES if group == "the network" else errno.EPERM
+        if sockets and group == "the network":
+            program.when(numbers["socket"], _sockets_of_the_internet())
+            continue
+        number = errno.EACCES if group in {"the network", "taking connections"} else errno.EPERM
         for name in names.split():
             program.when(numbers.get(name), _refusing(number))
     for name in PRETENDED.split():
@@ -225,7 +242,8 @@ def build(machine: str, *, processes: bool, truncate: bool) -> Filter:
             program.when(numbers[name], _only_itself())
     program.when(numbers["prlimit64"], _only_zero(0))
     program.when(numbers["sched_setaffinity"], _only_zero(0))
-    program.when(numbers["sendto"], _only_zero(4))
+    if not sockets:
+        program.when(numbers["sendto"], _only_zero(4))
     program.when(numbers["socketpair"], _pairs_of_streams())
     program.allow()
     code = b"".join(struct.pack("=HBBI", *line) for line in program.lines)
