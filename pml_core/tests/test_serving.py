@@ -77,15 +77,15 @@ async def test_a_guard_that_loaded_and_failed_keeps_all_but_stdio_from_serving(a
 @pytest.mark.parametrize("state", [State.INCOMPATIBLE, State.FAILED])
 def test_whatever_keeps_a_hook_plugin_from_loading_counts(state):
     with pytest.raises(OperatorError, match="it broke"):
-        check_complete([record(state)], HTTP)
+        check_complete([record(state)], HTTP, {})
 
 
 def test_all_that_are_missing_are_named_at_once():
     with pytest.raises(OperatorError, match="the same holds for guard, other") as refused:
-        check_complete([record(State.FAILED), record(State.INCOMPATIBLE, name="other")], HTTP)
+        check_complete([record(State.FAILED), record(State.INCOMPATIBLE, name="other")], HTTP, {})
     assert 'block = ["guard", "other"]' in refused.value.remedy
 
 
 def test_what_is_blocked_or_is_no_hook_plugin_or_has_loaded_is_no_obstacle():
     records = [record(State.BLOCKED), record(State.LOADED), record(State.FAILED, group="pml.store", name="other")]
-    check_complete(records, HTTP)
+    check_complete(records, HTTP, {})

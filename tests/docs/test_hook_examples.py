@@ -22,7 +22,16 @@ from made_hooks import EXAMPLES, every_hook
 import pml_hookspecs
 from pml_core.plugins import registry
 from pml_hookspecs import RpcError, Session, ToolCall, UnauthenticatedError, replace
-from pml_kit.offers import ACCESS, EMBEDDER, INDIRECT_CALLS, OF_PLUGINS, RESULT_VALUES, SUGGESTER
+from pml_kit.offers import (
+    ACCESS,
+    EMBEDDER,
+    INDIRECT_CALLS,
+    METRICS_PAGE,
+    OF_PLUGINS,
+    READINESS,
+    RESULT_VALUES,
+    SUGGESTER,
+)
 from pml_testing.fakes import FakeRun
 from pml_testing.gateway import ScriptedServer, running, value_of
 
@@ -209,6 +218,21 @@ async def test_offered_embedder(gateway):
         one, alike, other = await embedder.embed(["read a file", "reads files", "book a hotel"], query=False)
     assert math.hypot(*one) == pytest.approx(1)
     assert sum(map(math.prod, zip(one, alike, strict=True))) > 2 * sum(map(math.prod, zip(one, other, strict=True)))
+
+
+async def test_offered_readiness_checks(gateway, tmp_path):
+    settings = {"readiness_checks": {"folder": str(tmp_path / "reports")}}
+    async with gateway([offering("readiness_checks")], settings=settings) as client:
+        parts = {part.name: part for part in await client.gateway.offers.find(READINESS).parts()}
+        assert not parts["reports"].ready
+        assert parts["reports"].detail == f"{tmp_path / 'reports'} is away"
+        assert parts["store"].ready
+
+
+async def test_offered_metrics_page(gateway):
+    async with gateway([offering("metrics_page")]) as client:
+        page = await client.gateway.offers.find(METRICS_PAGE).page()
+        assert page == f"# TYPE team_tools gauge\nteam_tools {len(client.gateway.catalog)}\n"
 
 
 async def test_offered_guides(gateway):

@@ -209,14 +209,6 @@ async def test_a_long_result_arrives_whole(services):
 # Beside MCP.
 
 
-async def test_whoever_watches_over_the_gateway_can_see_that_it_is_there(services):
-    async with listening(services, tokens={"ada": "secret"}) as listener, listener.client() as client:
-        response = await client.http.get("/healthz")
-        assert (response.status_code, response.json()) == (200, {"status": "ok"})
-        foreign = await client.http.get("/healthz", headers={"host": "evil.example"})
-        assert foreign.status_code == 403
-
-
 async def test_nothing_is_served_elsewhere(services):
     async with listening(services) as listener, listener.client() as client:
         response = await client.http.get("/")
@@ -335,9 +327,12 @@ async def test_the_end_waits_for_requests_and_leaves_nothing(services):
             await begun.wait()
             stopping = asyncio.ensure_future(listener.stop())
             await script.cancelled.wait()
-            refused = await late.modern("tools/list")
-            assert refused.status_code == 503
-            assert "stopping" in refused.json()["error"]["message"]
+            while not stopping.done():
+                try:
+                    await late.modern("tools/list")
+                except httpx2.TransportError:
+                    break
+            assert not stopping.done()
             go_on.set()
             assert (await calling).json()["result"] == text("in time")
             await stopping

@@ -7,6 +7,7 @@ from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from pml_background.readiness import LiveReadiness
 from pml_catalog.exposure.exposures import Exposures
 from pml_catalog.exposure.tool_rules import Filters, refusal
 from pml_catalog.exposure.views import LiveViews
@@ -15,7 +16,7 @@ from pml_catalog.naming import entry_of
 from pml_catalog.own_tools import OwnTools
 from pml_hookspecs import Offer, Store, TransportError
 from pml_kit.errors import OperatorError
-from pml_kit.offers import ACCESS, CONNECTIONS, STATIC_CHECKS, VIEWS
+from pml_kit.offers import ACCESS, CONNECTIONS, READINESS, READINESS_CHECKS, STATIC_CHECKS, VIEWS
 from pml_kit.system.logs import Logs
 from pml_kit.system.redaction import Redactor
 from pml_mcp.clients.guides import Guides
@@ -127,9 +128,14 @@ class Parts:
         make_mode = partial(active.tried_mode, make_services=self._services_for)
         views = LiveViews(lambda: active.exposures, make_mode, catalog, self.filters, rehearsals, log)
         self.checks = LiveChecks(log)
-        access = LiveAccess(self.identities, self.access_watchers)
-        self.offers.add(Offer(VIEWS, views), Offer(ACCESS, access), Offer(STATIC_CHECKS, self.checks))
-        self.offers.add(Offer(CONNECTIONS, LiveConnections(self.conversations, self.servers)))
+        self.offers.add(Offer(ACCESS, LiveAccess(self.identities, self.access_watchers)), Offer(VIEWS, views))
+        parts = self.supervisor.closed, self.supervisor.health, lambda: self.assembly.installed("executor")
+        others = lambda: self.store, lambda: self.config.gateway, partial(self.offers.find_all, READINESS_CHECKS)
+        self.readiness = LiveReadiness(catalog, *parts, *others)
+        connections = LiveConnections(self.conversations, self.servers)
+        self.offers.add(
+            Offer(READINESS, self.readiness), Offer(CONNECTIONS, connections), Offer(STATIC_CHECKS, self.checks)
+        )
 
     def _services_for(self, plugin: str, settings: Any) -> PluginServices:
         return PluginServices(self._services, plugin, settings)

@@ -232,13 +232,14 @@ class Gateway(Parts):
         Raises:
             OperatorError: No transport serves such an address.
         """
+        from pml_mcp.clients.listener import Ends
+
         from .plugins.listener import serve
 
         tell = started or (lambda bound: self.log.debug("listening", address=bound))
-        drain = partial(self.background.drain, self.config.gateway.drain_s)
-        await serve(
-            address, self.accept, tell, self.assembly, self.supervisor, self.transport, drain, self.conversations
-        )
+        leave = partial(self.readiness.leave, self.config.gateway.shutdown_delay_s)
+        ends = Ends(leave, partial(self.background.drain, self.config.gateway.drain_s), self.conversations)
+        await serve(address, self.accept, tell, self.assembly, self.supervisor, self.transport, ends)
 
     def accept(self, link: Link, peer: Peer) -> Handler:
         """Begin a conversation with a client; what it sends goes to the handler returned.

@@ -69,6 +69,12 @@ class GatewaySettings:
     drain_s: float = setting(
         5.0, "Time that work in the background gets to end when the gateway stops; what waits is kept [s].", ge=0
     )
+    shutdown_delay_s: float = setting(
+        0.0, "Time that it goes on serving when it is told to stop, while /readyz says so to load balancers [s].", ge=0
+    )
+    ready_servers: tuple[str, ...] = setting(
+        ("*",), "Servers, by name or pattern, without which /readyz says that the gateway is not ready."
+    )
     answer_wait_s: float = setting(
         600.0, "Longest wait for a client's answer to a server's question, where there is no session [s].", ge=1
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Check, Offer, hookimpl
-from pml_kit.offers import LOG_EXPORT
+from pml_kit.offers import LOG_EXPORT, METRICS_PAGE
 
 from .active_tracers import tracer_of
 from .settings import Settings
@@ -20,14 +20,20 @@ settings_type = Settings
 
 @hookimpl
 def pml_offers(services: Services) -> Iterable[Offer[Any]]:
-    """The way to the collector for records of others; whoever uses it need not have ``otel`` among the tracers."""
+    """The way to the collector for records of others, whoever traces; of the tracer the metrics for ``/metrics``."""
 
     def export(records: Sequence[LogRecord]) -> str:
         from .logs import exported
 
         return exported(services, records)
 
-    return [Offer(LOG_EXPORT, export)]
+    logs: Offer[Any] = Offer(LOG_EXPORT, export)
+    tracer = tracer_of(services)
+    if tracer is None or not tracer.options.prometheus:
+        return (logs,)
+    from .prometheus import GatewayMetrics
+
+    return (logs, Offer(METRICS_PAGE, GatewayMetrics(tracer, services)))
 
 
 @hookimpl
@@ -47,9 +53,10 @@ def pml_routes(services: Services) -> Iterable[Any]:
     tracer = tracer_of(services)
     if tracer is None:
         return ()
+    from .prometheus import GatewayMetrics
     from .routes import routes
 
-    return routes(tracer)
+    return routes(tracer, GatewayMetrics(tracer, services))
 
 
 @hookimpl

@@ -1,20 +1,55 @@
-"""Metrics in Prometheus' text format (0.0.4)."""
+"""What Prometheus is told, in its text format (0.0.4): what was measured, and how the gateway is."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from .measures import BOUNDS_S
+from pml_kit.offers import READINESS
+
+from .measures import BOUNDS_S, Metric, Point
 
 if TYPE_CHECKING:
-    from .measures import Metric, Point
+    from pml_hookspecs import Services
+
+    from .active_tracers import ActiveTracer
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FOREIGN = re.compile(r"[^a-zA-Z0-9_]")
 TYPES = {"counter": "counter", "level": "gauge", "histogram": "histogram"}
+
+STATES = ("starting", "up", "idle", "down", "disabled")
+"""Of servers: one that none is in says 0, so that it can be drawn and compared."""
+
+
+class GatewayMetrics:
+    """Implements :class:`pml_kit.offers.MetricsPage`."""
+
+    def __init__(self, tracer: ActiveTracer, services: Services) -> None:
+        self._tracer, self._services = tracer, services
+
+    async def page(self) -> str:
+        """All as they are now."""
+        settings = self._tracer.options.settings
+        name = settings.service_name or os.environ.get("OTEL_SERVICE_NAME") or "pml"
+        levels = [self._servers(), *await self._ready()]
+        return page([*self._tracer.measures.now(), *levels], {**settings.resource, "service.name": name})
+
+    def _servers(self) -> Metric:
+        found = Counter[str](server.state for server in self._services.catalog.servers())
+        points = tuple(Point({"state": state}, found[state]) for state in STATES)
+        return Metric("pml.servers", "{server}", "Servers that are configured, by state.", "level", points)
+
+    async def _ready(self) -> list[Metric]:
+        readiness = self._services.find(READINESS)
+        if readiness is None:
+            return []
+        points = tuple(Point({"part": part.name}, int(part.ready)) for part in await readiness.parts())
+        return [Metric("pml.ready", "", "Whether a part of the gateway can do its work, as 1 or 0.", "level", points)]
 
 
 def page(metrics: Iterable[Metric], about: Mapping[str, str]) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
-from .prometheus import CONTENT_TYPE, page
+from .prometheus import CONTENT_TYPE
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
     from .active_tracers import ActiveTracer
+    from .prometheus import GatewayMetrics
 
 
-def routes(tracer: ActiveTracer) -> list[Any]:
+def routes(tracer: ActiveTracer, found: GatewayMetrics) -> list[Any]:
     """``GET /metrics`` for Prometheus, if wanted, and ``GET /health``."""
     try:
         from starlette.responses import JSONResponse, PlainTextResponse
@@ -22,14 +22,11 @@ def routes(tracer: ActiveTracer) -> list[Any]:
     except ModuleNotFoundError:
         return []  # no listener that has routes is installed
 
-    settings = tracer.options.settings
-    about = {**settings.resource, "service.name": settings.service_name or os.environ.get("OTEL_SERVICE_NAME") or "pml"}
-
     async def metrics(_request: Request) -> Response:
-        return PlainTextResponse(page(tracer.measures.now(), about), media_type=CONTENT_TYPE)
+        return PlainTextResponse(await found.page(), media_type=CONTENT_TYPE)
 
     async def health(_request: Request) -> Response:
         return JSONResponse(dict(await tracer.health()))
 
-    found = [Route("/health", health, methods=["GET"])]
-    return [Route("/metrics", metrics, methods=["GET"]), *found] if tracer.options.prometheus else found
+    served = [Route("/health", health, methods=["GET"])]
+    return [Route("/metrics", metrics, methods=["GET"]), *served] if tracer.options.prometheus else served

@@ -21,7 +21,9 @@ class Settings:
     resource: dict[str, str] = setting(dict, "Further attributes of the gateway, such as deployment.environment.name.")
     traces: bool | None = setting(None, "Whether spans are exported.")
     metrics: bool | None = setting(None, "Whether metrics are exported.")
-    prometheus: bool = setting(default=True, description="Whether HTTP listeners serve metrics at /otel/metrics.")
+    prometheus: bool = setting(
+        default=True, description="Whether HTTP listeners serve metrics at /metrics and /otel/metrics."
+    )
     sample_ratio: float | None = setting(
         None, "Part of the traces that are kept, from 0 to 1, where no client has decided; all of them.", ge=0, le=1
     )

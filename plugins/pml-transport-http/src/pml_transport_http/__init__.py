@@ -114,12 +114,4 @@ class Http(Transport):
         """Serve clients, as :class:`pml_hookspecs.Transport` says."""
         from .server.listener.listener import serve
 
-        await serve(
-            endpoint,
-            accept,
-            started=started,
-            routes=routes,
-            settings=self._settings,
-            services=self._services,
-            log=self._log,
-        )
+        await serve(endpoint, accept, started, routes or {}, self._settings, self._services, self._log)

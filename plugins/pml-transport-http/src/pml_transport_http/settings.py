@@ -115,4 +115,14 @@ class Settings:
         (),
         "Addresses and networks of reverse proxies: their X-Forwarded-For is believed to name the client.",
     )
+    keep_alive_s: float = setting(
+        620.0,
+        "How long a connection is kept for the next request; longer than the load balancer's and clients' own [s].",
+        ge=1,
+    )
+    metrics_networks: tuple[str, ...] = setting(
+        (),
+        "Addresses and networks that may read /metrics without a key; never a reverse proxy's.",
+        project="never",
+    )
     drain_s: float = setting(5.0, "Time that requests get to end when the gateway stops [s].", ge=0)

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import functools
+import math
 import os
 import signal
 import sys
@@ -27,7 +28,7 @@ BY_HAND = (
 )
 
 STOP_S = 9
-"""Longest that a signal leaves the gateway to stop [s]; then the kernel ends it, whatever it is doing."""
+"""Longest that a signal leaves the gateway to stop after its delay [s]; then the kernel ends it, whatever it does."""
 AGAIN_S = 1.0
 """Pause before what could not be opened is tried again [s]."""
 
@@ -145,7 +146,7 @@ async def _serve(
             stop(signal.SIGHUP)
         asked.set()
 
-    _on_end(loop, stop)
+    _on_end(loop, stop, STOP_S + math.ceil(source.config.gateway.shutdown_delay_s))
     loop.add_signal_handler(signal.SIGHUP, hang_up)
     try:
         with seldom_collected() as up:
@@ -164,11 +165,11 @@ async def _serve(
     return 0
 
 
-def _on_end(loop: asyncio.AbstractEventLoop, stop: Callable[[signal.Signals], None]) -> None:
-    """Have SIGTERM and SIGINT call ``stop``, and the kernel end a gateway that has not ended ``STOP_S`` later."""
+def _on_end(loop: asyncio.AbstractEventLoop, stop: Callable[[signal.Signals], None], limit_s: int) -> None:
+    """Have SIGTERM and SIGINT call ``stop``, and the kernel end a gateway that has not ended ``limit_s`` later."""
 
     def end(number: int, _frame: FrameType | None) -> None:
-        if left_s := signal.alarm(STOP_S):
+        if left_s := signal.alarm(limit_s):
             signal.alarm(left_s)  # a second signal gives no more time
         with contextlib.suppress(RuntimeError):  # it has stopped already
             loop.call_soon_threadsafe(stop, signal.Signals(number))

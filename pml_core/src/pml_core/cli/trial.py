@@ -32,9 +32,8 @@ def _temporary_home() -> Iterator[None]:
         try:
             yield
         finally:
-            os.environ.pop("PML_HOME")
-            if before is not None:
-                os.environ["PML_HOME"] = before
+            del os.environ["PML_HOME"]
+            os.environ |= {} if before is None else {"PML_HOME": before}
 
 
 def run(function: RunOnTrial, plugin: str, arguments: argparse.Namespace) -> int:

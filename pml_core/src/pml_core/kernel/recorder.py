@@ -206,10 +206,8 @@ class Recorder:
         if value is None or type(value) is RawObject:
             return None if value is None else self._object(value)
         raw = self._kept(encode(value))
-        if raw[:1] == b"{":
-            return RawObject(raw)
-        wrapped: Json = RawObject(b'{"value":' + raw + b"}")["value"]
-        return wrapped
+        kept: Json = RawObject(raw) if raw[:1] == b"{" else RawObject(b'{"value":' + raw + b"}")["value"]
+        return kept
 
     def _kept(self, raw: bytes) -> bytes:
         """``raw`` without secrets, or its head when it is overlong."""

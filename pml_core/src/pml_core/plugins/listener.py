@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pml_catalog.exposure import DEFAULT_ENDPOINT
 from pml_hookspecs import Endpoint, SharedRoute, TransportError
 from pml_kit.errors import OperatorError
-from pml_mcp.clients.listener import listen
+from pml_mcp.clients.listener import Ends, listen
 from pml_mcp.wire.schemes import PRIVATE, scheme_of
 
 from .registry import HOOK_GROUP, Record, State
 
 if TYPE_CHECKING:
     from pml_hookspecs import Accept, Transport
-    from pml_mcp.wire.client import ConnectedClient
 
     from .assembly import Assembly
     from .supervisor import Supervisor
@@ -25,10 +23,9 @@ if TYPE_CHECKING:
 API = "api"
 """Where routes are mounted that plugins share."""
 MISSING = (State.INCOMPATIBLE, State.FAILED)
-NO_FAULTS: Mapping[str, str] = MappingProxyType({})
 
 
-def check_complete(records: Iterable[Record], address: str, closed: Mapping[str, str] = NO_FAULTS) -> None:
+def check_complete(records: Iterable[Record], address: str, closed: Mapping[str, str]) -> None:
     """See that no installed hook plugin is missing where others can reach the gateway.
 
     What does not load cannot say what it would have guarded: it may be the one that asks for keys. ``closed`` are the
@@ -59,8 +56,7 @@ async def serve(
     assembly: Assembly,
     supervisor: Supervisor,
     transport: Callable[[str], Transport],
-    drain: Callable[[], Coroutine[Any, Any, None]],
-    clients: Iterable[ConnectedClient],
+    ends: Ends,
 ) -> None:
     """Serve clients at ``address`` until there can be no more of them.
 
@@ -70,8 +66,7 @@ async def serve(
         assembly: Knows the plugins, and what they serve besides MCP.
         supervisor: Knows which of them failed.
         transport: Gives the driver for addresses of a scheme.
-        drain: Lets what goes on in the background come to an end, within its limit.
-        clients: Those that are connected, whenever it is asked.
+        ends: What happens before the listener is stopped.
 
     Raises:
         OperatorError: No transport serves such an address, or a plugin is missing that may guard it.
@@ -82,8 +77,7 @@ async def serve(
         driver = transport(scheme)
         assembly.check_driver("transport", scheme, driver, "listener")
         routes = {} if scheme == PRIVATE else _routes(assembly, supervisor)
-        endpoint = Endpoint(name=DEFAULT_ENDPOINT, address=address)
-        await listen(driver, endpoint, accept, started, routes, drain, clients)
+        await listen(driver, Endpoint(name=DEFAULT_ENDPOINT, address=address), accept, started, routes, ends)
     except (NotImplementedError, TransportError, ValueError) as exc:
         raise OperatorError(f"cannot serve clients at {address!r}: {exc}") from exc
 

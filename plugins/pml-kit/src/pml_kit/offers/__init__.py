@@ -37,6 +37,15 @@ from .flows import FLOWS, Flows
 from .guides import GUIDES, Guide
 from .indirect_calls import INDIRECT_CALLS, IndirectCalls
 from .log_records import LOG_EXPORT, LogExport, LogRecord
+from .monitoring import (
+    METRICS_PAGE,
+    READINESS,
+    READINESS_CHECKS,
+    MetricsPage,
+    Readiness,
+    ReadinessCheck,
+    ReadinessPart,
+)
 from .plans import SUGGESTER, Suggester, Suggestion
 from .presentation import (
     DEFINITIONS,
@@ -66,9 +75,11 @@ OF_PLUGINS: frozenset[Key[Any]] = frozenset(
         IDENTITIES,
         INDIRECT_CALLS,
         LOG_EXPORT,
+        METRICS_PAGE,
         PHRASES,
         PRESENTATION,
         PROTECTED_RESOURCE,
+        READINESS_CHECKS,
         RECORDED_ANSWERS,
         RESOURCE_TOOLS,
         RESULT_VALUES,
@@ -122,10 +133,13 @@ __all__ = [
     "IDENTITIES",
     "INDIRECT_CALLS",
     "LOG_EXPORT",
+    "METRICS_PAGE",
     "OF_PLUGINS",
     "PHRASES",
     "PRESENTATION",
     "PROTECTED_RESOURCE",
+    "READINESS",
+    "READINESS_CHECKS",
     "RECORDED_ANSWERS",
     "RESOURCE_TOOLS",
     "RESULT_VALUES",
@@ -157,6 +171,7 @@ __all__ = [
     "Listing",
     "LogExport",
     "LogRecord",
+    "MetricsPage",
     "MissingScopeError",
     "NamedTools",
     "OpenRoute",
@@ -164,6 +179,9 @@ __all__ = [
     "Presentation",
     "PresentedTool",
     "ProtectedResource",
+    "Readiness",
+    "ReadinessCheck",
+    "ReadinessPart",
     "RecordedAnswers",
     "RecordedTool",
     "ResourceTool",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from pml_hookspecs import Accept, Endpoint, Transport
@@ -15,14 +16,24 @@ LAST_WORDS_S = 0.5
 POLL_S = 0.005
 
 
+class Ends(NamedTuple):
+    """What happens before a listener is stopped."""
+
+    leave: Callable[[], Coroutine[Any, Any, None]]
+    """Says that this gateway ends, and returns once those who choose among gateways may have heard of it."""
+    drain: Callable[[], Coroutine[Any, Any, None]]
+    """Lets what goes on in the background come to an end, within its limit."""
+    clients: Iterable[ConnectedClient]
+    """Those that are connected, whenever it is asked."""
+
+
 async def listen(
     driver: Transport,
     endpoint: Endpoint,
     accept: Accept,
     started: Callable[[str], None],
     routes: Mapping[str, list[Any]],
-    drain: Callable[[], Coroutine[Any, Any, None]],
-    clients: Iterable[ConnectedClient],
+    ends: Ends,
 ) -> None:
     """Serve clients at ``endpoint`` until there can be no more of them.
 
@@ -31,8 +42,7 @@ async def listen(
         accept: Begins with a client.
         started: Called with the bound address once clients can connect.
         routes: What is served besides MCP, by plugin.
-        drain: Lets what goes on in the background come to an end, within its limit.
-        clients: Those that are connected, whenever it is asked.
+        ends: What happens before the listener is stopped.
 
     Raises:
         NotImplementedError, TransportError, ValueError: The transport cannot serve such an address.
@@ -43,9 +53,12 @@ async def listen(
     try:
         await asyncio.wait((listening,))
     finally:
-        draining = asyncio.get_running_loop().create_task(drain(), name="drain")
+        if not listening.done():
+            with suppress(asyncio.CancelledError):  # a second signal does not wait for others to hear
+                await ends.leave()
+        draining = asyncio.get_running_loop().create_task(ends.drain(), name="drain")
         try:
-            await _end_streams(clients)
+            await _end_streams(ends.clients)
         finally:
             listening.cancel()
             await asyncio.wait((listening, draining))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -19,9 +20,7 @@ from .headers import EVENTS, PLAIN, SESSION, VERSION, check_accept, check_repeat
 from .http import (
     ADMISSION,
     ADMIT,
-    JSON,
     LOCAL,
-    OK,
     PLAIN_CODES,
     Access,
     HttpError,
@@ -30,11 +29,12 @@ from .http import (
     Scope,
     Send,
     address_of,
+    last_of_connection,
     owner_of,
-    reply,
 )
 from .pages import PluginRoutes
 from .peers import held_by, lost
+from .probes import PROBES, Probes
 from .security import Guard, for_page, preflight
 from .stateless import StatelessRequests
 
@@ -42,17 +42,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pml_hookspecs import Accept, Identity
-    from pml_kit.offers import AccessWatcher, ProtectedResource
+    from pml_kit.offers import Access as KnownAccess
+    from pml_kit.offers import MetricsPage, ProtectedResource, Readiness
     from pml_transport_http.settings import Settings
 
     from .callers import Callers
 
-MCP, HEALTH = "mcp", "healthz"
+MCP = "mcp"
 DEFAULT_ENDPOINT = "default"
 NOT_LET_IN = (401, 403)
 LONGEST_TARGET = 200
 """Characters of what was asked for that are reported."""
 KNOWN = (*HANDSHAKE_REVISIONS, *MODERN_REVISIONS)
+
+
+class Surroundings(NamedTuple):
+    """What the gateway and other plugins have for a listener; nothing where it runs by itself."""
+
+    access: KnownAccess | None = None
+    """Knows keys, and tells those who watch who is not let in."""
+    protected: ProtectedResource | None = None
+    """Says where callers get access tokens."""
+    readiness: Readiness | None = None
+    """Says whether the gateway can do its work, and when it has been told to end."""
+    metrics: MetricsPage | None = None
+    """What it measures."""
 
 
 class Application:
@@ -66,17 +80,18 @@ class Application:
         callers: Callers,
         routes: Mapping[str, Sequence[Any]],
         log: Any,
-        report: AccessWatcher | None = None,
-        protected: ProtectedResource | None = None,
+        around: Surroundings,
     ) -> None:
-        """``report`` is told of those who are not let in; ``protected`` says where they get access tokens."""
-        self._guard, self._callers, self._log, self._report = guard, callers, log, report
-        self._peers = guard.peers
-        self._protection = Protection(protected)
+        self._guard, self._callers, self._log, self._peers = guard, callers, log, guard.peers
+        self._report = None if around.access is None else around.access.report
+        self._readiness, self._probes = around.readiness, Probes(settings, around.readiness, around.metrics)
+        self.ends = False
+        """Whether the listener does: each connection is to end with its next answer."""
+        self._protection = Protection(around.protected)
         self._active_requests, self._quotas = ActiveRequests(), Quotas(settings)
         self._handshake = Handshake(accept, settings, self._active_requests, callers.open, log)
         self._stateless = StatelessRequests(accept, settings, self._active_requests, callers.open, log)
-        self._pages = PluginRoutes(routes, (MCP, HEALTH, WELL_KNOWN), callers.open, log)
+        self._pages = PluginRoutes(routes, (MCP, *PROBES, WELL_KNOWN), callers.open, log)
 
     async def close(self, drain_s: float) -> None:
         """Let requests end, within ``drain_s`` seconds, and then everything."""
@@ -88,7 +103,12 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        if self.ends or (self._readiness is not None and self._readiness.shutting_down):
+            send = last_of_connection(send)
         try:
+            if (path := scope["path"].strip("/")) in PROBES:
+                await self._probes.serve(path, scope, send, partial(self._check_caller, scope, headers))
+                return
             self._guard.check_place(headers, scope["headers"])
             self._peers.check_led(headers)
             origin = headers.get(b"origin")
@@ -109,6 +129,19 @@ class Application:
             self._log.exception("http.failed", path=scope["path"])
             await _fail(send)
 
+    async def _check_caller(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
+        """See that a request without a body is one that is served here.
+
+        Raises:
+            HttpError: It is not.
+        """
+        try:
+            self._guard.check_place(headers, scope["headers"])
+            self._protection.check(await self._callers.access(headers), scope["path"])
+        except HttpError as refusal:
+            refusal.plain = True
+            raise
+
     async def _tell(self, refusal: HttpError, scope: Scope) -> None:
         """Report who was not let in."""
         if refusal.status in NOT_LET_IN and self._report is not None:
@@ -124,9 +157,6 @@ class Application:
 
     async def _route(self, scope: Scope, receive: Receive, send: Send, headers: dict[bytes, bytes]) -> None:
         first, _, rest = scope["path"].lstrip("/").partition("/")
-        if first == HEALTH and not rest:
-            await reply(send, OK, (b'{"status":"ok"}',), (JSON,))
-            return
         if first == WELL_KNOWN:
             await self._protection.describe(scope, send)
             return

@@ -128,3 +128,14 @@ async def reply(send: Send, status: int, pieces: tuple[bytes, ...] = (), headers
     for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
+
+
+def last_of_connection(send: Send) -> Send:
+    """Have a response say that its connection ends with it, so that the next request goes elsewhere."""
+
+    async def send_last(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await send(message)
+
+    return send_last

@@ -53,10 +53,11 @@ def check_binding(host: str, settings: Settings, *, required: bool = False) -> N
     Raises:
         TransportError: It would be, or a token is no good.
     """
-    try:
-        networks(settings.trusted_proxies)
-    except ValueError as error:
-        raise TransportError(f"trusted_proxies in [plugins.http]: {error}", retryable=False) from None
+    for name in ("trusted_proxies", "metrics_networks"):
+        try:
+            networks(getattr(settings, name))
+        except ValueError as error:
+            raise TransportError(f"{name} in [plugins.http]: {error}", retryable=False) from None
     owners: dict[str, str] = {}
     for name, said in settings.tokens.items():
         token = said if isinstance(said, str) else said.token

@@ -33,7 +33,7 @@ class Acceptor:
     def __init__(
         self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol], connections: Connections, log: Any
     ) -> None:
-        """Listen. ``listening`` is bound; it stays the caller's."""
+        """Listen. ``listening`` is bound; it is closed here."""
         listening.setblocking(False)
         listening.listen(BACKLOG)
         self._listening, self._protocol, self._connections, self._log = listening, protocol, connections, log
@@ -45,11 +45,16 @@ class Acceptor:
         self._task = self._loop.create_task(self._run(), name="accept connections")
 
     async def close(self) -> None:
-        """Take no more."""
-        tasks = [self._task, *self._beginning]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        """Take those who wait already, lest what they have sent is lost, and no more."""
+        self._loop.remove_reader(self._listening)
+        await asyncio.sleep(0)  # cancelled in the turn in which it got a connection, the task would drop it
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        with contextlib.suppress(OSError):
+            while self._begin_waiting():
+                pass
+        self._listening.close()
+        await asyncio.gather(*self._beginning, return_exceptions=True)
         if self._spare is not None:
             os.close(self._spare)
             self._spare = None
@@ -65,14 +70,15 @@ class Acceptor:
             except OSError as error:
                 await self._do_without(error)
 
-    def _begin_waiting(self) -> None:
-        """Take those who wait behind the first one, lest each costs a turn of the loop."""
+    def _begin_waiting(self) -> bool:
+        """Take those who wait behind the first one, lest each costs a turn of the loop; whether more may wait."""
         for _ in range(AT_ONCE):
             try:
                 connected, _ = self._listening.accept()
             except BlockingIOError:
-                return
+                return False
             self._begin(connected)
+        return True
 
     def _begin(self, connected: socket.socket) -> None:
         connected.setblocking(False)

@@ -49,6 +49,12 @@ class Connection(Protocol):
     def overdue(self, now: float) -> bool:
         """Whether what it owes should have come, at a time of the loop's clock."""
 
+    def expects_request(self) -> bool:
+        """Whether its first request, or the rest of one, is to come."""
+
+    def end_with_answer(self) -> None:
+        """Have it end with the answer that is being given, where there is one."""
+
     def expire(self) -> None:
         """End it because it is overdue."""
 
@@ -91,6 +97,15 @@ class Connections:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         return True
+
+    def expect_requests(self) -> bool:
+        """Whether any expects one."""
+        return any(connection.expects_request() for connection in self._all)
+
+    def end_with_answers(self) -> None:
+        """Have those end with their answers that are being given one."""
+        for connection in self._all:
+            connection.end_with_answer()
 
     def leave(self, connection: Connection) -> None:
         """Forget one; nothing happens when it is forgotten already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pml_hookspecs import TransportError, UnauthenticatedError
 from pml_kit.cleanup import finish_despite_cancel
-from pml_kit.offers import ACCESS, PROTECTED_RESOURCE, required
+from pml_kit.offers import ACCESS, METRICS_PAGE, PROTECTED_RESOURCE, READINESS, required
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from .connections import Connections
     from .wire import Protocol
 
-KEEP_ALIVE_S = 75
-"""How long a connection is kept for the next request [s].
-
-Longer than clients keep unused connections, so that they, not we, close them: else requests meet a closed one."""
+ARRIVAL_S = 0.5
+"""Longest that requests are waited for whose connections were there before the gateway stopped listening [s]."""
 FLUSH_S = 1.0
 """Least time that clients get to take what was written for them."""
 POLL_S = 0.005
@@ -40,13 +39,13 @@ async def serve(
     endpoint: Endpoint,
     accept: Accept,
     started: Callable[[str], None],
-    routes: Mapping[str, Sequence[Any]] | None,
+    routes: Mapping[str, Sequence[Any]],
     settings: Settings,
     services: Services | None,
     log: Any,
 ) -> None:
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
-    from pml_transport_http.server.app import Application
+    from pml_transport_http.server.app import Application, Surroundings
     from pml_transport_http.server.callers import Callers
     from pml_transport_http.server.peers import Peers, reachable_at
     from pml_transport_http.server.security import Guard, check_binding
@@ -54,16 +53,18 @@ async def serve(
     from .acceptor import Acceptor
     from .connections import Connections
 
-    access = None if services is None else required(services, ACCESS)
-    protected = None if services is None else services.find(PROTECTED_RESOURCE)
-    identify, report = (None, None) if access is None else (access.identify, access.report)
+    around = Surroundings()
+    if services is not None:
+        access, protected = required(services, ACCESS), services.find(PROTECTED_RESOURCE)
+        around = Surroundings(access, protected, services.find(READINESS), services.find(METRICS_PAGE))
+    identify = None if around.access is None else around.access.identify
     host, port = place(endpoint)
     check_binding(host, settings, required=await _required(identify))
     with _listen(host, port) as listening:
         host, port = listening.getsockname()[:2]
         peers = Peers(services, settings.peer_url or reachable_at(host, port), log)
         guard, callers = Guard(settings, host, port, peers), Callers(settings, identify, log)
-        application = Application(accept, settings, guard, callers, routes or {}, log, report, protected)
+        application = Application(accept, settings, guard, callers, routes, log, around)
         connections = Connections(settings, log)
         server = _server(application, settings)
         acceptor = Acceptor(listening, partial(_protocol, server, settings, connections), connections, log)
@@ -72,7 +73,7 @@ async def serve(
             started(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
             await asyncio.get_running_loop().create_future()
         finally:
-            stopping = _stop(server, acceptor, listening, application, settings.drain_s)
+            stopping = _stop(server, acceptor, connections, application, settings.drain_s)
             await finish_despite_cancel(stopping, name="stop the HTTP listener")
             await finish_despite_cancel(peers.end(), name="leave the other gateways")
             connections.close()
@@ -147,7 +148,7 @@ def _server(application: Application, settings: Settings) -> uvicorn.Server:
         forwarded_allow_ips=list(settings.trusted_proxies),
         server_header=False,
         date_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_keep_alive=math.ceil(settings.keep_alive_s),
     )
     config.load()
     server = uvicorn.Server(config)
@@ -163,28 +164,32 @@ def _protocol(server: uvicorn.Server, settings: Settings, connections: Connectio
 
 
 async def _stop(
-    server: uvicorn.Server, acceptor: Acceptor, listening: socket.socket, application: Application, drain_s: float
+    server: uvicorn.Server, acceptor: Acceptor, connections: Connections, application: Application, drain_s: float
 ) -> None:
-    async def listen_no_more() -> None:
-        await acceptor.close()
-        listening.close()
-
+    """End without a request that was sent and is not answered, as far as ``drain_s`` seconds go."""
     loop = asyncio.get_running_loop()
     until = loop.time() + drain_s
-    await asyncio.gather(application.close(drain_s), listen_no_more())
     state = server.server_state
+    application.ends = True
+    connections.end_with_answers()
+    await acceptor.close()
+    # What comes now was sent before its sender could know, and a proxy may not send it to another gateway.
+    await _until(lambda: not connections.expect_requests(), min(drain_s, ARRIVAL_S))
     for connection in tuple(state.connections):
         connection.shutdown()
-    await _until_empty(max(until - loop.time(), FLUSH_S), state.connections, state.tasks)
+    await application.close(max(until - loop.time(), 0))
+    for connection in tuple(state.connections):
+        connection.shutdown()
+    await _until(lambda: not (state.connections or state.tasks), max(until - loop.time(), FLUSH_S))
     for connection in tuple(state.connections):
         # Its client does not read what is left for it.
         connection.transport.abort()
-    await _until_empty(FLUSH_S, state.connections, state.tasks)
+    await _until(lambda: not (state.connections or state.tasks), FLUSH_S)
 
 
-async def _until_empty(limit_s: float, *sets: set[Any]) -> None:
-    """Wait for the server to be done with its connections and requests; it has no event for that."""
+async def _until(is_so: Callable[[], bool], limit_s: float) -> None:
+    """Wait for what nothing tells of: that the server is done with its connections and requests, say."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(limit_s):
-            while any(sets):  # noqa: ASYNC110 - see above
+            while not is_so():  # noqa: ASYNC110 - see above
                 await asyncio.sleep(POLL_S)

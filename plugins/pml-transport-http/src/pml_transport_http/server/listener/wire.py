@@ -111,6 +111,15 @@ class Protocol(HttpToolsProtocol):
         """Whether what it owes should have come."""
         return now > self._due
 
+    def expects_request(self) -> bool:
+        """Whether its first request, or the rest of one, is to come."""
+        return self._phase in (Phase.HEAD, Phase.BODY)
+
+    def end_with_answer(self) -> None:
+        """Have it end with the answer that is being given, where there is one."""
+        if self._is_answering():
+            self.cycle.keep_alive = False
+
     def expire(self) -> None:
         """End it, with a reason where something of a request is there."""
         if self._phase is Phase.REFUSED:
