@@ -328,6 +328,26 @@ async def test_when_all_sessions_are_in_use_no_more_begin(services):
             assert "sessions are in use" in error_of(response)["message"]
 
 
+async def test_those_who_have_most_make_room_for_one_who_has_none(services):
+    keys = {"ada": "a", "ben": "b", "cyd": "c"}
+    async with (
+        listening(services, max_sessions=3, tokens=keys) as listener,
+        listener.client(authorization="Bearer a") as ada,
+        listener.client(authorization="Bearer b") as ben,
+        listener.client(authorization="Bearer b") as again,
+        listener.client(authorization="Bearer c") as cyd,
+    ):
+        for client in (ada, ben, again, cyd):
+            await client.initialize()
+        statuses = [(await client.post(client.calling("echo"))).status_code for client in (ada, ben, again, cyd)]
+        assert statuses == [200, 404, 200, 200]
+        # Now each has one that is idle, and whoever has one already gets no second in the place of another's.
+        async with cyd.listen() as standing, listener.client(authorization="Bearer c") as more:
+            assert standing.status_code == 200
+            refused = await more.post(more.message("initialize", {"protocolVersion": LEGACY}))
+            assert refused.status_code == 503
+
+
 async def test_answers_to_nothing_are_counted(services):
     async with listening(services) as listener, listener.client() as client:
         await client.initialize()

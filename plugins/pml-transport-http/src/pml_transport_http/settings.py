@@ -72,7 +72,7 @@ class Settings:
         1800.0, "Time after which a session without requests and streams is ended [s].", ge=1
     )
     max_sessions: int = setting(
-        1000, "Most sessions at a time; above it, a session of the same principal makes way, or none begins.", ge=1
+        1000, "Most sessions at a time; above it, one that is idle makes way, of the same principal first.", ge=1
     )
     max_sessions_per_principal: int = setting(
         100,

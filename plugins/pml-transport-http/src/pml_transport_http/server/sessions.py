@@ -262,19 +262,22 @@ class Sessions:
         return session
 
     def make_room(self, owner: str) -> None:
-        """See that there is room for one more of ``owner``: of its own, the one that was idle longest makes way.
+        """See that there is room for one more of ``owner``.
+
+        The one that was idle longest makes way: of its own, or where it has none, of those who have the most.
 
         Raises:
-            HttpError: All its sessions are in use, with status 429; or those of others take all the room, with 503.
+            HttpError: All its sessions are in use, with status 429; or all there are, with 503.
         """
         mine = [session for session in self._open.values() if session.owner == owner]
         crowded = len(mine) >= self._most_each
         if not crowded and len(self._open) < self._most:
             return
-        idle = [session for session in mine if not session.users]
+        idle = [session for session in mine if not session.users] or ([] if crowded else self._idle_of_most(len(mine)))
         if idle:
-            self._log.debug("http.session_evicted", owner=owner, of_it=len(mine), of_all=len(self._open))
-            self.end(min(idle, key=lambda session: session.idle_since), None)
+            longest = min(idle, key=lambda session: session.idle_since)
+            self._log.debug("http.session_evicted", owner=longest.owner, of_it=len(mine), of_all=len(self._open))
+            self.end(longest, None)
             return
         status, what = (TOO_MANY, f"your {self._most_each}") if crowded else (503, str(self._most))
         now = asyncio.get_running_loop().time()
@@ -283,6 +286,16 @@ class Sessions:
             self._log.warning("http.too_many_sessions", owner=owner, of_it=len(mine), of_all=len(self._open))
         message = f"All {what} sessions are in use; try again later"
         raise HttpError(status, INTERNAL_ERROR, message, headers=[(b"retry-after", b"10")])
+
+    def _idle_of_most(self, count: int) -> list[Session]:
+        """Sessions that nobody uses, of owners that have the most of these; none of one that has fewer than ``count``.
+
+        Whoever opens many makes room for whoever opens few, and nobody can push out those of whom it has more.
+        """
+        idle = [session for session in self._open.values() if not session.users]
+        owners = Counter(session.owner for session in idle)
+        most = max(owners.values(), default=0)
+        return [session for session in idle if owners[session.owner] == most] if most > count else []
 
     def add(self, session: Session) -> None:
         """Take a new one in."""
