@@ -44,7 +44,7 @@ def record_of(task, result=None, *, limit=65536, secrets=(), status="running", i
     if result is None:
         recorder.started(task, run)
     else:
-        executions.record(recorder.ended(task, run, result))
+        executions.record(recorder.row(task, run, result.status, result))
     (record,) = executions.records.values()
     return record
 

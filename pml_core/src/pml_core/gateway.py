@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self
 
 from pml_background.executions import Background
+from pml_background.journal import Journal
 from pml_background.key_recheck import KeyRecheck
 from pml_background.resume_limit import ResumeLimit
 from pml_background.secret_references import SecretReferences
@@ -102,6 +103,8 @@ class Gateway(Parts):
     async def _start(self) -> None:
         self.server_pool.make(self.config.servers)
         store = await self.open_store()
+        self.journal = Journal(store, self.log)
+        self.supervisor.on_close(self.journal.close)
         self.supervisor.on_close(self.server_pool.stop)  # before the store, after all that may still need servers
         tracing = await open_tracers(self.active, self.supervisor, self.log)
         self.assembly.load_hooks(self.supervisor.fault)
@@ -109,7 +112,7 @@ class Gateway(Parts):
         self.announcement.tell_of_projects()
         self.gather_offers()
         self._use_plugins()
-        self.dispatcher = self._dispatcher(store, tracing)
+        self.dispatcher = self._dispatcher(tracing)
         executors = await self._executors()
         self.dispatcher.chain, self.dispatcher.direct_chain = self._chains(store, executors)
         self.background = Background(
@@ -140,6 +143,7 @@ class Gateway(Parts):
         if self._connect:
             self.soon(self._open)
             self.soon(self.announcement.begin, self.servers_tried, store)
+            self.soon(self.journal.keep)
             self.soon(self.background.live)
             self.soon(self.background.watch)
 
@@ -180,10 +184,10 @@ class Gateway(Parts):
     def _gather(self, hook: str, on_fault: Fault | None = None) -> list[tuple[str, Any]]:
         return self.assembly.gather(hook, on_fault or self.supervisor.fault)
 
-    def _dispatcher(self, store: Store, tracing: Tracing) -> Dispatcher:
+    def _dispatcher(self, tracing: Tracing) -> Dispatcher:
         settings = self.config.gateway
         full = settings.durability == "full"
-        recorder = Recorder(store.executions, self.redactor, settings.record_bytes, self.log, full=full)
+        recorder = Recorder(self.journal.executions, self.redactor, settings.record_bytes, self.log, full=full)
         return Dispatcher(
             self.catalog,
             self.own_tools,
@@ -196,7 +200,8 @@ class Gateway(Parts):
         )
 
     async def _executors(self) -> Executors:
-        direct = DirectExecutor(self.servers, self.own_tools, self.extensions.learn, self.links, started=self._connect)
+        known = self.servers, self.own_tools, self.extensions.learn, self.links
+        direct = DirectExecutor(*known, begins=self.journal.begins, started=self._connect)
         executors = Executors(direct, self.catalog, self.rehearsals)
         await open_executors(self.active, self.supervisor, executors)
         return executors

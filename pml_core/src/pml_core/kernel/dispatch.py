@@ -288,23 +288,21 @@ class Dispatcher:
         if self._is_unrecorded(task, run, outcome):
             return outcome, None
         try:
-            return outcome, self._recorder.ended(task, run, outcome)
+            return outcome, self._recorder.row(task, run, outcome.status, outcome)
         except (TypeError, ValueError) as exc:
             self._log.error("the output of a task is not JSON", task=task.id, execution=run.id, problem=str(exc))
             outcome = self._over(task, run, Status.ERROR, Failure("executor.fault", EXECUTOR_FAULT))
-            return outcome, self._recorder.ended(task, run, outcome)
+            return outcome, self._recorder.row(task, run, outcome.status, outcome)
 
     def _is_kept_first(self, task: Task, run: ExecutionRun, outcome: Outcome) -> bool:
         """Whether its end is durable before it is answered; else who was answered may find it failed after a crash.
 
-        So it is with what cost or noted something, with tools that plugins publish, such as agents, and with what a
+        So it is with what cost something, with tools that plugins publish, such as agents, and with what a
         client asked for and history shows as running. What a plan or code did besides is written before their own end.
         """
-        if run.notes is not None or outcome.cost_usd is not None:
-            return True
-        if isinstance(task, ToolCall):
+        if isinstance(task, ToolCall) and outcome.cost_usd is None:
             return task.tool in self._own_tools and self._own_tools.has_turns(task.tool)
-        return run.parent is None and not isinstance(task, ServerRequest)
+        return outcome.cost_usd is not None or (run.parent is None and not isinstance(task, ServerRequest))
 
     def _is_unrecorded(self, task: Task, run: ExecutionRun, outcome: Outcome) -> bool:
         """Another gateway or another execution records it, or it only looked at what is recorded."""

@@ -98,7 +98,7 @@ class Recorder:
 
     def started(self, task: Task, run: ExecutionRun) -> None:
         """Record that something long has begun."""
-        self._executions.record(self._record(task, run, "running", None))
+        self._executions.record(self.row(task, run, "running", None))
 
     def queued(self, task: Task, run: ExecutionRun) -> None:
         """Record that something waits for its turn; whoever gives turns says when it has begun."""
@@ -112,10 +112,6 @@ class Recorder:
                 await self.keep(replace(record, status="running"), first=True)
         except Exception as exc:  # what runs matters more
             self._log.warning("not recorded as running", execution=id, problem=str(exc))
-
-    def ended(self, task: Task, run: ExecutionRun, outcome: Outcome) -> ExecutionRecord:
-        """The row of the end, for :meth:`keep`."""
-        return self._record(task, run, outcome.status, outcome)
 
     async def keep(self, record: ExecutionRecord, *, first: bool) -> None:
         """Record the end; ``first``: it is durable before it is answered.
@@ -145,9 +141,10 @@ class Recorder:
 
     def pending(self, task: Task, run: ExecutionRun) -> ExecutionRecord:
         """Of an execution that has not begun."""
-        return self._record(task, run, "pending", None)
+        return self.row(task, run, "pending", None)
 
-    def _record(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
+    def row(self, task: Task, run: ExecutionRun, status: RecordStatus, outcome: Outcome | None) -> ExecutionRecord:
+        """What history has of it; of its end, for :meth:`keep`."""
         kind, target = kind_and_target(task)
         session, options, noted = run.session, run.terms.options, (run.notes or {}).get
         return ExecutionRecord(

@@ -48,7 +48,14 @@ class DirectExecutor:
     """Runs tool calls, and other requests of clients that are for one server."""
 
     def __init__(
-        self, servers: Mapping[str, Server], own_tools: OwnTools, learn: Learn, links: Links, *, started: bool = True
+        self,
+        servers: Mapping[str, Server],
+        own_tools: OwnTools,
+        learn: Learn,
+        links: Links,
+        *,
+        begins: Callable[[ToolCall, Run], None],
+        started: bool = True,
     ) -> None:
         """Make one for the whole gateway.
 
@@ -57,10 +64,11 @@ class DirectExecutor:
             own_tools: Are answered here, all others by their servers.
             learn: Is told the results of servers that may tell of a task.
             links: Gives results on, their links as clients can follow them.
+            begins: Is told before a server is asked to run a tool.
             started: False for servers of a command that only looks.
         """
         self._servers, self._own_tools, self._learn, self._links = servers, own_tools, learn, links
-        self._started = started
+        self._begins, self._started = begins, started
 
     async def execute(self, task: ToolCall, run: Run) -> Outcome:
         """Call the tool; whatever goes wrong with it becomes an outcome."""
@@ -74,6 +82,7 @@ class DirectExecutor:
         try:
             if (server := self._servers.get(name)) is None or not self._started:
                 raise self._why_not(name)
+            self._begins(task, run)
             result = await server.call_tool(tool, task, run)
             if TASK_ID in result.raw:
                 self._learn(server, result, task.tool, run.session)
