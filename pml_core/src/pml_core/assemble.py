@@ -127,15 +127,13 @@ class Parts:
         )
         make_mode = partial(active.tried_mode, make_services=self._services_for)
         views = LiveViews(lambda: active.exposures, make_mode, catalog, self.filters, rehearsals, log)
-        self.checks = LiveChecks(log)
-        self.offers.add(Offer(ACCESS, LiveAccess(self.identities, self.access_watchers)), Offer(VIEWS, views))
+        self.checks, access = LiveChecks(log), LiveAccess(self.identities, self.access_watchers)
+        self.offers.add(Offer(VIEWS, views), Offer(ACCESS, access), Offer(STATIC_CHECKS, self.checks))
         parts = self.supervisor.closed, self.supervisor.health, lambda: self.assembly.installed("executor")
         others = lambda: self.store, lambda: self.config.gateway, partial(self.offers.find_all, READINESS_CHECKS)
         self.readiness = LiveReadiness(catalog, *parts, *others)
         connections = LiveConnections(self.conversations, self.servers)
-        self.offers.add(
-            Offer(READINESS, self.readiness), Offer(CONNECTIONS, connections), Offer(STATIC_CHECKS, self.checks)
-        )
+        self.offers.add(Offer(READINESS, self.readiness), Offer(CONNECTIONS, connections))
 
     def _services_for(self, plugin: str, settings: Any) -> PluginServices:
         return PluginServices(self._services, plugin, settings)

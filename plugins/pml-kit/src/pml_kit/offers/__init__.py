@@ -33,19 +33,8 @@ from .answers import (
     ResultValues,
     stored_values,
 )
-from .flows import FLOWS, Flows
 from .guides import GUIDES, Guide
 from .indirect_calls import INDIRECT_CALLS, IndirectCalls
-from .log_records import LOG_EXPORT, LogExport, LogRecord
-from .monitoring import (
-    METRICS_PAGE,
-    READINESS,
-    READINESS_CHECKS,
-    MetricsPage,
-    Readiness,
-    ReadinessCheck,
-    ReadinessPart,
-)
 from .plans import SUGGESTER, Suggester, Suggestion
 from .presentation import (
     DEFINITIONS,
@@ -58,7 +47,19 @@ from .presentation import (
 )
 from .recorded_answers import RECORDED_ANSWERS, RecordedAnswers, RecordedTool
 from .search import EMBEDDER, SEARCH, Embedder, ScoreExplainer, SearchIndex
-from .static_checks import STATIC_CHECKS, Asker, Checker, Judge, StaticChecks, Verdict
+from .static_checks import FLOWS, STATIC_CHECKS, Asker, Checker, Flows, Judge, StaticChecks, Verdict
+from .telemetry import (
+    LOG_EXPORT,
+    METRICS_PAGE,
+    READINESS,
+    READINESS_CHECKS,
+    LogExport,
+    LogRecord,
+    MetricsPage,
+    Readiness,
+    ReadinessCheck,
+    ReadinessPart,
+)
 from .tool_names import TOOL_NAMES, NamedTools, ToolNames
 from .tool_notes import TOOL_NOTES, ToolNote, ToolNotes, note_of
 from .views import CONNECTIONS, VIEWS, ClientConnection, Connections, Listing, View, Views, Words

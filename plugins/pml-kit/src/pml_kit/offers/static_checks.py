@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 from pml_hookspecs import Executor, Key, Wrapper
 
 if TYPE_CHECKING:
-    from pml_hookspecs import CatalogEntry, Failure, Run, Session, Task
+    from pml_hookspecs import CatalogEntry, ExecutionId, Failure, Run, Session, Task
 
     from .plan_graphs import PlanGraph
 
@@ -135,5 +135,21 @@ class StaticChecks(Protocol):
         ...
 
 
+class Flows(Protocol):
+    """Knows which values of untrusted servers would decide what a task does, for whoever has a human look at that."""
+
+    def of(self, execution: ExecutionId) -> Sequence[str]:
+        """A line for each such value: what it decides, the value and where it comes from, for people to read.
+
+        Args:
+            execution: One that is under way.
+
+        Returns:
+            The same lines, in the same order, whenever the same values flow in the same plan. Empty where none does.
+        """
+        ...
+
+
+FLOWS: Key[Flows] = Key("flows", Flows)
 STATIC_CHECKS: Key[StaticChecks] = Key("static_checks", StaticChecks)
 """The gateway's own."""
