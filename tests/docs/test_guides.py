@@ -16,6 +16,8 @@ import yaml
 
 from pml_clients.configuration.preset_files import offered
 from pml_core.cli import main
+from pml_kit.system.environment import USUAL_VARIABLES
+from pml_settings.secret_sources import COMMAND_VARIABLES
 from pml_testing.gateway import Client, ScriptedServer, running
 
 ROOT = Path(__file__).parents[2]
@@ -35,6 +37,16 @@ OFF_BY = 0.35
 KINDS = {"pml.exposure_mode": "exposure_mode", "pml.executor": "executor", "pml.plugins": "hooks"}
 MODES = ("full_proxy", "hybrid", "meta_only", "semantic")
 PLUGINS = (*MODES, "dag", "dry_run", "search", "search_tools", "workflow_tool")
+
+
+def test_the_table_of_what_programs_get_names_every_variable():
+    """A row of the guide for each list that the code has."""
+    rows = re.findall(
+        r"^\| (a server|a command of [^|]*) \|([^|]*)\|([^|]*)\|$", (GUIDES / "security.md").read_text(), re.MULTILINE
+    )
+    (_, usual, _), (_, _, more) = rows
+    assert set(re.findall(r"`([^`]+)`", usual)) == {name.upper() for name in USUAL_VARIABLES}
+    assert set(re.findall(r"`([^`]+)`", more)) == set(COMMAND_VARIABLES)
 
 
 def plugins():

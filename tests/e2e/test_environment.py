@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from gate import Gate
+
+from pml_kit.system.environment import is_usual
 
 TELLER = """
 import json, os, sys
@@ -60,7 +66,7 @@ def test_a_server_gets_the_usual_variables_and_what_it_was_given(gate):
     assert ALICE not in said
     assert BOB not in said
     assert SECRET not in said
-    assert not [name for name in environment if name.startswith("PML_") and name != "PML_STDIO_MARK"]
+    assert not [name for name in environment if name.startswith("PML_")]
     assert environment["MINE"] == ITS_OWN
     assert (environment["DOCKER_HOST"], environment["DOCKER_CONFIG"]) == ("unix:///d", "/d")
     assert (environment["PATH"], environment["LC_TIME"]) == (gate.environment["PATH"], "C")
@@ -104,3 +110,66 @@ def test_what_a_file_of_variables_says_is_kept_nowhere(gate):
     for secret in (first, second):
         assert secret not in shown
         assert [str(path) for path in kept if secret.encode() in path.read_bytes()] == []
+
+
+POISON = {
+    "AWS_SECRET_ACCESS_KEY": "poison-aws-1", "OPENAI_API_KEY": "poison-openai-1", "LD_PRELOAD": "/poison/preload.so",
+    "PYTHONPATH": "/poison/python", "NODE_OPTIONS": "--poison", "GIT_SSH_COMMAND": "poison-git-1",
+    "PML_GATEWAY__PAGE_SIZE": "7717", "pml_gateway__intent": "poison-intent",
+}  # fmt: skip
+MARKS = {"_PML_STARTED_BY", "_PML_AGENT_TURN"}
+DUMP = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w')); print('tok-of-a-command')"
+DUMP_AND_ANSWER = "import json, os, sys; print(json.dumps(dict(os.environ)))"
+CODE = "import os\nreturn dict(os.environ)"
+
+
+def descendants(pid):
+    """All processes below one, by number: what each was given as its environment."""
+    parents = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+    found, below = {}, {pid}
+    while below:
+        below = {one for one, parent in parents.items() if parent in below}
+        for one in below:
+            with suppress(OSError):
+                found[one] = Path(f"/proc/{one}/environ").read_bytes().decode(errors="replace")
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at the environment of others in /proc")
+@pytest.mark.attack(
+    "A server's environment", "look for keys of clouds and models, or be loaded with a library of others"
+)
+def test_nothing_that_is_started_gets_more_than_the_documented_minimum(gate):
+    gate.environment |= {**POISON, "VAULT_ADDR": "https://vault.example"}
+    dump = gate.folder / "command.json"
+    asked = f"${{command:{sys.executable} -c {shlex.quote(DUMP)} {dump}}}"
+    server(gate, "teller", TELLER)
+    gate.config.write_text(
+        f"{gate.config.read_text()}TOKEN = {json.dumps(asked)}\n"
+        '[gateway.executors]\n"code.python" = "cpython"\n'
+        f"[plugins.agents.agents.helper]\ncommand = {json.dumps([sys.executable, '-c', DUMP_AND_ANSWER])}\n"
+    )
+    with gate.serving() as served, gate.caller(BOB) as bob:
+        told = {"server": bob.text("teller__tell")}
+        told["code"] = bob.text("run_code", language="python", code=CODE)
+        told["agent"] = bob.text("agents__helper", message="hello")
+        below = descendants(served.pid)
+    dump, doctor_dump = dump.rename(gate.folder / "of-the-gateway.json"), dump
+    assert "ok  server teller" in gate.pml("plugins", "doctor")
+    told["command"], told["command of the doctor"] = dump.read_text(), doctor_dump.read_text()
+    said = [*told.values(), *below.values()]
+    assert len(below) >= len(("server", "its watchdog", "what starts code"))
+    assert [
+        name for name, value in POISON.items() if any(f'"{name}"' in one or f"{name}=" in one for one in said)
+    ] == []
+    assert [value for value in POISON.values() if any(value in one for one in said)] == []
+    assert set(json.loads(told["code"])) == {"LC_ALL", "TZ"}
+    assert set(json.loads(json.loads(told["agent"])["response"])) <= {"PATH", "HOME", "LANG", *MARKS}
+    for name, more in {"server": {"MINE", "TOKEN"}, "command": {"VAULT_ADDR"}}.items():
+        environment = json.loads(told[name])
+        assert more <= set(environment)
+        assert [one for one in environment if not is_usual(one) and one not in {*more, *MARKS}] == []
+    assert told["command of the doctor"] == told["command"]

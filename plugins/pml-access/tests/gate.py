@@ -120,6 +120,7 @@ class Gate:
                 assert process.poll() is None, said
                 assert time.monotonic() < until_s, said
                 time.sleep(POLL_S)
+            self.pid = process.pid
             self.url = said.partition(SERVING)[2].split()[0].removesuffix("/mcp")
             yield self
         finally:

@@ -18,10 +18,10 @@ PYTHON = Environment(runtime="python", requirements=("some-server==1",), servers
 NODE = Environment(runtime="node", requirements=("some-server@1",), servers=("some",))
 # Stands for uv: ``uv venv … FOLDER`` makes an interpreter, ``uv pip …`` does what the test wants; both are noted.
 UV = """#!/bin/sh
-echo "$@" >> "$CALLS"
+echo "$@" >> "$UV_CALLS"
 for last; do :; done
 if [ "$1" = venv ]; then mkdir -p "$last/bin" && touch "$last/bin/python"; exit; fi
-echo "PYTHONPATH=$PYTHONPATH" >> "$CALLS"
+echo "PYTHONPATH=$PYTHONPATH AWS_SECRET_ACCESS_KEY=$AWS_SECRET_ACCESS_KEY" >> "$UV_CALLS"
 {install}
 """
 
@@ -29,7 +29,7 @@ echo "PYTHONPATH=$PYTHONPATH" >> "$CALLS"
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("PML_HOME", str(tmp_path))
-    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("UV_CALLS", str(tmp_path / "calls"))
     return tmp_path / "demo"
 
 
@@ -64,11 +64,12 @@ async def test_an_installation_is_made_once_and_found_again(root, program):
     assert [path.name for path in root.iterdir()] == [PYTHON.folder]
 
 
-async def test_variables_that_would_lead_elsewhere_are_taken_away(root, program, monkeypatch):
+async def test_variables_that_would_lead_elsewhere_or_are_nobodys_business_are_taken_away(root, program, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "poison")
     program("uv", UV.format(install="exit 0"))
     await install(PYTHON)
-    assert "PYTHONPATH=" in calls(root)
+    assert "PYTHONPATH= AWS_SECRET_ACCESS_KEY=" in calls(root)
 
 
 async def test_a_failure_leaves_nothing_and_tells_of_both_ways(root, program, monkeypatch):
@@ -86,7 +87,7 @@ async def test_a_failure_leaves_nothing_and_tells_of_both_ways(root, program, mo
 
 
 async def test_an_interrupted_installation_leaves_nothing(root, program):
-    program("uv", UV.format(install='echo started >> "$CALLS"; sleep 60'))
+    program("uv", UV.format(install='echo started >> "$UV_CALLS"; sleep 60'))
     task = asyncio.create_task(install(PYTHON))
     async with asyncio.timeout(20):
         while not (root.parent / "calls").exists() or "started" not in calls(root):  # noqa: ASYNC110 - a process
@@ -127,7 +128,7 @@ async def test_two_demos_at_once_both_get_the_installation(root, program):
 
 
 async def test_node_packages_are_installed_by_npm_without_their_scripts(root, program):
-    program("npm", '#!/bin/sh\necho "$@" >> "$CALLS"\n')
+    program("npm", '#!/bin/sh\necho "$@" >> "$UV_CALLS"\n')
     assert await install(NODE) == root / NODE.folder
     assert "--ignore-scripts" in calls(root)[0]
     assert "some-server@1" in calls(root)[0]

@@ -26,6 +26,13 @@ async def test_the_output_comes_back():
     assert await run([sys.executable, "-c", "print('here')"], limit_s=30) == "here\n"
 
 
+async def test_a_program_gets_what_every_program_gets(monkeypatch):
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "poison")
+    said = await run([sys.executable, "-c", "import os; print(*os.environ)"], limit_s=30)
+    assert "PATH" in said
+    assert "AWS_SECRET_ACCESS_KEY" not in said
+
+
 async def test_a_failure_quotes_the_end_of_the_output():
     program = "import sys; print('\\n'.join(map(str, range(100)))); print('why', file=sys.stderr); sys.exit(3)"
     with pytest.raises(DemoError, match="ended with status 3") as failure:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from pml_kit.system.environment import passed_on
+
 from . import processes
 from .problem import DemoError
 from .servers import Environment, python_of
@@ -20,8 +22,10 @@ INSTALL_S, NODE_S = 300.0, 40.0
 LEAST_NODE = 18
 ABANDONED_S = 3600.0
 """Age after which a folder of an unfinished installation is taken for abandoned [s]."""
-UNWANTED = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
-"""Variables that would make pip install somewhere else."""
+WANTED = ("PIP_*", "UV_*", "NPM_CONFIG_*", "npm_config_*")
+"""Variables that tell pip, uv and npm where to look, besides those that every program gets."""
+UNWANTED = ("PIP_USER", "PIP_TARGET", "PIP_PREFIX")
+"""Variables of these that would make pip install somewhere else."""
 
 
 def root() -> Path:
@@ -80,7 +84,8 @@ def _remove_abandoned() -> None:
 
 
 def _environment_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in UNWANTED}
+    """Packages may run code while they are installed, which is to see no more than a server."""
+    return {name: value for name, value in passed_on(os.environ, WANTED).items() if name not in UNWANTED}
 
 
 async def _install_python(environment: Environment, folder: Path) -> None:
@@ -127,7 +132,8 @@ def find_uv() -> list[str] | None:
 
 async def _install_node(environment: Environment, folder: Path) -> None:
     command = ["npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"]
-    await processes.run([*command, *environment.requirements], cwd=folder, limit_s=NODE_S)
+    env = _environment_variables()
+    await processes.run([*command, *environment.requirements], cwd=folder, env=env, limit_s=NODE_S)
 
 
 async def node_version() -> int:

@@ -9,6 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from pml_kit.system.environment import passed_on
+
 from . import processes
 
 GIT_S = 20.0
@@ -85,7 +87,7 @@ async def make_repository(materials: Materials) -> None:
         DemoError: git failed.
     """
     materials.repository.mkdir()
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env = passed_on(os.environ)
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     for role in ("AUTHOR", "COMMITTER"):
         env |= {f"GIT_{role}_NAME": "Demo", f"GIT_{role}_EMAIL": "demo@example.org"}

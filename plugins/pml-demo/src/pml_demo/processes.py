@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pml_kit.system.environment import passed_on
+
 from .problem import DemoError
 
 MOST_LINES = 15
@@ -25,7 +27,7 @@ async def run(
     Args:
         limit_s: Longest it may take [s].
         cwd: Where it runs; where the demo does if not given.
-        env: Its whole environment; the demo's own if not given.
+        env: Its whole environment; what every program gets if not given.
 
     Returns:
         What it wrote to standard output and standard error.
@@ -33,6 +35,7 @@ async def run(
     Raises:
         DemoError: It cannot be started, takes too long, or its exit status is not 0.
     """
+    env = passed_on(os.environ) if env is None else env
     name = shlex.join(command[:4]) + (" …" if len(command) > 4 else "")  # noqa: PLR2004 - as many as tell what it is
     try:
         process = await asyncio.create_subprocess_exec(
