@@ -22,7 +22,7 @@ from pml_kit.system.redaction import Redactor
 from pml_mcp.clients.guides import Guides
 from pml_mcp.clients.pending_input import PendingInput
 from pml_mcp.clients.status import LiveConnections, StatusResource
-from pml_mcp.servers import Server
+from pml_mcp.servers import Server, kind_of
 from pml_mcp.servers.catalog_cache import CatalogCache, LockWatch
 from pml_mcp.servers.extensions import Extensions
 from pml_mcp.servers.features import Features
@@ -175,7 +175,7 @@ class Parts:
 
     def _server(self, name: str, settings: ServerSettings, starts: Starts) -> Server:
         limits = self.config.gateway
-        return Server(
+        return kind_of(settings)(
             name,
             settings,
             partial(found_endpoint, name, settings, self.redactor.learn),

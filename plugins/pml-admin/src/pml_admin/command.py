@@ -108,6 +108,15 @@ def _add_auth(subcommands: Any) -> None:
         one: argparse.ArgumentParser = verbs.add_parser(verb, help=text, description=text)
         add_sources(one)
         one.add_argument("server", metavar="NAME", help="the server, as in [servers.NAME]")
+        whose = 'whose login it is, where sharing = "per_principal"'
+        one.add_argument("--principal", metavar="NAME", default="", help=whose)
+        one.set_defaults(run_on_installation=_function("logins", f"run_{verb}"))
+    for verb, text in (
+        ("list", "show which principals have a login of their own at which servers"),
+        ("rotate", "encrypt the logins of principals with a new key"),
+    ):
+        one = verbs.add_parser(verb, help=text, description=text)
+        add_sources(one)
         one.set_defaults(run_on_installation=_function("logins", f"run_{verb}"))
 
 

@@ -48,10 +48,11 @@ class ServerSettings:
         "client",
         "Revisions to speak with it: as its client does if it can, only with a handshake, only without.",
     )
-    sharing: Literal["auto", "shared", "per_client"] = setting(
+    sharing: Literal["auto", "shared", "per_client", "per_principal"] = setting(
         "auto",
         "One for all clients, or one for each; auto: remote servers have a session for each, and of programs that list "
-        "other tools for clients that can be asked something each of those clients has its own.",
+        "other tools for clients that can be asked something each of those clients has its own. per_principal: as "
+        "per_client, and each principal has a login of its own there.",
     )
     max_clients: int = setting(16, "Clients that have one of their own at a time, when not shared.", ge=1)
     relist_s: float = setting(

@@ -13,7 +13,7 @@ import httpx2
 from pml_hookspecs import TransportError
 from pml_kit.jsonrpc.junk import shown
 
-from .errors import BrokenError, RefusedError, UnreachableError
+from .errors import BrokenError, LoginRefusedError, RefusedError, UnreachableError
 from .http1 import Http1
 from .login import FORBIDDEN, UNAUTHORIZED, AuthChallenge
 
@@ -158,6 +158,9 @@ class Connection:
             if said := shown(body):
                 message += f": {said}"
         login = self._target.login
+        personal = self._target.principal and login is not None and not login.machine
+        if personal and status in (UNAUTHORIZED, FORBIDDEN) and _refusal(response) is not None:
+            return LoginRefusedError(message, status=status, body=body)
         # A human may log in while the gateway runs, and it is to find that.
         mendable = status == UNAUTHORIZED and login is not None and not login.machine
         return RefusedError(message, status=status, body=body, retryable=mendable or status in WORTH_RETRYING)
@@ -174,7 +177,9 @@ class Connection:
         return body
 
     def _denial(self, status: int, refused: AuthChallenge | None) -> str:
-        name, login = self._target.name, self._target.login
+        name, login, principal = self._target.name, self._target.login, self._target.principal
+        if principal and login is not None and not login.machine:
+            return f"server {name!r} wants {'a' if status == UNAUTHORIZED else 'another'} login of {principal!r}"
         if login is None:
             return (
                 f"server {name!r} refuses the credentials in its headers (HTTP status {status}); "
@@ -182,7 +187,7 @@ class Connection:
             )
         if login.machine:
             return (
-                f"server {name!r} refuses the token that {login.issuer} gave to client_id {login.client_id!r} "
+                f"server {name!r} refuses the token that {login.issuer or login.token_url} gave to {login.client_id!r} "
                 f"(HTTP status {status}); correct oauth in [servers.{name}]"
             )
         if status == FORBIDDEN and refused is not None:

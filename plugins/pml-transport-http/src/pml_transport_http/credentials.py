@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import TransportError
 
 from .login import UNAUTHORIZED, AuthChallenge, Login, fresh
+from .options import EXCHANGE
 
 if TYPE_CHECKING:
     from .login_store import LoginStore
+    from .logins.principal_logins import PrincipalLogins
+    from .logins.token_exchange import SubjectTokens
     from .options import Target
 
 
@@ -22,11 +25,14 @@ Ask = Callable[[str], Awaitable[bool]]
 class Credentials:
     """Gives the ``Authorization`` header for each request to one server."""
 
-    def __init__(self, target: Target, login_store: LoginStore, log: Any) -> None:
-        """Read nothing yet."""
-        self._target, self._login_store, self._log = target, login_store, log
+    def __init__(
+        self, target: Target, login_store: LoginStore | PrincipalLogins, log: Any, subjects: SubjectTokens | None = None
+    ) -> None:
+        """Read nothing yet. ``subjects`` are what is exchanged for tokens, where that is how they are got."""
+        self._target, self._login_store, self._log, self._subjects = target, login_store, log, subjects
         self._login: Login | None = None
-        self._loaded = False
+        self._loaded_s: float | None = None
+        """When it was last read, on the loop's clock [s]."""
         self._renewing = asyncio.Lock()
         self._extending: asyncio.Task[bool] | None = None
         self._given_up: str | None = None
@@ -38,7 +44,8 @@ class Credentials:
         Raises:
             TransportError: The authorization server cannot be reached.
         """
-        if not self._loaded:
+        now_s, fresh_s = asyncio.get_running_loop().time(), self._login_store.fresh_s
+        if self._loaded_s is None or (fresh_s is not None and now_s - self._loaded_s > fresh_s):
             await self._load()
         login = self._login
         if login is None or login.token is None:
@@ -60,13 +67,17 @@ class Credentials:
         login = self._login
         if login is None or login.token is None or _bearer(login) != used:
             return _bearer(login)
+        if self._target.principal:  # whoever it is is asked by those who know who calls
+            login.members["missed"] = list(refused.scopes)
+            await self._keep(login)
+            return None
         if self._extending is None or self._extending.done():
             # A task of its own: a human may take longer than the request has, and the next one is to find the login.
             self._extending = asyncio.get_running_loop().create_task(self._extend(login, refused, ask))
         return _bearer(self._login) if await asyncio.shield(self._extending) else None
 
     async def _renewed(self, used: str | None, refused: AuthChallenge) -> str | None:
-        async with self._renewing:
+        async with self._renewing, self._login_store.lease(self._target.name):
             # Another request, another gateway or a login meanwhile may have brought a new one.
             await self._load()
             login = self._login
@@ -111,10 +122,13 @@ class Credentials:
         try:
             text = await self._login_store.get(self._target.name)
         except Exception as error:
+            if whose := self._target.principal:
+                what = f"the login of {whose!r} at {self._target.peer} cannot be read: {error}"
+                raise TransportError(what, retryable=True) from error
             self._log.warning("http.logins_unreadable", server=self._target.name, problem=str(error))
             return
         self._login = Login.read(text, self._target)
-        self._loaded = True
+        self._loaded_s = asyncio.get_running_loop().time()
 
     async def _keep(self, login: Login) -> None:
         try:
@@ -129,14 +143,23 @@ class Credentials:
         # In a thread: the SDK takes half a second to import, in which the gateway would stand still.
         oauth = await asyncio.to_thread(_import_oauth)
         if without_human:
-            from . import machine_login
-
-            await machine_login.obtain(self._target, login, refused)
+            await self._obtain(login, refused)
             renewed = True
         else:
             renewed = await oauth.refresh(self._target, login)
         self._log.info("http.login_renewed" if renewed else "http.login_not_renewed", server=self._target.name)
         return renewed
+
+    async def _obtain(self, login: Login, refused: AuthChallenge) -> None:
+        options = self._target.login
+        if options is not None and options.grant == EXCHANGE and self._subjects is not None:
+            from .logins.token_exchange import exchange
+
+            await exchange(self._target, login, self._subjects)
+            return
+        from . import machine_login
+
+        await machine_login.obtain(self._target, login, refused)
 
 
 def _bearer(login: Login | None) -> str | None:

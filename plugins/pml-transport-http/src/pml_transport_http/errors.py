@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pml_hookspecs import TransportError
+from pml_kit.mcp.principal_logins import LoginRequiredError
 
 
 class UnreachableError(TransportError):
@@ -24,4 +25,12 @@ class RefusedError(TransportError):
 
     def __init__(self, message: str, *, status: int, body: bytes, retryable: bool) -> None:
         super().__init__(message, retryable=retryable)
+        self.status, self.body = status, body
+
+
+class LoginRefusedError(RefusedError, LoginRequiredError):
+    """The server answered that it wants a login of the connection's principal, and there is none that counts."""
+
+    def __init__(self, message: str, *, status: int, body: bytes) -> None:
+        LoginRequiredError.__init__(self, message)
         self.status, self.body = status, body

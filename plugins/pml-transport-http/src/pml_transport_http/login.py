@@ -99,5 +99,6 @@ def fresh(target: Target, **members: Any) -> Login:
     """A login that has not been made yet."""
     options = target.login
     if options is not None and options.machine:
-        members["as"] = [options.grant, options.client_id, options.issuer, *options.scopes]
+        where = options.issuer or options.token_url
+        members["as"] = [options.grant, options.client_id, where, *options.scopes]
     return Login({"origin": origin(target), **members})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,10 +16,13 @@ KEYRING_SERVICE = "pml-http"
 class LoginStore:
     """Keeps the login at each server as one text, under the name of the server."""
 
+    fresh_s: float | None = None
+    """How old what was read may be when it is used; None for any age [s]."""
+
     def __init__(self, store: Store, log: Any, *, keyring: bool) -> None:
         """Keep them in ``store``; with ``keyring`` in the system's keyring where that is usable."""
         self._store, self._log = store, log
-        self._backend: Any = _keyring() if keyring else None
+        self._backend: Any = find_keyring() if keyring else None
 
     async def get(self, server: str) -> str | None:
         """What is kept for a server; None when there is nothing."""
@@ -38,6 +42,10 @@ class LoginStore:
                 await self._with_keyring("delete_password", server)
         await self._store.secrets.put(OWNER, server, None if in_keyring else value)
 
+    def lease(self, _server: str) -> AbstractAsyncContextManager[None]:
+        """Nothing: gateways that share a login renew it as they come."""
+        return nullcontext()
+
     async def _with_keyring(self, action: str, *arguments: str) -> Any:
         """Ask the keyring; False when it fails, which a locked one does."""
         try:
@@ -47,7 +55,7 @@ class LoginStore:
             return False
 
 
-def _keyring() -> Any:
+def find_keyring() -> Any:
     """The system's keyring; None without the package, or without a backend that keeps anything."""
     import importlib
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
@@ -33,6 +34,7 @@ from .login import UNAUTHORIZED, AuthChallenge, Login, fresh
 from .redirects import Redirects
 
 if TYPE_CHECKING:
+    from .logins.invitations import PageRedirects
     from .options import Login as LoginOptions
     from .options import Target
 
@@ -153,7 +155,11 @@ async def drive(provider: httpx2.Auth, target: Target, refused: AuthChallenge | 
 
 
 async def log_in(
-    target: Target, kept: Login | None, send: Callable[[str], Awaitable[None]], refused: AuthChallenge | None = None
+    target: Target,
+    kept: Login | None,
+    send: Callable[[str], Awaitable[None]],
+    refused: AuthChallenge | None = None,
+    pages: PageRedirects | None = None,
 ) -> Login:
     """Let a human log in with the browser (authorization code with PKCE).
 
@@ -162,14 +168,16 @@ async def log_in(
         kept: An earlier login; its registration as a client is used again where that is possible.
         send: Sends the human to an address.
         refused: How the server refused what ``kept`` may not do; the login is then for that, too.
+        pages: Where the browser comes back to; None for a listener on this machine.
 
     Raises:
         TransportError: The login failed.
     """
     options = _options(target)
     client, port = _registered(options, kept)
-    async with Redirects(options.redirect_port or port, fixed=options.redirect_port != 0) as redirects:
-        if client is not None and options.client_id is None and redirects.port != port:
+    listener = Redirects(options.redirect_port or port, fixed=options.redirect_port != 0)
+    async with nullcontext(pages) if pages is not None else listener as redirects:
+        if client is not None and redirects.address not in client["redirect_uris"]:
             client = None
         login = fresh(target, client=_client(options, client, redirects.address))
         if refused is not None and kept is not None:
@@ -216,8 +224,8 @@ def _registered(options: LoginOptions, kept: Login | None) -> tuple[dict[str, An
     client = kept.members.get("client") if kept is not None else None
     if options.client_id is not None or not isinstance(client, dict):
         return None, 0
-    uris = client.get("redirect_uris") or [""]
-    return client, urlsplit(str(uris[0])).port or 0
+    uris = client["redirect_uris"] = [str(uri) for uri in client.get("redirect_uris") or [""]]
+    return client, urlsplit(uris[0]).port or 0
 
 
 def _client(options: LoginOptions, registered: dict[str, Any] | None, redirect_uri: str) -> dict[str, Any] | None:

@@ -7,16 +7,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from pml_kit.mcp.principal_logins import OPTION, principal_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pml_hookspecs import Endpoint, Json
 
 OPTIONS = ("bearer", "headers", "oauth", "protocol")
-OAUTH_TEXTS = ("client_id", "client_metadata_url", "client_secret", "issuer", "private_key", "signing_algorithm")
+OAUTH_TEXTS = (
+    "audience", "client_id", "client_metadata_url", "client_secret", "issuer", "private_key", "signing_algorithm",
+    "token_url",
+)  # fmt: skip
 OAUTH_OPTIONS = ("client_auth", "grant", "idp", "redirect_port", "scopes", *OAUTH_TEXTS)
 IDP_OPTIONS = ("client_id", "client_secret", "id_token", "token_url")
-HUMAN, CLIENT, ASSERTION = GRANTS = ("authorization_code", "client_credentials", "identity_assertion")
+HUMAN, CLIENT, ASSERTION, EXCHANGE = GRANTS = (
+    "authorization_code", "client_credentials", "identity_assertion", "token_exchange",
+)  # fmt: skip
 CLIENT_AUTHS = ("basic", "post")
 PROTOCOLS = ("streamable", "sse", "auto")
 MAX_PORT = 65535
@@ -50,6 +57,10 @@ class Login:
     """Private key in PEM, which signs instead of a secret."""
     signing_algorithm: str = "RS256"
     idp: Idp | None = None
+    token_url: str | None = None
+    """Where a principal's token is exchanged for one of the server's (RFC 8693)."""
+    audience: str | None = None
+    """Whom that token is for, as the authorization server calls it; the server's address if None."""
     client_id: str | None = None
     """None: the client registers itself."""
     client_secret: str | None = field(default=None, repr=False)
@@ -77,6 +88,8 @@ class Target:
     protocol: str = "streamable"
     login: Login | None = None
     """None: kept logins are not used."""
+    principal: str = ""
+    """Whose login is used; ``""`` for the one that all share."""
 
     @property
     def peer(self) -> str:
@@ -112,19 +125,24 @@ def parse(endpoint: Endpoint) -> Target:
     Raises:
         ValueError: Either is not understood; the message says what to change.
     """
-    where, options = f"[servers.{endpoint.name}]", endpoint.options
+    where, principal = f"[servers.{endpoint.name}]", principal_of(endpoint)
+    options = {name: value for name, value in endpoint.options.items() if not principal or name != OPTION}
     _refuse_unknown(options, OPTIONS, where)
     protocol = options.get("protocol", "streamable")
     if protocol not in PROTOCOLS:
         raise ValueError(f"{where} protocol must be one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     headers = _headers(options, where)
     has_credentials = any(name.lower() == "authorization" for name in headers)
+    login = None if has_credentials else _login(options.get("oauth", True), where)
+    if login is not None and login.grant == EXCHANGE and not principal:
+        raise ValueError(f'{where} oauth.grant = "{EXCHANGE}" needs sharing = "per_principal"')
     return Target(
         name=endpoint.name,
         url=_url(endpoint.address, where),
         headers=headers,
         protocol=str(protocol),
-        login=None if has_credentials else _login(options.get("oauth", True), where),
+        login=login,
+        principal=principal,
     )
 
 
@@ -209,9 +227,14 @@ def _check_texts(values: Mapping[str, Any], where: str) -> None:
 def _check_grant(login: Login, where: str) -> None:
     """Whether a login without a human has what it takes; what it does not use is a mistake as well."""
     if not login.machine:
-        unused = [name for name in ("private_key", "idp") if getattr(login, name) is not None]
+        unused = [name for name in ("audience", "idp", "private_key", "token_url") if getattr(login, name) is not None]
         if unused:
             raise ValueError(f"{where}.{unused[0]} needs {where}.grant: one of {', '.join(GRANTS[1:])}")
+        return
+    if login.grant == EXCHANGE:
+        if missing := [name for name in ("client_id", "token_url") if getattr(login, name) is None]:
+            raise ValueError(f"{where}: grant = {login.grant!r} needs {' and '.join(missing)}")
+        _url(login.token_url or "", f"{where}.token_url:")
         return
     # Whoever is sent the credentials can use them; the server must not be the one who says who that is.
     missing = [name for name in ("client_id", "issuer") if getattr(login, name) is None]

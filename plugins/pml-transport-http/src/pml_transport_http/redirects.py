@@ -73,15 +73,7 @@ class Redirects:
         Raises:
             TransportError: That nobody wants to be logged in, or nothing in time.
         """
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                query = await self._query
-        except TimeoutError:
-            raise TransportError(f"nobody logged in within {PATIENCE_S:g} s", retryable=True) from None
-        if "code" not in query:
-            what = query.get("error_description") or query.get("error") or "no code"
-            raise TransportError(f"the authorization server refused the login: {what}", retryable=False)
-        return AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
+        return await result_of(self._query)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
@@ -107,3 +99,20 @@ class Redirects:
         if not self._query.done():
             self._query.set_result(query)
         return b"200 OK", "You can close this window and go back to the terminal."
+
+
+async def result_of(query: asyncio.Future[dict[str, str]]) -> AuthorizationCodeResult:
+    """What the browser brings back, from the query of the address that it comes back to.
+
+    Raises:
+        TransportError: That nobody wants to be logged in, or nothing in time.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            found = await query
+    except TimeoutError:
+        raise TransportError(f"nobody logged in within {PATIENCE_S:g} s", retryable=True) from None
+    if "code" not in found:
+        what = found.get("error_description") or found.get("error") or "no code"
+        raise TransportError(f"the authorization server refused the login: {what}", retryable=False)
+    return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))

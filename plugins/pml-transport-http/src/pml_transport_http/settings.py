@@ -47,7 +47,20 @@ class Settings:
         project="never",
     )
 
+    key_file: str = setting(
+        "",
+        "File with the keys that logins of principals are encrypted with, for nobody else to read. Empty: the system's "
+        "keyring where there is one (see `keyring`), or else login.key in the folder PML_HOME, or in ~/.pml.",
+        project="never",
+    )
+
     # The listener: clients that use the gateway.
+    public_url: str = setting(
+        "",
+        "Address at which people's browsers reach the listener, such as `https://gateway.example`, for pages at which "
+        "they log in to servers; the bound address if empty.",
+        project="never",
+    )
     tokens: dict[str, str | Key] = setting(
         dict,
         "Bearer tokens that clients may present, by the principal each stands for; or tables with more about each.",

@@ -31,7 +31,7 @@ from pml_hookspecs import (
 from pml_kit.mcp.effects import ANY, ORDER, Effects, bounded, effects_of_tool
 from pml_kit.outcomes import ended
 from pml_kit.system.clock import Clock
-from pml_mcp.wire.client import NOT_ASKED, current_client
+from pml_mcp.wire.client import NOT_ASKED, current_client, current_principal, unattended
 from pml_settings.rehearsals import asked_of, wanted_of
 
 from .chain import ELSEWHERE, EXECUTOR_FAULT
@@ -114,11 +114,8 @@ class Dispatcher:
 
     async def start_unattended(self, task: Task, session: Session, options: RunOptions) -> Outcome:
         """Run a task that no client waits for: none is there to be asked anything."""
-        token = current_client.set(None)
-        try:
+        with unattended(session.principal):
             return (await self.start_resolved(task, session, options))[1]
-        finally:
-            current_client.reset(token)
 
     async def begin(self, id: ExecutionId) -> None:
         """Record that what waited for its turn begins; it must not begin before this returns."""
@@ -164,6 +161,7 @@ class Dispatcher:
         """
         # Code in a sandbox calls tools from a context of its own; they are called for the client all the same.
         token = None if current_client.get() is above.terms.client else current_client.set(above.terms.client)
+        principal = current_principal.set(above.session.principal)
         try:
             if (kept := above.kept) is None or journal is not None:
                 return await self._dispatch(task, above, None if journal is None else JournalScope(journal, ""))
@@ -171,6 +169,7 @@ class Dispatcher:
             below = JournalScope(kept.journal, path)
             return await kept.journal(path, task, lambda: self._dispatch(task, above, below))
         finally:
+            current_principal.reset(principal)
             if token is not None:
                 current_client.reset(token)
 

@@ -18,7 +18,7 @@ from pml_catalog.live import LiveCatalog
 from pml_catalog.paging import ServerList
 from pml_catalog.tool_tables import ToolList
 from pml_hookspecs import CatalogEntry, Link, RawObject, RpcError, TransportError, encode
-from pml_mcp.wire.client import Client, ConnectedClient, current_client
+from pml_mcp.wire.client import Client, ConnectedClient, Holder, current_client
 
 from .connection.connection import Connection
 from .connection.eras import Era
@@ -38,7 +38,7 @@ Able = tuple[Era, bytes]
 """What a client can do, and in which era its server is told."""
 
 
-class _KeptList(NamedTuple):
+class KeptList(NamedTuple):
     """A list that was read."""
 
     listed: ServerList[CatalogEntry]
@@ -69,8 +69,8 @@ class ClientToolLists:
         self._tools, self._catalog = tools, catalog
         self._name, self._log = context.name, context.log
         self.difference = Difference(context, main, tools, self._told_apart)
-        self._own: dict[object, _KeptList] = {}
-        self._able: dict[Able, _KeptList] = {}
+        self._own: dict[object, KeptList] = {}
+        self._able: dict[Able, KeptList] = {}
         self._private: set[Able] = set()
         """Those whose lists are only for whom they were sent to, as the server says."""
         self._readings: dict[object, ListFetch] = {}
@@ -104,7 +104,7 @@ class ClientToolLists:
         """Whether the server says of any of them that it is only for whom it was sent to."""
         return bool(self._private)
 
-    def _kept(self, client: Client) -> _KeptList | None:
+    def _kept(self, client: Client) -> KeptList | None:
         own = self._own.get(client.conversation)
         if own is not None and self._extra.alone(client):
             return own
@@ -161,6 +161,10 @@ class ClientToolLists:
         found = (self._able_of(client) for client in self._context.upstream.clients() if not self._extra.alone(client))
         return set(islice((able for able in found if able is not None), MOST_ABLE))
 
+    def reading_of(self, holder: Holder, max_age_s: float) -> ListFetch | None:
+        """As :meth:`reading_for`; what is listed for all is the list of whoever is no client."""
+        return None if holder.client is None else self.reading_for(holder.client, max_age_s)
+
     def reading_for(self, client: Client, max_age_s: float) -> ListFetch | None:
         """What is being read for a client, or begins to be, because it was not for so long; None for nothing."""
         if not self._main.known or not (self._main.connected or self._main.asleep):
@@ -191,7 +195,7 @@ class ClientToolLists:
             if able not in self._able and self._may_read(able):
                 self._begin(able, self._read_able(able, None))
 
-    def _is_older(self, key: object, kept: _KeptList, max_age_s: float) -> bool:
+    def _is_older(self, key: object, kept: KeptList, max_age_s: float) -> bool:
         """Whether a list was last read, or begun to be, so long ago."""
         before = self._readings.get(key)
         began_s = kept.read_s if before is None else max(kept.read_s, before.began_s)
@@ -302,7 +306,7 @@ class ClientToolLists:
 
     # What was accepted
 
-    def _judged(self, entries: ServerList[CatalogEntry], read_s: float) -> _KeptList:
+    def _judged(self, entries: ServerList[CatalogEntry], read_s: float) -> KeptList:
         definitions = self._tools.definitions
         if definitions is not None:
             shown, held = definitions.compare(entries)
@@ -310,7 +314,7 @@ class ClientToolLists:
             shown, held = [], frozenset(entry.name for entry in entries)
         else:
             shown, held = list(entries), frozenset()
-        return _KeptList(entries, read_s, self._catalog.tables.lists.of(self._name, shown), held)
+        return KeptList(entries, read_s, self._catalog.tables.lists.of(self._name, shown), held)
 
     def judge_again(self) -> None:
         """What was accepted may be something else now."""

@@ -27,6 +27,7 @@ from pml_hookspecs import (
     replace,
     split_tool_id,
 )
+from pml_kit.mcp.principal_logins import LoginRequiredError
 from pml_kit.outcomes import ended
 from pml_mcp.wire.tool_results import text_of, text_result, tool_result
 
@@ -149,7 +150,10 @@ def _in_vain(
     if isinstance(exc, TimeoutError):
         failure = Failure("tool.timed_out", str(exc), retryable=True)
         return ended(task, started_at, Status.TIMED_OUT, failure=failure)
-    if isinstance(exc, RpcError):
+    if isinstance(exc, LoginRequiredError):
+        details = {"server": server, "url": exc.url} if exc.url else {"server": server}
+        failure = Failure("login.required", str(exc), retryable=True, details=details)
+    elif isinstance(exc, RpcError):
         failure = Failure("tool.refused", exc.message, details={"rpc": exc.to_wire()})
     else:
         failure = not_connected(server, reason_for(run.session, exc), retryable=retryable)

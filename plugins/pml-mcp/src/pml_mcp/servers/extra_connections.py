@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TypeGuard
 
 from pml_catalog.server_views import BusyError
-from pml_hookspecs import TransportError
+from pml_hookspecs import RpcError, TransportError
 from pml_mcp.wire.client import Client
 
 from .connection.connection import Connection
@@ -101,7 +101,7 @@ class ExtraConnections:
             if connection.known or not connection.tried.is_set() or era == self._main.offer.era:
                 raise
             await self.stop(key[0])
-            if not connection.refused:  # it may be able to another time
+            if not isinstance(connection.failure, RpcError):  # it may be able to another time
                 if alone:
                     raise
                 return self._main

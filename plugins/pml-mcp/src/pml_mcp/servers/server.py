@@ -60,6 +60,8 @@ class Server:
     """Whether somebody waited for it in vain when a gateway last ran."""
     in_vain = False
     """Whether somebody waited for it in vain in this run."""
+    connections: type[ExtraConnections] = ExtraConnections
+    lists: type[ClientToolLists] = ClientToolLists
     on_slow: Callable[[Server], None] | None = None
     on_listed: Callable[[Server, list[CatalogEntry]], None] | None = None
     on_changed: Callable[[Server, list[Change]], None] | None = None
@@ -125,8 +127,8 @@ class Server:
         # The status is that of the connection that serves all, as is the time at which it is tried again.
         self.backoff = self._main.backoff
         of_others = tells(ready=self._ready_apart, up=self._up_apart, down=lambda _state, _reason: None)
-        self._extra = ExtraConnections(self._context, self._main, of_others)
-        self.client_lists = ClientToolLists(self._context, self._main, self._extra, self.tools, catalog)
+        self._extra = self.connections(self._context, self._main, of_others)
+        self.client_lists = self.lists(self._context, self._main, self._extra, self.tools, catalog)
         self._notifications = Notifications(name, self._upstream, self._main, self.tools, self.client_lists)
         self.status = _first_status(name, enabled=settings.enabled)
         catalog.report(self.status)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pml_catalog.naming import servers_of
 from pml_hookspecs import EMPTY, CatalogEntry
 from pml_kit.mcp.protocol import LIST_CHANGED
-from pml_mcp.wire.client import current_client
+from pml_mcp.wire.client import Holder
 
 from . import Server
 from .connection.feature_lists import GLANCE_S
@@ -137,12 +137,12 @@ class Servers:
         await _read(self._servers.values(), most_s, min(most_s, GLANCE_S))
 
     async def settled_for_client(self, tool: str | None) -> None:
-        """Wait a moment for what servers list for the current client only: those that ``tool`` names, or all."""
-        if (client := current_client.get()) is None:
+        """Wait a moment for what servers list for whoever is served only: those that ``tool`` names, or all."""
+        if (holder := Holder.now()) is None:
             return
         named = [] if tool is None else self._servers_of(tool)
         found = [
-            server.client_lists.reading_for(client, LOOKED_S if named else server.settings.relist_s)
+            server.client_lists.reading_of(holder, LOOKED_S if named else server.settings.relist_s)
             for server in named or self._servers.values()
         ]
         patience_s = self._patience_s(self._settings().list_wait_s)

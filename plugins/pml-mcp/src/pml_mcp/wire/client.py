@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pml_hookspecs import Failure, Peer, RawObject, Session
 
@@ -149,3 +150,46 @@ class ConnectedClient(ABC):
 
 current_client: ContextVar[Client | None] = ContextVar("current_client", default=None)
 """The client whose request is being served in this context; None for the gateway's own work."""
+
+current_principal: ContextVar[str] = ContextVar("current_principal", default="")
+"""For whom the gateway works in this context while no client waits for it; ``""`` for nobody."""
+
+
+@contextmanager
+def unattended(principal: str) -> Iterator[None]:
+    """In the block the gateway works for ``principal``, and no client waits for it."""
+    tokens = current_client.set(None), current_principal.set(principal)
+    try:
+        yield
+    finally:
+        current_client.reset(tokens[0])
+        current_principal.reset(tokens[1])
+
+
+class Holder(NamedTuple):
+    """Whose a connection is that serves nobody else, and what is listed by it."""
+
+    key: object
+    """The connected client, or else the principal by name."""
+    principal: str
+    client: Client | None
+    """As it is asked; None where no client waits."""
+
+    @classmethod
+    def of(cls, client: Client) -> Holder:
+        """A client, for the principal that it came with."""
+        return cls(client.conversation, client.conversation.peer.principal, client)
+
+    @classmethod
+    def now(cls) -> Holder | None:
+        """Whoever is served in this context; None for nobody."""
+        if (client := current_client.get()) is not None:
+            return cls.of(client)
+        principal = current_principal.get()
+        return cls(principal, principal, None) if principal else None
+
+    @classmethod
+    def acting_for(cls, principal: str) -> Holder:
+        """Who is served in this context, if that is for ``principal``; or else that one, with nobody who waits."""
+        now = cls.now()
+        return now if now is not None and now.principal == principal else cls(principal, principal, None)

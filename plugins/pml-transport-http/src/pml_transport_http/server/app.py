@@ -10,6 +10,7 @@ from msgspec import UNSET
 from pml_hookspecs import UnauthenticatedError
 from pml_kit.mcp.protocol import HANDSHAKE_REVISIONS, INTERNAL_ERROR, INVALID_REQUEST, MODERN_REVISIONS
 from pml_kit.offers import AccessEvent
+from pml_transport_http.logins import PATH
 
 from . import messages
 from .access.protection import WELL_KNOWN, Protection
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pml_hookspecs import Accept, Identity
     from pml_kit.offers import Access as KnownAccess
     from pml_kit.offers import MetricsPage, ProtectedResource, Readiness
+    from pml_transport_http.logins import ListenerLogins
     from pml_transport_http.settings import Settings
 
     from .callers import Callers
@@ -67,6 +69,8 @@ class Surroundings(NamedTuple):
     """Says whether the gateway can do its work, and when it has been told to end."""
     metrics: MetricsPage | None = None
     """What it measures."""
+    logins: ListenerLogins | None = None
+    """Of principals at servers."""
 
 
 class Application:
@@ -91,7 +95,8 @@ class Application:
         self._active_requests, self._quotas = ActiveRequests(), Quotas(settings)
         self._handshake = Handshake(accept, settings, self._active_requests, callers.open, log)
         self._stateless = StatelessRequests(accept, settings, self._active_requests, callers.open, log)
-        self._pages = PluginRoutes(routes, (MCP, *PROBES, WELL_KNOWN), callers.open, log)
+        later = {} if around.logins is None else {PATH: around.logins.pages}
+        self._pages = PluginRoutes(routes, (MCP, *PROBES, WELL_KNOWN, PATH), callers.open, log, later)
 
     async def close(self, drain_s: float) -> None:
         """Let requests end, within ``drain_s`` seconds, and then everything."""

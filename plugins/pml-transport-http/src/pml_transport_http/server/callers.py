@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from pml_hookspecs import Identity
+    from pml_transport_http.logins.token_exchange import SubjectTokens
     from pml_transport_http.settings import Key, Settings
 
     Identify: TypeAlias = Callable[[str | None], Awaitable[Identity | None]]
@@ -48,9 +49,11 @@ class KnownKey(NamedTuple):
 class Callers:
     """Says who sent a request, and ends what is open under a key that is not valid any more."""
 
-    def __init__(self, settings: Settings, identify: Identify | None, log: Any) -> None:
-        """``identify`` asks the plugins; None where there are none to ask."""
-        self._identify, self._log = identify, log
+    def __init__(
+        self, settings: Settings, identify: Identify | None, log: Any, subjects: SubjectTokens | None = None
+    ) -> None:
+        """``identify`` asks the plugins; None where there are none to ask. ``subjects`` note who came with what."""
+        self._identify, self._log, self._subjects = identify, log, subjects
         self._keys = [_key(name, said) for name, said in settings.tokens.items()]
         self._salt = secrets.token_bytes(32)
         self._known: dict[bytes, KnownKey] = {}
@@ -137,6 +140,8 @@ class Callers:
         if access is None:
             self._forget(key)
             return None
+        if self._subjects is not None:
+            self._subjects.note(access.principal, token)
         before = self._known.get(key)
         if before is not None and before.access != access:
             self._forget(key)
@@ -166,6 +171,8 @@ class Callers:
     def _forget(self, key: bytes) -> None:
         """The key does not count any more, and neither does what was begun with it."""
         known = self._known.pop(key, None)
+        if known is not None and self._subjects is not None:
+            self._subjects.forget(known.access.principal, known.token)
         # A login that goes on with a newer token is the same caller still.
         if known is not None and all(other.access != known.access for other in self._known.values()):
             self.open.expel(known.access)

@@ -65,10 +65,18 @@ class PluginRoutes:
     """One application for each plugin that contributes routes, by the first part of their paths."""
 
     def __init__(
-        self, routes: Mapping[str, Sequence[Any]], reserved: Collection[str], open_works: OpenWorks, log: Any
+        self,
+        routes: Mapping[str, Sequence[Any]],
+        reserved: Collection[str],
+        open_works: OpenWorks,
+        log: Any,
+        later: Mapping[str, Callable[[], Sequence[OpenRoute]]] = {},
     ) -> None:
-        """Mount the routes of plugins, by plugin, but at paths that are ``reserved``."""
-        self._open_works = open_works
+        """Mount the routes of plugins, by plugin, but at paths that are ``reserved``.
+
+        ``later`` gives the gateway's own at such paths, when the first of each is asked for.
+        """
+        self._open_works, self._later = open_works, dict(later)
         self._mounted, self._open = {}, {}
         for plugin, contributed in routes.items():
             if plugin in reserved:
@@ -84,6 +92,8 @@ class PluginRoutes:
 
     def is_open(self, plugin: str, scope: Scope) -> bool:
         """Whether what is asked for is served without a key, by a route that finds out itself who it is."""
+        if plugin in self._later:
+            self._open[plugin] = _mounted(plugin, [one.route for one in self._later.pop(plugin)()])
         if plugin not in self._open:
             return False
         from starlette.routing import Match

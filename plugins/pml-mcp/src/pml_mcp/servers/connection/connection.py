@@ -9,6 +9,7 @@ from typing import Any
 
 from pml_hookspecs import EMPTY, Link, Origin, RawObject, RpcError, TransportError
 from pml_kit.json_members import with_meta, without_envelope
+from pml_kit.mcp.principal_logins import LoginRequiredError
 from pml_kit.mcp.protocol import META_SUBSCRIPTION_ID, PROGRESS
 from pml_mcp.servers.connection_context import ConnectionContext, ConnectionEvents
 from pml_mcp.servers.failures import explained
@@ -56,12 +57,11 @@ class Connection:
         self._context, self._events, self.client = context, events, client
         self._idle_timeout_s = idle_timeout_s
         self._first = self._era, self._other_era = era, other_era
-        self.name, self._log = context.name, context.log
+        self.name, self._log, self.restarts = context.name, context.log, 0
         self.calls = Calls(context.name, context.settings, self.link)
         self.offer = Offer(era, "", {})
-        self.restarts = 0
-        self.refused = False
-        """Whether it answered the last attempt with an error: it does not speak this era, say."""
+        self.failure: Exception | None = None
+        """What came of the last attempt that failed; an :class:`RpcError` where it does not speak this era, say."""
         self.given_up: str | None = None
         """Why it will not be tried again."""
         self._link: Link | None = None
@@ -131,7 +131,7 @@ class Connection:
                 self._era, self._other_era, refusal = exc.era, False, exc.refusal
                 continue
             except Exception as exc:
-                self.refused = isinstance(exc, RpcError)
+                self.failure = exc
                 reason, retryable = explained(exc, self._context.start_timeout_s, self._log, refusal)
             finally:
                 self._link = None
@@ -162,7 +162,7 @@ class Connection:
         said = self.backoff.pause(reason, pause_s) if retryable else reason
         self._events.down("down", said)
         self.tried.set()
-        news = self.backoff.news or not retryable
+        news = (self.backoff.news or not retryable) and not isinstance(self.failure, LoginRequiredError)
         (self._log.warning if news else self._log.debug)("server is not connected", reason=said, will_retry=retryable)
         if retryable:
             await asyncio.sleep(pause_s)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pml_hookspecs import EMPTY, Link, RawObject, RpcError, TransportError, replace
 from pml_kit.json_members import meta_of, with_meta
+from pml_kit.mcp.principal_logins import LoginRequiredError
 from pml_kit.mcp.protocol import (
     HANDSHAKE_REVISIONS,
     META_CLIENT_CAPABILITIES,
@@ -113,6 +114,7 @@ async def discover(
 
     Raises:
         OtherEra: It does not speak a revision without a handshake, and cannot be asked again on this connection.
+        LoginRequiredError: It wants one first.
         RpcError: It says that it does not.
     """
     params, limit_s = with_meta(EMPTY, envelope(None, capabilities, info)), min(within_s / 2, PROBE_S)
@@ -123,6 +125,8 @@ async def discover(
             if not _names_ours(refusal):
                 raise
             answer = await link.request("server/discover", params, timeout_s=limit_s)
+    except LoginRequiredError:  # in either era
+        raise
     except (TimeoutError, TransportError) as exc:
         raise OtherEra("legacy", f"it did not answer server/discover: {exc}") from exc
     supported = answer.get("supportedVersions")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from pml_hookspecs import Accept, Endpoint, Services
+    from pml_transport_http.logins import ListenerLogins
     from pml_transport_http.server.app import Application
     from pml_transport_http.server.callers import Identify
     from pml_transport_http.settings import Settings
@@ -42,6 +43,7 @@ async def serve(
     routes: Mapping[str, Sequence[Any]],
     settings: Settings,
     services: Services | None,
+    logins: ListenerLogins | None,
     log: Any,
 ) -> None:
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
@@ -56,14 +58,15 @@ async def serve(
     around = Surroundings()
     if services is not None:
         access, protected = required(services, ACCESS), services.find(PROTECTED_RESOURCE)
-        around = Surroundings(access, protected, services.find(READINESS), services.find(METRICS_PAGE))
+        around = Surroundings(access, protected, services.find(READINESS), services.find(METRICS_PAGE), logins)
     identify = None if around.access is None else around.access.identify
     host, port = place(endpoint)
     check_binding(host, settings, required=await _required(identify))
     with _listen(host, port) as listening:
         host, port = listening.getsockname()[:2]
         peers = Peers(services, settings.peer_url or reachable_at(host, port), log)
-        guard, callers = Guard(settings, host, port, peers), Callers(settings, identify, log)
+        guard = Guard(settings, host, port, peers)
+        callers = Callers(settings, identify, log, logins and logins.subjects)
         application = Application(accept, settings, guard, callers, routes, log, around)
         connections = Connections(settings, log)
         server = _server(application, settings)

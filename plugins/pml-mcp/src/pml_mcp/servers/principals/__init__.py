@@ -1,0 +1,1 @@
+"""Servers at which each principal has a login of its own."""
